@@ -227,6 +227,32 @@ std::expected<Node, Problems> parse_document(std::string_view text, const std::s
   return first.root();
 }
 
+std::expected<Node, Problems> parse_text(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxFileBytes) {
+    return whole_file(
+        file, "expected a file of at most " + to_string(Bytes{kMaxFileBytes}) + ", found a larger one");
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return parse_document(text, file);
+}
+
+std::expected<std::string, Problems> text_of(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return whole_file(name, "expected a configuration file, found a directory");
+  }
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return whole_file(name, "cannot be opened: " + std::generic_category().message(errno));
+  std::string text(kMaxFileBytes + 1, '\0');  // one more than allowed, to detect a longer file
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) return whole_file(name, "cannot be read: " + std::generic_category().message(errno));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
 void append(Problems& problems, Problems more) { std::ranges::move(more, std::back_inserter(problems)); }
 
 // The configuration that a document describes, or its problems, in the order of their lines; they name no
@@ -304,14 +330,7 @@ std::expected<Config, std::vector<Problem>> with_values(
 }
 
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name) {
-  if (text.size() > kMaxFileBytes) {
-    return whole_file(
-        file_name, "expected a file of at most " + to_string(Bytes{kMaxFileBytes}) + ", found a larger one");
-  }
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-
-  const auto document = parse_document(text, file_name);
+  const auto document = parse_text(text, file_name);
   if (!document) return std::unexpected(document.error());
 
   auto config = checked(*document);
@@ -322,19 +341,29 @@ std::expected<Config, std::vector<Problem>> load_text(std::string_view text, con
 }
 
 std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return whole_file(name, "expected a configuration file, found a directory");
+  const auto text = text_of(path);
+  if (!text) return std::unexpected(text.error());
+  return load_text(*text, path.string());
+}
+
+std::vector<std::string> with_positions(const std::filesystem::path& path,
+                                        std::vector<std::string> messages) {
+  const auto text = text_of(path);
+  const auto document = text ? parse_text(*text, "") : std::unexpected(text.error());
+  if (!document) return messages;
+  const Origins origins = read_config(*document).origins;
+  for (std::string& message : messages) {
+    std::string key = message.substr(0, message.find(": "));
+    auto origin = origins.find(key);
+    while (origin == origins.end() && key.find('.') != std::string::npos) {
+      key.resize(key.rfind('.'));
+      origin = origins.find(key);
+    }
+    if (origin == origins.end()) continue;
+    const Position position = origin->second.position;
+    message = to_string(Problem{path.string(), position.line, position.column, "", std::move(message), ""});
   }
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return whole_file(name, "cannot be opened: " + std::generic_category().message(errno));
-  std::string text(kMaxFileBytes + 1, '\0');  // one more than allowed, to detect a longer file
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) return whole_file(name, "cannot be read: " + std::generic_category().message(errno));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return load_text(text, name);
+  return messages;
 }
 
 }  // namespace locksley::config

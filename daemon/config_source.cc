@@ -42,4 +42,8 @@ std::expected<config::Config, std::vector<std::string>> load(const ConfigSource&
   return *std::move(changed);
 }
 
+std::vector<std::string> with_positions(const ConfigSource& source, std::vector<std::string> problems) {
+  return source.file.empty() ? problems : config::with_positions(source.file, std::move(problems));
+}
+
 }  // namespace locksley::daemon

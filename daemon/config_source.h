@@ -23,4 +23,8 @@ struct ConfigSource {
 // blocks for the file.
 std::expected<config::Config, std::vector<std::string>> load(const ConfigSource& source);
 
+// Problems that were found later, such as a program that is not there: those that begin with a key of the file get its
+// name and the key's position, as those of load() have them. Any thread; blocks for the file.
+std::vector<std::string> with_positions(const ConfigSource& source, std::vector<std::string> problems);
+
 }  // namespace locksley::daemon

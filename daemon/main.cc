@@ -231,17 +231,20 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
     if (command_line.undo_migration) return undo_migration(config, log);
     return build_and_run(config, machine, command_line.config, log);
   } catch (const StartFailure& failure) {
-    for (const std::string& problem : failure.problems()) log->error("{}", problem);
+    for (const std::string& problem : with_positions(command_line.config, failure.problems())) {
+      log->error("{}", problem);
+    }
     return failure.exit_code();
   }
 }
 
 // What a start by this user would find wrong with certificates, keys and the token, one sentence each. The user who checks the
 // configuration need not be the one who starts the daemon and may read these files, so none of it is an error.
-std::vector<std::string> warnings_about_files(const config::Config& config) {
+std::vector<std::string> warnings_about_files(const config::Config& config, const ConfigSource& source) {
   std::vector<std::string> warnings;
-  const auto refuse = [&warnings](const std::string& problem) {
-    warnings.push_back("started by this user, the daemon will refuse this file: " + problem);
+  const auto refuse = [&](const std::string& problem) {
+    warnings.push_back("started by this user, the daemon will refuse this file: " +
+                       with_positions(source, {problem}).front());
   };
   if (const auto tls = load_tls(config); !tls) {
     for (const std::string& problem : tls.error()) refuse(problem);
@@ -307,13 +310,15 @@ int run(int argc, char** argv) {
   config::derive_limits(config, machine);
   if (parsed.command_line->check_config) {
     if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
-      for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
+      for (const std::string& problem : with_positions(parsed.command_line->config, problems)) {
+        std::fprintf(stderr, "%s\n", problem.c_str());
+      }
       return kExitConfig;
     }
     for (const std::string& warning : warnings_before_start(config)) {
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
-    for (const std::string& warning : warnings_about_files(config)) {
+    for (const std::string& warning : warnings_about_files(config, parsed.command_line->config)) {
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
     std::fputs(config::dump(config::without_password(config)).c_str(), stdout);

@@ -144,7 +144,10 @@ void Reconfiguration::prepared(config::Reload reload,
       problems = std::move(loaded.error());
     }
   }
-  if (!problems.empty()) return end(std::unexpected(std::move(problems)));
+  if (!problems.empty()) {
+    if (!requests_.front().is_by_client) problems = with_positions(source_, std::move(problems));
+    return end(std::unexpected(std::move(problems)));
+  }
   take(reload, std::move(*changes), std::move(commits));
   end({});
 }

@@ -122,7 +122,7 @@ class CommandLine(unittest.TestCase):
             for arguments in (["--check-config"], []):
                 refused = run("--config", self.file, *arguments)
                 self.assertEqual((refused.returncode, refused.stdout), (CONFIG, ""), handler)
-                self.assertIn(error, refused.stderr)
+                self.assertRegex(refused.stderr, rf"{re.escape(str(self.file))}:4:\d+: {re.escape(error)}")
 
     def test_a_file_that_is_not_there(self):
         missing = run("--config", self.file)
@@ -137,7 +137,7 @@ class CommandLine(unittest.TestCase):
                 refused = run("--config", self.file)
                 self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), refused.stderr)
                 self.assertIn(str(port), refused.stderr)
-                self.assertIn("in use", refused.stderr)
+                self.assertRegex(refused.stderr, rf"{re.escape(str(self.file))}:\d+:\d+: {section}: .*in use")
 
 
 class Running(DaemonTest):

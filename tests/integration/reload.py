@@ -300,7 +300,7 @@ class Refused(ReloadTest):
         ):  # fmt: skip
             with self.subTest(why):
                 self.reload({"sh": shell(environment=["V=2"]), name: handler}, limits={"max_clients": 77})
-                self.assertRegex(self.daemon.log(), why)
+                self.assertRegex(self.daemon.log(), r"\.yaml:\d+:\d+: " + why)
                 self.assertEqual(connection.map("CONFIG", "GET", pattern), {pattern: "10000"})
                 self.assertEqual(connection("RUN", "sh", "JOBS", 'echo "$V"'), [["ok", "1\n"]])
                 self.assertEqual(connection("RUN", "c", "JOBS", "echo x"), [["ok", "x"]])

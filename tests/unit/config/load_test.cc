@@ -1,6 +1,7 @@
 #include "config/load.h"
 #include "tests/unit/config/shown.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace locksley::config {
 namespace {
@@ -252,6 +254,18 @@ TEST_F(LoadFileTest, AnEndlessFileIsRefused) {
   const auto config = load_file("/dev/zero");
   ASSERT_FALSE(config.has_value());
   EXPECT_EQ(shown(config.error()), "/dev/zero: expected a file of at most 4MiB, found a larger one\n");
+}
+
+TEST_F(LoadFileTest, AProblemThatIsFoundLaterHasThePositionOfItsKey) {
+  const auto path = write("handlers:\n  lines:\n    command: [wc]\nhttp: {port: 1}\n");
+  const std::string at = path.string();
+  const std::vector<std::string> said{"handlers.lines.command: none: such",  // the key
+                                      "handlers.lines.user: none",           // of which the section is there
+                                      "http: in use", "listen: in use", "none"};
+  EXPECT_THAT(with_positions(path, said),
+              testing::ElementsAre(at + ":3:5: " + said[0], at + ":2:3: " + said[1], at + ":4:1: " + said[2],
+                                   said[3], said[4]));
+  EXPECT_EQ(with_positions(directory_ / "none.yaml", said), said);
 }
 
 }  // namespace

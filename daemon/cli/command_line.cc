@@ -58,10 +58,12 @@ void check_payloads(const PayloadOptions& payloads) {
   }
 }
 
-// The word that stands where a command should, as in `locksley customer show`; empty: there is none.
-std::string word_for_a_command(const CLI::App& app) {
+// What is wrong with the word that stands where a command should, as in `locksley customer show`; empty: there is none.
+std::string problem_with_command(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
-  return words.empty() || words.front().starts_with('-') ? std::string() : words.front();
+  if (words.empty()) return {};
+  const char* const kind = words.front().starts_with('-') ? "option" : "command";
+  return std::string("no ") + kind + " is named '" + printable(words.front()) + "'";
 }
 
 // The sub-commands. Each fills its struct; the one that was called passes it to `chosen`.
@@ -97,8 +99,8 @@ class Parser {
       std::ostringstream out, problem;
       const int code = app_.exit(error, out, problem);
       const bool lacks_a_command = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
-      if (const std::string word = word_for_a_command(app_); lacks_a_command && !word.empty()) {
-        problem.str("no command is named '" + printable(word) + "'\nRun with --help for more information.\n");
+      if (const std::string wrong = problem_with_command(app_); lacks_a_command && !wrong.empty()) {
+        problem.str(wrong + "\nRun with --help for more information.\n");
       }
       const int wrong = app_.got_subcommand("exec") ? daemon::kExitExecFailed : daemon::kExitUsage;
       return std::unexpected(

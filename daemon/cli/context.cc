@@ -33,6 +33,10 @@ int Context::fail(const ClientError& error) const {
         "file for --password-file\n",
         stderr);
   }
+  if (error.kind == Kind::kUnavailable && error.message.ends_with("cannot connect: Connection refused")) {
+    std::fputs("locksley: no daemon listens there: start locksleyd, or give --server or LOCKSLEY_URL\n",
+               stderr);
+  }
   return exit_code_of(error);
 }
 

@@ -173,6 +173,7 @@ TEST(CliOptionsTest, WrongLinesAreUsageErrors) {
 TEST(CliOptionsTest, AWordThatIsNoCommandIsNamed) {
   const auto told = [](const std::string& line) { return parse(line).error().text; };
   EXPECT_TRUE(told("nonsense b").starts_with("no command is named 'nonsense'\n")) << told("nonsense b");
+  EXPECT_TRUE(told("--nonsense").starts_with("no option is named '--nonsense'\n")) << told("--nonsense");
   EXPECT_TRUE(told("customer show acme").starts_with("no command is named 'show'\n"))
       << told("customer show acme");
   EXPECT_TRUE(told("customer").starts_with("A subcommand is required\n")) << told("customer");

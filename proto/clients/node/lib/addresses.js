@@ -1,4 +1,4 @@
-// The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770.
+// The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is redis://a:7770.
 const PARTS = /^(\w+:\/\/(?:[^@/]*@)?)([^/?#]*)(.*)$/; // with the log-in, the addresses, and the rest
 
 export class Addresses {
@@ -9,7 +9,8 @@ export class Addresses {
 
   constructor(urls, port) {
     this.#port = port;
-    this.#urls = [urls].flat().flatMap((url) => hostOf(url).split(',').map((host) => this.#atHost(url, host)));
+    const given = [urls].flat().map((url) => (url.includes('://') ? url : `redis://${url}`));
+    this.#urls = given.flatMap((url) => hostOf(url).split(',').map((host) => checked(this.#atHost(url, host))));
     [this.url] = this.#urls;
   }
 
@@ -42,6 +43,16 @@ export class Addresses {
     const [, head, , rest] = PARTS.exec(url);
     return head + host + (/:\d+$/.test(host) ? '' : `:${this.#port}`) + rest;
   }
+}
+
+function checked(url) {
+  try {
+    if (/^rediss?:/.test(url) && new URL(url).hostname) return url;
+  } catch {
+    // Such as a port of 99999.
+  }
+  const found = `${url.split(':')[0]}://${hostOf(url)}`; // without the password
+  throw new TypeError(`an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '${found}'`);
 }
 
 // Without user and password.

@@ -1,5 +1,6 @@
 // An application: its daemon, its tasks, and how their batches are submitted.
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Batch, asStatus } from './batch.js';
 import { JSON_CODEC, RAW_CODEC } from './codec.js';
 import { LocksleyError, Refused } from './errors.js';
@@ -9,6 +10,7 @@ import { Transport, checked } from './wire.js';
 const CHUNK_JOBS = 2000; // guesses; the daemon's disk is waited for once a window
 const CHUNK_BYTES = 1 << 20;
 const WINDOW = 8;
+const CANCEL_MS = 1000; // a guess: who aborts does not want to wait
 const LINGER_MS = 200; // jobs of a slow iterable do not wait for others for longer
 
 const milliseconds = (value) => Math.max(1, Math.round(value));
@@ -88,7 +90,9 @@ export class Task {
   }
 
   payload(args) {
-    return this.codec.dumps(this.raw ? args[0] : { task: this.name, args });
+    if (this.raw) return this.codec.dumps(args[0]);
+    // JSON would make null of one that is undefined, and then a function does not take its default.
+    return this.codec.dumps({ task: this.name, args: args.slice(0, args.findLastIndex((arg) => arg !== undefined) + 1) });
   }
 
   // A batch with a job for each item of an iterable, or of an async one, such as a stream of lines. Jobs of a long one run while it is still read.
@@ -118,7 +122,8 @@ export class Task {
     try {
       await submit(this.app.transport, this.handler, batch.id, { name: this.name, ...this.options, ...options }, payloads());
     } catch (error) {
-      if (signal?.aborted) await cancel();
+      // Where no daemon answers, it goes on in the background for as long as the application's patience.
+      if (signal?.aborted) await Promise.race([cancel(), sleep(CANCEL_MS, undefined, { ref: false })]);
       throw error;
     }
     if (signal?.aborted) await cancel();
@@ -134,16 +139,19 @@ export class Locksley {
   tasks = new Map(); // by name
   #raw = new Map(); // by handler
   #settings;
+  #connected; // also while jobs run inline
 
   constructor(url, { handler = 'node', codec = JSON_CODEC, patience = 60_000, redis = {} } = {}) {
     Object.assign(this, { handler, codec });
     this.#settings = [patience, redis];
-    this.connect(url ?? process.env.LOCKSLEY_URL ?? 'redis://127.0.0.1:7770');
+    this.connect(url || process.env.LOCKSLEY_URL || 'redis://127.0.0.1:7770');
   }
 
   // From now on the daemon is this one. Nothing is sent yet.
   connect(url) {
-    this.transport = new Transport(url, ...this.#settings);
+    const before = this.#connected;
+    this.transport = this.#connected = new Transport(url, ...this.#settings);
+    before?.close();
   }
 
   // Options are those of the task's batches, and `handler` and `raw`: a raw task is given its payload as a Buffer, and returns a Buffer, a string
@@ -192,7 +200,8 @@ export class Locksley {
     };
   }
 
+  // Closes connections; the next command opens new ones.
   close() {
-    this.transport.close();
+    this.#connected.close();
   }
 }

@@ -37,7 +37,8 @@ export class Result {
   }
 }
 
-// Events, while there is a listener for `progress` or `end`: `progress`, with the status, when it has changed; `end`, with the last one; `error`.
+// Events, while there is a listener for `progress` or `end`, until the application is closed: `progress`, with the status, when it has changed; `end`,
+// with the last one; `error`.
 export class Batch extends EventEmitter {
   #watched = false;
 
@@ -147,13 +148,16 @@ export class Batch extends EventEmitter {
   }
 
   async #watch() {
-    for (let last = ''; ; ) {
-      const status = asStatus(checked(await this.app.transport.ask([['WAIT', this.id, PROGRESS_MS]]))[0]);
+    const { transport } = this.app;
+    const { closings } = transport;
+    for (let last = ''; transport.closings === closings; ) {
+      const status = asStatus(checked(await transport.ask([['WAIT', this.id, PROGRESS_MS]]))[0]);
       const shown = `${status.state} ${status.jobs} ${status.ok} ${status.failed} ${status.cancelled}`;
       if (shown !== last) this.emit('progress', status);
       last = shown;
       if (status.isOver) return this.emit('end', status);
-      if (this.listenerCount('progress') + this.listenerCount('end') === 0) return (this.#watched = false);
+      if (this.listenerCount('progress') + this.listenerCount('end') === 0) break;
     }
+    this.#watched = false;
   }
 }

@@ -169,7 +169,7 @@ export class Locksley {
   connect(url: string | string[]): void;
   /** From now on jobs run in this process, through the codec. Returns what restores the former state. */
   inline(): () => void;
-  /** Closes connections; the next command opens new ones. */
+  /** Closes connections, those of commands that wait once these have their replies, and ends events; the next command opens new ones. */
   close(): void;
 }
 

@@ -23,8 +23,6 @@ export class Inline {
     return replies;
   }
 
-  close() {}
-
   async #reply(word, id, words) {
     if (word === 'SUBMIT' || word === 'OPEN') return this.#open(id, words, word === 'SUBMIT');
     const batch = this.#batches.get(id);

@@ -12,17 +12,21 @@ export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // the daemon stands by, or is about to take over
 const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
 
-// A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused.
-export async function connect(url, options) {
+// A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused; also for what accepts connections and
+// says nothing, and when the signal is aborted.
+export async function connect(url, options, signal) {
   const redis = new Redis(url, {
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
     autoResendUnfulfilledCommands: false, enableReadyCheck: false, enableOfflineQueue: true, ...options,
   });
   let trouble = null;
   redis.on('error', (error) => (trouble = error));
-  try {
+  const open = async () => {
     await redis.connect();
     await redis.ping();
+  };
+  try {
+    await within(open(), signal);
   } catch (error) {
     redis.disconnect();
     const cause = trouble ?? error;
@@ -56,7 +60,8 @@ export class Transport {
   #addresses;
   #patience;
   #options;
-  #free = []; // with their URLs
+  #free = []; // with their URLs; they do not keep the process from ending
+  closings = 0; // how often it was closed
 
   constructor(urls, patience, options) {
     this.#addresses = new Addresses(urls, 7770);
@@ -70,19 +75,23 @@ export class Transport {
     let delay = 25;
     for (;;) {
       signal?.throwIfAborted();
+      const { closings } = this;
       let { redis, url } = this.#free.pop() ?? { redis: null, url: this.#addresses.url };
       let trouble;
       try {
-        redis ??= await connect(url, this.#options);
+        redis?.stream?.ref();
+        redis ??= await connect(url, this.#options, signal);
         const replies = await within(Promise.all(commands.map((command) => call(redis, command))), signal);
         const refused = (codes) => replies.find((reply) => reply instanceof Refused && codes.has(reply.code));
         if (refused(ELSEWHERE)) throw refused(ELSEWHERE);
-        this.#free.push({ redis, url });
+        if (closings === this.closings) this.#keep(redis, url);
+        else redis.disconnect();
         trouble = refused(LATER);
         if (!trouble) return replies;
       } catch (error) {
         redis?.disconnect();
-        if (signal?.aborted || (error instanceof Refused && !ELSEWHERE.has(error.code))) throw error;
+        signal?.throwIfAborted();
+        if (error instanceof Refused && !ELSEWHERE.has(error.code)) throw error;
         for (const other of this.#free.splice(0)) other.redis.disconnect();
         trouble = error instanceof Refused ? error : new Unreachable(`no answer from ${hostOf(url)}: ${error.message}`, { cause: error });
         this.#addresses.turn(url, error.message);
@@ -90,12 +99,19 @@ export class Transport {
       until ??= Date.now() + this.#patience;
       if (Date.now() >= until) throw trouble;
       delay = Math.min(delay * 2, 2000);
-      await sleep(delay * (0.5 + Math.random() / 2), undefined, { signal });
+      await sleep(delay * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => signal.throwIfAborted()); // with the signal's own reason
     }
   }
 
+  // Commands that wait for their replies get them; after that their connections are closed, too.
   close() {
+    this.closings += 1;
     for (const { redis } of this.#free.splice(0)) redis.disconnect();
+  }
+
+  #keep(redis, url) {
+    redis.stream?.unref();
+    this.#free.push({ redis, url });
   }
 }
 

@@ -1,0 +1,130 @@
+#!/usr/bin/python3
+"""The Node.js package: programs end when they are done, signals end what waits, and wrong addresses are named."""
+
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import node_package
+from locksley_daemon import DEADLINE_S, DaemonTest
+from node_package import NODE
+
+HEAD = """
+import { Locksley } from '@locksley/client';
+
+const [url] = process.argv.slice(2);
+const queue = new Locksley(url, { handler: 'sleep' });
+const sleeps = queue.task('sleeps', (ms) => ms, { raw: true });
+const HOUR = '3600000';
+"""
+AFTER_EVENTS = """
+const batch = await sleeps.map(['100']);
+const end = batch.wait();
+await batch.status(); // the listener asks after that, and so hears of the end later
+batch.on('progress', () => {});
+console.log((await end).ok);
+queue.close();
+"""
+WHILE_IT_RUNS = """
+const batch = await sleeps.map([HOUR], { id: 'long' });
+batch.on('end', () => console.log('over'));
+await batch.status();
+queue.close();
+console.log((await queue.batch('long').status()).id);
+"""
+WITHOUT_CLOSE = """
+console.log((await (await sleeps.map(['1'])).wait()).ok);
+"""
+ANOTHER_DAEMON = """
+await sleeps.map(['1']);
+queue.connect(url);
+console.log((await (await sleeps.map(['1'])).wait()).ok);
+queue.inline();
+queue.close();
+"""
+ABORTED = """
+const began = Date.now();
+const reasons = [];
+const aborts = async (what) => reasons.push((await what(AbortSignal.timeout(100)).catch((error) => error)).name);
+await aborts((signal) => sleeps.map(['1'], { signal }));
+await aborts((signal) => queue.batch('b').wait({ signal }));
+await aborts((signal) => queue.batch('b').values({ signal }));
+console.log(reasons.join(' '), Date.now() - began < 20_000);
+process.exit(0);
+"""
+ADDRESSES = """
+import { Locksley } from '@locksley/client';
+
+const found = [];
+for (const url of ['http://queue', 'redis://u:secret@queue:99999', 'redis://', 'redis://queue,:1', 'queue:7770']) {
+  try {
+    new Locksley(url);
+    found.push('right');
+  } catch (error) {
+    found.push(`${error.name}: ${error.message}`);
+  }
+}
+console.log(JSON.stringify(found));
+"""
+ARGUMENTS = """
+import { Locksley } from '@locksley/client';
+
+const queue = new Locksley();
+queue.inline();
+const size = queue.task('size', (path, size = 256) => size);
+console.log(await (await size.submit('a', undefined)).result(), await (await size.mapArgs([['a', undefined], ['a', null], ['a', 1]])).values());
+"""
+
+
+def setUpModule():
+    node_package.setUpModule()
+
+
+class Ends(DaemonTest):
+    def run_to_its_end(self, text, url=None):
+        """What it prints. It fails for a program that does not end."""
+        (node_package.INSTALLED / "program.mjs").write_text(text)
+        done = subprocess.run([NODE, "program.mjs", *([url] if url else [])], cwd=node_package.INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def with_a_daemon(self, text):
+        daemon = self.start()
+        return self.run_to_its_end(HEAD + text, f"redis://{daemon.host}:{daemon.port}")
+
+    def test_a_program_that_had_a_listener_ends(self):
+        self.assertEqual(self.with_a_daemon(AFTER_EVENTS), "1\n")
+
+    def test_close_ends_events_and_a_command_that_follows_does_not_keep_the_program(self):
+        self.assertEqual(self.with_a_daemon(WHILE_IT_RUNS), "long\n")
+
+    def test_a_program_that_does_not_close_ends(self):
+        self.assertEqual(self.with_a_daemon(WITHOUT_CLOSE), "1\n")
+
+    def test_a_program_that_connected_twice_and_is_inline_ends(self):
+        self.assertEqual(self.with_a_daemon(ANOTHER_DAEMON), "1\n")
+
+    def test_a_signal_ends_what_waits_for_a_server_that_says_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            said = self.run_to_its_end(HEAD + ABORTED, f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        self.assertEqual(said, "TimeoutError TimeoutError TimeoutError true\n")
+
+    def test_a_signal_ends_what_waits_for_a_daemon_that_is_not_there(self):
+        self.assertEqual(self.run_to_its_end(HEAD + ABORTED, "redis://127.0.0.1:1"), "TimeoutError TimeoutError TimeoutError true\n")
+
+    def test_a_wrong_address_is_named_at_once_without_its_password(self):
+        found = json.loads(self.run_to_its_end(ADDRESSES))
+        wrong = ["http://queue:7770", "redis://queue:99999", "redis://:7770", "redis://:1"]
+        expected = "TypeError: an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '{}'"
+        self.assertEqual(found, [*map(expected.format, wrong), "right"])
+
+    def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
+        self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

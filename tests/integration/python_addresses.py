@@ -50,6 +50,7 @@ class Lists(unittest.TestCase):
         self.assertEqual(turns(several, "READONLY the active daemon is c:9", "no answer", "READONLY the active daemon is c:9", "no answer"), [a, c, b, c, a])
         self.assertEqual(turns(several, "READONLY the active daemon is a:7770"), [a, b])  # it says that of itself
         self.assertEqual(turns("rediss://[::1]:5,[::2]", "no answer"), ["rediss://[::1]:5", "rediss://[::2]:7770"])
+        self.assertEqual(turns(["a:7,b", "redis://c"], "no answer", "no answer"), ["redis://a:7", "redis://b:7770", "redis://c:7770"])
 
     def test_only_the_first_of_several_threads_turns(self):
         addresses = Addresses("redis://a,b,c", 7770, {})

@@ -1,16 +1,19 @@
 #!/usr/bin/python3
-"""The Python package locksley: batches across broken connections and killed daemons, Executor, App.inline(), tasks that fork. Its workers are tested by
-python_workers.py, and what its page shows by python_pages.py."""
+"""The Python package locksley: batches across broken connections and killed daemons, App.inline(), tasks that fork. Its Executor is tested by
+python_executors.py, its workers by python_workers.py, and what its page shows by python_pages.py."""
 
 import asyncio
+import inspect
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
 import unittest
-from concurrent import futures
+from datetime import timedelta
+from decimal import Decimal
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
@@ -210,6 +213,10 @@ class Refusals(DaemonTest):
                                                  "DELAY", 2500, "RETAIN", 0, "SLOTS", 4, "MAXFAILS", 5, "TRACE", "t", "FOR", "cust-42",
                                                  "AFTER", "a", "AFTER", "b", "AFTEROK", "c", "EPHEMERAL"])
         self.assertEqual(option_words({"ephemeral": False, "timeout": None, "after": []}), [])
+        self.assertEqual(option_words({"retain": 1.5, "timeout": Decimal("0.5")}), ["RETAIN", 2, "TIMEOUT", 500])
+        for wrong in ("30s", timedelta(seconds=30), float("nan"), b"3"):
+            with self.assertRaisesRegex(TypeError, "the option 'timeout' is a number of seconds, such as 0.5 or 30, not "):
+                option_words({"timeout": wrong})
 
     def test_mistakes_in_a_program(self):
         app = locksley.App()
@@ -222,6 +229,37 @@ class Refusals(DaemonTest):
             app.tasks["identity"].map([1], prio=3)
         with self.assertRaisesRegex(TypeError, "set is not JSON"):
             app.tasks["identity"].submit({1})
+        with self.assertRaisesRegex(TypeError, r"takes one iterable; starmap\(zip\(a, b\)\)"):
+            app.tasks["identity"].map([1], [2])
+
+    def test_help_shows_what_a_program_may_call(self):
+        for function, name, parameters in ((locksley.Batch.wait, "Batch.wait", ["self", "timeout", "on_progress"]), (locksley.Task.asubmit, "Task.asubmit", ["self", "args", "kwargs"])):
+            self.assertEqual((function.__qualname__, list(inspect.signature(function).parameters)), (name, parameters))
+
+
+class Cancellations(DaemonTest):
+    def test_a_wait_that_is_cancelled_costs_its_connection_and_no_other(self):
+        daemon = self.start()
+        connection = self.connect(daemon)
+        connection("SUBMIT", "sleep", "ID", "blocker", "JOBS", 3_600_000)
+        app, _ = echo_app(url_of(daemon))
+
+        def accepted():
+            return int(re.search(r"total_connections_received:(\d+)", connection("INFO"))[1])
+
+        async def main():
+            wait = asyncio.create_task(app.batch("blocker").await_end())
+            await asyncio.gather(*[app.batch("blocker").astatus() for _ in range(4)])
+            while (before := accepted()) < 6:  # with that of the test
+                await asyncio.sleep(0.01)
+            wait.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await wait
+            await asyncio.gather(*[app.batch("blocker").astatus() for _ in range(4)])
+            self.assertEqual(accepted(), before)
+            await app.aclose()
+
+        asyncio.run(main())
 
 
 class Failures(unittest.TestCase):
@@ -259,73 +297,6 @@ class Forks(DaemonTest):
 
     def test_a_process_of_multiprocessing_can_be_terminated(self):
         self.assertEqual(tasks.ends_a_process.submit().result(), -signal.SIGTERM)
-
-
-class Executors(DaemonTest):
-    def setUp(self):
-        self.daemon = self.start({"handlers": {"python": HANDLER}, "pool": {"workers": 1}})
-        tasks.app.connect(url_of(self.daemon))
-        self.addCleanup(tasks.app.close)
-
-    def test_as_in_concurrent_futures(self):
-        with locksley.Executor(tasks.app) as pool:
-            self.assertEqual(list(pool.map(tasks.identity, range(3000))), list(range(3000)))
-            done, _ = futures.wait([pool.submit(tasks.identity, value) for value in "abc"], DEADLINE_S)
-            self.assertEqual(sorted(future.result() for future in done), ["a", "b", "c"])
-            self.assertIsInstance(pool.submit(tasks.fails, "x").exception(DEADLINE_S), locksley.JobError)
-        with self.assertRaises(RuntimeError):
-            pool.submit(tasks.identity, 1)
-        self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
-
-    def test_of_one_task(self):
-        with locksley.Executor(tasks.app, "identity", max_workers=3, weight=7) as pool:
-            self.assertEqual((list(pool.map("abc")), pool.submit(4).result(DEADLINE_S)), (["a", "b", "c"], 4))
-            [batch] = self.connect(self.daemon).listed()
-            self.assertEqual((batch["weight"], batch["name"]), (7, "identity"))
-
-    def test_a_result_that_is_not_kept_could_not_be_waited_for(self):
-        with self.assertRaisesRegex(TypeError, "keep"):
-            locksley.Executor(tasks.app, keep="failures")
-
-    def test_cancel(self):
-        blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
-        self.connect(self.daemon).wait(blocker)
-        with locksley.Executor(tasks.app, max_workers=1) as pool:
-            self.connect(self.daemon)
-            futures_of_pool = [pool.submit(tasks.identity, value) for value in range(500)]
-            cancelled = [future.cancel() for future in reversed(futures_of_pool)]
-            self.assertTrue(any(cancelled))
-            done = [future for future in futures_of_pool if not future.cancelled()]
-            self.assertEqual([future.result(DEADLINE_S) for future in done], list(range(len(done))))
-        pool = locksley.Executor(tasks.app, max_workers=1)
-        more = [pool.submit(tasks.identity, value) for value in range(500)]
-        pool.shutdown(cancel_futures=True)
-        self.assertTrue(all(future.done() for future in more))
-
-    def test_large_payloads_are_sent_in_commands_that_the_daemon_takes(self):
-        app, task = echo_app(url_of(self.start({"limits": {"max_command": "16MiB"}})))
-        with locksley.Executor(app) as pool:
-            values = [str(number) * 3_000_000 for number in range(10)]
-            self.assertEqual(list(pool.map(task, values)), [job_of(value) for value in values])
-        app.close()
-
-    def test_a_refusal_fails_all(self):
-        app = locksley.App(url_of(self.daemon), handler="nosuch")
-        task = app.task(tasks.identity.function)
-        with locksley.Executor(app) as pool:
-            self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
-        app.close()
-
-    def test_a_refusal_in_the_middle_of_a_stream_ends_it(self):
-        app, task = echo_app(url_of(self.start({"limits": {"max_queued_bytes": "1MiB"}})))
-        pool = locksley.Executor(app)
-        self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
-        self.assertRegex(str(pool.submit(task, "b" * (2 << 20)).exception(DEADLINE_S)), "TOOBIG")
-        end = threading.Thread(target=pool.shutdown)
-        end.start()
-        end.join(DEADLINE_S)
-        self.assertFalse(end.is_alive())
-        app.close()
 
 
 class Inline(unittest.TestCase):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar, cast, overload
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast, overload
 
 from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
 from .errors import LocksleyError, Refused
 from .inline import Inline
-from .wire import Ask, Transport, checked, twins
+from .wire import Ask, Transport, checked, twins, with_names
 
 R = TypeVar("R")
 _CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
@@ -32,8 +33,10 @@ def option_words(options: Mapping[str, Any]) -> list[Any]:
         word = name.replace("_", "").upper()
         if name == "ephemeral":
             words += [word] if value else []
-        elif name in ("timeout", "deadline", "delay") and value is not None:
-            words += [word, max(1, round(value * 1000))]
+        elif name in ("timeout", "deadline", "delay", "retain") and value is not None:
+            if not hasattr(value, "__float__") or not math.isfinite(value):
+                raise TypeError(f"the option '{name}' is a number of seconds, such as 0.5 or 30, not {value!r}")
+            words += [word, math.ceil(value) if name == "retain" else max(1, round(value * 1000))]
         elif value is not None:
             several = cast(Sequence[Any], value) if isinstance(value, (list, tuple)) else [value]
             words += [part for one in several for part in (word, one.id if isinstance(one, Batch) else one)]
@@ -82,6 +85,7 @@ async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iter
         raise LocksleyError(f"the batch {id} has {total} jobs, not these {at}")
 
 
+@with_names
 class Task(Generic[R]):
     """A function that workers run. Called, it runs here, as if it were no task."""
 
@@ -107,10 +111,12 @@ class Task(Generic[R]):
         return batch
 
     async def _map(
-        self, ask: Ask, /, items: Iterable[Any], *, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
+        self, ask: Ask, /, items: Iterable[Any], *more: NoReturn, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
     ) -> Batch[R]:
         """A batch with a job for each item. Jobs of a long iterable run while it is still read. With an `id` of your own, a program that
         was interrupted may be run again: it adds what is missing."""
+        if more:
+            raise TypeError("map() takes one iterable; starmap(zip(a, b)) calls a task with several arguments")
         return await self._calls(ask, ((item,) for item in items), id=id, kwargs=kwargs, **options)
 
     async def _one(self, ask: Ask, /, *args: Any, **kwargs: Any) -> Batch[R]:
@@ -207,10 +213,14 @@ class App:
         call: dict[str, Any] = self.codec.loads(payload)
         if not isinstance(call, dict) or "task" not in call:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise LocksleyError('the payload is not {"task": name, "args": [...]}')
-        task = self.tasks.get(call["task"])
+        return self.task_named(call["task"]), call.get("args", ()), call.get("kwargs", {})
+
+    def task_named(self, name: str) -> Task[Any]:
+        """One of its own."""
+        task = self.tasks.get(name)
         if task is None:
-            raise LocksleyError(f"no task is named '{call['task']}'; there are: {', '.join(sorted(self.tasks)) or 'none'}")
-        return task, call.get("args", ()), call.get("kwargs", {})
+            raise LocksleyError(f"no task is named '{name}'; there are: {', '.join(sorted(self.tasks)) or 'none'}")
+        return task
 
     def batch(self, id: str, codec: Codec | None = None) -> Batch[Any]:
         """The batch of this id, which maybe another program submitted."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
 from .errors import JobError, LocksleyError, decode_failure
-from .wire import BLOCK_MS, Ask, Command, as_map, checked, text, twins
+from .wire import BLOCK_MS, Ask, Command, as_map, checked, text, twins, with_names
 
 if TYPE_CHECKING:
     from .app import App
@@ -91,6 +91,7 @@ class Result(Generic[R]):
         return f"Result(index={self.index}, status={self.status!r})"
 
 
+@with_names
 class Batch(Generic[R]):
     """A handle: making one asks nothing."""
 

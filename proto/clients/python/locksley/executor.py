@@ -1,14 +1,17 @@
 """Executor: the interface of concurrent.futures, for programs that have a ProcessPoolExecutor.
 
-All that is submitted to one executor is one batch, which is streamed in. A thread sends, another one reads results."""
+All that is submitted to one executor is one batch, which is streamed in. A thread sends, another one reads results. As with the executors of
+the standard library, a program ends once all that it has submitted has ended, also if it does not call shutdown()."""
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
@@ -33,8 +36,11 @@ class Executor(futures.Executor):
     def __init__(self, app: App | str | None = None, task: str | None = None, max_workers: int | None = None, **options: Any) -> None:
         if "keep" in options:
             raise TypeError("an executor has no option 'keep': each result is some future's")
+        if max_workers is not None and max_workers < 1:
+            raise ValueError("max_workers must be greater than 0")
         self._app = app if isinstance(app, App) else App(app)
-        self._task = None if task is None else self._app.tasks[task]
+        self._task = None if task is None else self._app.task_named(task)
+        self.process = os.getpid()
         self._batch: Batch[Any] = Batch(self._app, new_id(), self._task.codec if self._task else None)
         self._handler = ""
         self._window = _WINDOW if max_workers is None else 2 * max_workers
@@ -42,15 +48,17 @@ class Executor(futures.Executor):
         self._changed = threading.Condition()
         self._waiting: collections.deque[tuple[bytes, Future[Any]]] = collections.deque()
         self._running: dict[int, Future[Any]] = {}  # by index
-        self._closed = False
+        self._closed = self._is_open = False  # open: the batch is there
         self._broken: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         if self._task is not None and not callable(fn):
             args, fn = (fn, *args), self._task
-        task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(f"{_module_of(fn)}:{fn.__qualname__}")
+        task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(_name_of(fn))
         payload, future = task.payload(args, kwargs), Future[Any]()
+        if self.process != os.getpid():  # the threads are the parent's
+            raise RuntimeError("this executor is that of the process that forked this one: make another one here")
         with self._changed:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -61,6 +69,9 @@ class Executor(futures.Executor):
             self._handler = task.handler
             self._waiting.append((payload, future))
             if not self._threads:
+                _begun.add(self)
+                # Both now: where the program ends, Python starts no more.
+                self._begin(self._read)
                 self._begin(lambda: now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks())))
             self._changed.notify_all()
         return future
@@ -104,7 +115,9 @@ class Executor(futures.Executor):
 
     def _chunks(self) -> Iterator[list[bytes]]:
         """What is to be sent, as soon as it is submitted and the window is open."""
-        self._begin(self._read)  # the batch is there
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
         count = 0
         while True:
             payloads: list[bytes] = []
@@ -123,6 +136,10 @@ class Executor(futures.Executor):
             yield payloads
 
     def _read(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_open or self._broken)
+            if not self._is_open:
+                return
         for result in each(self._batch.read(self._app.transport.ask, discard=True)):
             with self._changed:
                 future = self._running.pop(result.index, None)
@@ -137,8 +154,26 @@ class Executor(futures.Executor):
             self._batch.forget()
 
 
+_begun: weakref.WeakSet[Executor] = weakref.WeakSet()  # while it runs, its threads keep it
+
+
+@atexit.register
+def _wait_for_all() -> None:
+    for executor in list(_begun):
+        if executor.process == os.getpid():
+            executor.shutdown()
+
+
+def _name_of(fn: Any) -> str:
+    """MODULE:FUNCTION, as a worker knows it that imports the module."""
+    module, name = getattr(fn, "__module__", None), getattr(fn, "__qualname__", "")
+    if module in (None, "builtins") or not name.isidentifier():
+        raise TypeError(f"an executor runs tasks and functions of a module that its workers serve, not {fn!r}")
+    return f"{_module_of(fn)}:{name}"
+
+
 def _module_of(fn: Any) -> str:
-    """As a worker that imports it knows it: that of the program is __main__ here."""
+    """That of the program is __main__ here."""
     if fn.__module__ != "__main__":
         return str(fn.__module__)
     main = sys.modules["__main__"]

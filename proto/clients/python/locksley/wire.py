@@ -10,6 +10,7 @@ refusal that says "retry later", or that another daemon serves, is dealt with in
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import importlib
 import inspect
@@ -95,7 +96,24 @@ def twins(method: Any) -> Any:
     def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
         return method(self, self.app.transport.aask, *args, **kwargs)
 
-    return functools.update_wrapper(blocking, method), functools.update_wrapper(waiting, method)
+    signature = inspect.signature(method)
+    of_callers = signature.replace(parameters=[parameter for name, parameter in signature.parameters.items() if name != "ask"])
+
+    def wrapped(twin: Any) -> Any:
+        functools.update_wrapper(twin, method)
+        del twin.__wrapped__  # whose signature help() would show
+        twin.__signature__ = of_callers
+        return twin
+
+    return wrapped(blocking), wrapped(waiting)
+
+
+def with_names(made: type[T]) -> type[T]:
+    """A decorator of a class with twins: help() and tracebacks have them by the names that users know."""
+    for name, value in vars(made).items():
+        if hasattr(value, "__signature__"):
+            value.__name__, value.__qualname__ = name, f"{made.__name__}.{name}"
+    return made
 
 
 def refusal(error: BaseException) -> Refused:
@@ -147,14 +165,14 @@ def packed(commands: Iterable[Command]) -> bytes:
 
 
 class Addresses:
-    """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770. `url` is the one
-    that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
+    """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is
+    redis://a:7770. `url` is the one that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
 
     def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
         # Replies are bytes here, whatever the program has elsewhere.
         self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
         self._port, self._at = port, 0
-        given = [urls] if isinstance(urls, str) else urls
+        given = [url if "://" in url else f"redis://{url}" for url in ([urls] if isinstance(urls, str) else urls)]
         self._urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
         self.url = self._urls[0]
 
@@ -218,8 +236,11 @@ class Transport:
                 await _outcome(connection.send_packed_command([packed(commands)]))
                 replies = [await self._reply(connection) for _ in commands]
             except BaseException as error:
-                free.clear()
                 await _outcome(connection.disconnect())
+                if isinstance(error, Exception):  # else it was cancelled, or interrupted, and the others are good
+                    with contextlib.suppress(IndexError):
+                        while True:
+                            await _outcome(free.pop()[1].disconnect())
                 trouble = self._trouble(url, error)
             else:
                 free.append((url, connection))

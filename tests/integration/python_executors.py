@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+"""The Executor of the Python package: as the executors of concurrent.futures, also where a program ends, forks, or makes mistakes."""
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import unittest
+from concurrent import futures
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S, DaemonTest
+from python_package import echo_app, job_of
+from python_tasks import ENVIRONMENT, HANDLER, locksley, tasks, url_of
+
+# Its main thread ends long before its jobs have been sent.
+ENDS_EARLY = """
+import locksley, package_tasks as tasks
+
+pool = locksley.Executor(tasks.app, max_workers=1)
+for value in range(20):
+    pool.submit(tasks.identity, value).add_done_callback(lambda future: print(future.result()))
+print("the end")
+"""
+
+
+class Executors(DaemonTest):
+    def setUp(self):
+        self.daemon = self.start({"handlers": {"python": HANDLER}, "pool": {"workers": 1}})
+        tasks.app.connect(url_of(self.daemon))
+        self.addCleanup(tasks.app.close)
+
+    def test_as_in_concurrent_futures(self):
+        with locksley.Executor(tasks.app) as pool:
+            self.assertEqual(list(pool.map(tasks.identity, range(3000))), list(range(3000)))
+            done, _ = futures.wait([pool.submit(tasks.identity, value) for value in "abc"], DEADLINE_S)
+            self.assertEqual(sorted(future.result() for future in done), ["a", "b", "c"])
+            self.assertIsInstance(pool.submit(tasks.fails, "x").exception(DEADLINE_S), locksley.JobError)
+        with self.assertRaises(RuntimeError):
+            pool.submit(tasks.identity, 1)
+        self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
+
+    def test_of_one_task(self):
+        with locksley.Executor(tasks.app, "identity", max_workers=3, weight=7) as pool:
+            self.assertEqual((list(pool.map("abc")), pool.submit(4).result(DEADLINE_S)), (["a", "b", "c"], 4))
+            [batch] = self.connect(self.daemon).listed()
+            self.assertEqual((batch["weight"], batch["name"]), (7, "identity"))
+
+    def test_a_result_that_is_not_kept_could_not_be_waited_for(self):
+        with self.assertRaisesRegex(TypeError, "keep"):
+            locksley.Executor(tasks.app, keep="failures")
+
+    def test_cancel(self):
+        blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
+        self.connect(self.daemon).wait(blocker)
+        with locksley.Executor(tasks.app, max_workers=1) as pool:
+            self.connect(self.daemon)
+            futures_of_pool = [pool.submit(tasks.identity, value) for value in range(500)]
+            cancelled = [future.cancel() for future in reversed(futures_of_pool)]
+            self.assertTrue(any(cancelled))
+            done = [future for future in futures_of_pool if not future.cancelled()]
+            self.assertEqual([future.result(DEADLINE_S) for future in done], list(range(len(done))))
+        pool = locksley.Executor(tasks.app, max_workers=1)
+        more = [pool.submit(tasks.identity, value) for value in range(500)]
+        pool.shutdown(cancel_futures=True)
+        self.assertTrue(all(future.done() for future in more))
+
+    def test_large_payloads_are_sent_in_commands_that_the_daemon_takes(self):
+        app, task = echo_app(url_of(self.start({"limits": {"max_command": "16MiB"}})))
+        with locksley.Executor(app) as pool:
+            values = [str(number) * 3_000_000 for number in range(10)]
+            self.assertEqual(list(pool.map(task, values)), [job_of(value) for value in values])
+        app.close()
+
+    def test_a_refusal_fails_all(self):
+        app = locksley.App(url_of(self.daemon), handler="nosuch")
+        task = app.task(tasks.identity.function)
+        with locksley.Executor(app) as pool:
+            self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
+        app.close()
+
+    def test_a_refusal_in_the_middle_of_a_stream_ends_it(self):
+        app, task = echo_app(url_of(self.start({"limits": {"max_queued_bytes": "1MiB"}})))
+        pool = locksley.Executor(app)
+        self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
+        self.assertRegex(str(pool.submit(task, "b" * (2 << 20)).exception(DEADLINE_S)), "TOOBIG")
+        end = threading.Thread(target=pool.shutdown)
+        end.start()
+        end.join(DEADLINE_S)
+        self.assertFalse(end.is_alive())
+        app.close()
+
+    def test_a_program_that_ends_without_shutdown_has_all_its_results(self):
+        environment = dict(ENVIRONMENT, LOCKSLEY_URL=url_of(self.daemon))
+        done = subprocess.run([sys.executable, "-B", "-c", ENDS_EARLY], capture_output=True, text=True, env=environment, timeout=DEADLINE_S)
+        self.assertEqual((done.stdout.split("\n", 1), done.stderr), (["the end", "".join(f"{value}\n" for value in range(20))], ""))
+        self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
+
+    def test_in_a_process_that_was_forked_it_refuses(self):
+        """Its threads are the parent's, so a future would not end."""
+        with locksley.Executor(tasks.app) as pool:
+            self.assertEqual(pool.submit(tasks.identity, 1).result(DEADLINE_S), 1)
+            child = os.fork()
+            if child == 0:
+                try:
+                    pool.submit(tasks.identity, 2)
+                except RuntimeError:
+                    os._exit(3)
+                finally:
+                    os._exit(4)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 3)
+            self.assertEqual(pool.submit(tasks.identity, 3).result(DEADLINE_S), 3)
+
+    def test_what_no_worker_could_run_is_refused_at_once(self):
+        with locksley.Executor(tasks.app) as pool:
+            for wrong in (lambda: 1, functools.partial(job_of, 1), pow, "abc".upper, self.setUp, futures.Future.cancel):
+                with self.assertRaisesRegex(TypeError, "functions of a module that its workers serve, not "):
+                    pool.submit(wrong)
+        for workers in (0, -1):
+            with self.assertRaisesRegex(ValueError, "max_workers must be greater than 0"):
+                locksley.Executor(tasks.app, max_workers=workers)
+        with self.assertRaisesRegex(locksley.LocksleyError, "no task is named 'nosuch'; there are: .*identity"):
+            locksley.Executor(tasks.app, "nosuch")
+
+
+if __name__ == "__main__":
+    unittest.main()

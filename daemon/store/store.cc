@@ -303,6 +303,8 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
       history.failed = replay.failed();
       history.job_attempts = replay.job_attempts();
       history.notes = replay.notes();
+      // A cancelled batch takes no further jobs, although its last row of changes may say that it is open.
+      history.closed = history.closed || history.cancelled;
       const IndexRange whole{0, history.jobs};
       batch.left = difference({&whole, 1}, *ended);
     }

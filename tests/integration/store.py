@@ -204,6 +204,19 @@ class CancelAndForget(StoreTest):
                 self.assert_agree(status, self.command.results(batch))
                 self.kill()
 
+    def test_cancel_that_overtakes_an_add_ends_the_batch_after_a_kill(self):
+        self.begin_held()
+        for round_ in range(20):
+            batch = self.command("OPEN", "sleep", "ID", f"open-{round_}")
+            self.command.send(encode("ADD", batch, *[HOUR_MS] * 3) + encode("CANCEL", batch))
+            self.assertEqual(self.command.read(), 3)
+            self.command.read()
+        self.kill_and_begin()
+        for round_ in range(20):
+            status = self.command.wait(f"open-{round_}")
+            self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 3))
+            self.assert_agree(status, self.command.results(f"open-{round_}"))
+
     def test_forget_holds_from_its_reply_on(self):
         self.begin()
         small = self.command("SUBMIT", "echo", "ID", "small", "JOBS", "a")

@@ -132,6 +132,7 @@ StoredBatch as_stored(std::uint64_t sequence, const StoreModel::Batch& batch) {
       history.stop_reason = batch.last.stop_reason;
     }
   }
+  history.closed = history.closed || history.cancelled;
   for (const std::uint64_t job : batch.failed) append_range(history.failed, {job, job + 1});
   for (const auto& [job, attempts] : batch.job_attempts)
     history.job_attempts.push_back({{job, job + 1}, attempts});

@@ -44,6 +44,19 @@ TEST(StoreTest, WhatWasAcknowledgedIsThereAfterwards) {
   EXPECT_EQ(bench.store->next_sequence(), 4U);
 }
 
+TEST(StoreTest, AnOpenBatchThatWasCancelledTakesNoFurtherJobs) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(open_batch(1));
+  bench.commit(add_jobs(1, 0, {"a", "b", "c"}));
+  ChangesRow changes;
+  changes.jobs = 3;
+  changes.is_cancelled = true;
+  bench.commit(ChangeBatch{.sequence = 1, .changes = changes});
+  // The daemon ended before it had written that these jobs do not run.
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
 TEST(StoreTest, SettingsOfCustomersAreThereAfterwards) {
   StoreBench bench;
   bench.open();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "tests/support/faulty_file_system.h"
@@ -44,8 +45,7 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
     rocksdb::IOStatus truncated = target()->Truncate(size, options, debug);
     if (truncated.ok()) {
       const std::lock_guard lock(disk_.mutex_);
-      node_->size = size;
-      node_->synced = std::min(node_->synced, size);
+      disk_.truncated(*node_, size);
     }
     return truncated;
   }
@@ -59,7 +59,10 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
     rocksdb::IOStatus admitted = disk_.admit(Operation::kSync);
     const bool has_power = disk_.has_power();
     const std::lock_guard lock(disk_.mutex_);
-    if (end <= node_->synced || (!admitted.ok() && !has_power)) return admitted;
+    if (!admitted.ok() && !has_power) return admitted;
+    const Node::Stretch overwritten = std::exchange(node_->overwritten, {0, 0});
+    if (!admitted.ok() && overwritten.begin < overwritten.end) node_->unwritten.push_back(overwritten);
+    if (end <= node_->synced) return admitted;
     if (!admitted.ok()) node_->unwritten.push_back({node_->synced, end});
     node_->synced = end;
     return admitted;
@@ -85,11 +88,50 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
     rocksdb::IOStatus appended = target()->Append(data, options, debug);
     if (appended.ok()) {
       const std::lock_guard lock(disk_.mutex_);
-      node_->size += data.size();
+      const std::uint64_t end = node_->written + data.size();
+      Node::Stretch& over = node_->overwritten;
+      if (node_->written < node_->synced) {
+        if (over.begin == over.end) over.begin = node_->written;
+        over.end = std::min(end, node_->synced);
+      }
+      node_->written = end;
+      node_->size = std::max(node_->size, end);
     }
     return appended;
   }
 
+  FaultyFileSystem& disk_;
+  const std::shared_ptr<Node> node_;
+};
+
+// Writes zeros ahead of what is appended to a file, and nothing else.
+class FaultyFileSystem::ZerosAhead final : public rocksdb::FSRandomRWFileOwnerWrapper {
+ public:
+  ZerosAhead(FaultyFileSystem& disk, std::shared_ptr<Node> node,
+             std::unique_ptr<rocksdb::FSRandomRWFile> file)
+      : FSRandomRWFileOwnerWrapper(std::move(file)), disk_(disk), node_(std::move(node)) {}
+
+  rocksdb::IOStatus Write(std::uint64_t offset, const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* debug) override {
+    const std::string_view bytes = data.ToStringView();
+    {
+      const std::lock_guard lock(disk_.mutex_);
+      if (offset < node_->written || bytes.find_first_not_of('\0') != std::string_view::npos) {
+        return rocksdb::IOStatus::NotSupported("only zeros, and ahead of what was appended");
+      }
+    }
+    rocksdb::IOStatus admitted = disk_.admit(Operation::kAppend);
+    if (!admitted.ok() && !disk_.has_power()) return admitted;
+    const std::size_t size = admitted.ok() ? bytes.size() : bytes.size() / 2;
+    rocksdb::IOStatus written = target()->Write(offset, {bytes.data(), size}, options, debug);
+    if (written.ok()) {
+      const std::lock_guard lock(disk_.mutex_);
+      node_->size = std::max(node_->size, offset + size);
+    }
+    return admitted.ok() ? written : admitted;
+  }
+
+ private:
   FaultyFileSystem& disk_;
   const std::shared_ptr<Node> node_;
 };

@@ -19,6 +19,7 @@ using rocksdb::IOStatus;
 
 constexpr std::chrono::seconds kLongestHold{30};
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSector = 512;
 
 class SilentLogger final : public rocksdb::Logger {
  public:
@@ -42,7 +43,7 @@ FaultyFileSystem::FaultyFileSystem(std::filesystem::path folder, std::uint64_t s
     : FileSystemWrapper(rocksdb::FileSystem::Default()), folder_(folder.lexically_normal()), random_(seed) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     auto node = std::make_shared<Node>();
-    node->size = node->synced = entry.file_size();
+    node->size = node->written = node->synced = entry.file_size();
     names_.emplace(entry.path().filename().string(), std::move(node));
   }
   names_on_disk_ = names_;
@@ -200,6 +201,10 @@ IOStatus FaultyFileSystem::ReopenWritableFile(const std::string& name, const roc
   if (opened.ok()) {
     std::shared_ptr<Node> node = find(file_name(name));
     if (node == nullptr) node = create(file_name(name));
+    {
+      const std::lock_guard lock(mutex_);
+      node->written = node->size;
+    }
     *result = std::make_unique<File>(*this, std::move(node), std::move(file));
   }
   return opened;
@@ -212,10 +217,16 @@ IOStatus FaultyFileSystem::ReuseWritableFile(const std::string& name, const std:
   return FileSystem::ReuseWritableFile(name, old_name, options, result, debug);
 }
 
-// So that nothing writes past the bookkeeping. RocksDB does not need it for what the store does.
-IOStatus FaultyFileSystem::NewRandomRWFile(const std::string&, const rocksdb::FileOptions&,
-                                           std::unique_ptr<rocksdb::FSRandomRWFile>*, IODebugContext*) {
-  return IOStatus::NotSupported("NewRandomRWFile");
+IOStatus FaultyFileSystem::NewRandomRWFile(const std::string& name, const rocksdb::FileOptions& options,
+                                           std::unique_ptr<rocksdb::FSRandomRWFile>* result,
+                                           IODebugContext* debug) {
+  std::shared_ptr<Node> node = find(file_name(name));
+  if (!is_ours(name) || node == nullptr) return IOStatus::NotSupported("NewRandomRWFile");
+  if (IOStatus admitted = admit(Operation::kOpen); !admitted.ok()) return admitted;
+  std::unique_ptr<rocksdb::FSRandomRWFile> file;
+  IOStatus opened = target()->NewRandomRWFile(name, options, &file, debug);
+  if (opened.ok()) *result = std::make_unique<ZerosAhead>(*this, std::move(node), std::move(file));
+  return opened;
 }
 
 IOStatus FaultyFileSystem::LinkFile(const std::string&, const std::string&, const IOOptions&,
@@ -268,10 +279,17 @@ IOStatus FaultyFileSystem::Truncate(const std::string& name, std::size_t size, c
   IOStatus truncated = target()->Truncate(name, size, options, debug);
   if (const std::shared_ptr<Node> node = find(file_name(name)); truncated.ok() && node != nullptr) {
     const std::lock_guard lock(mutex_);
-    node->size = size;
-    node->synced = std::min<std::uint64_t>(node->synced, size);
+    FaultyFileSystem::truncated(*node, size);
   }
   return truncated;
+}
+
+void FaultyFileSystem::truncated(Node& node, std::uint64_t size) {
+  node.size = size;
+  node.written = std::min(node.written, size);
+  node.synced = std::min(node.synced, size);
+  node.overwritten.end = std::min(node.overwritten.end, size);
+  node.overwritten.begin = std::min(node.overwritten.begin, node.overwritten.end);
 }
 
 IOStatus FaultyFileSystem::LockFile(const std::string& name, const IOOptions& options,
@@ -289,6 +307,11 @@ std::string FaultyFileSystem::remains_of(const Node& node, const std::string& by
   };
   const auto noise = [this](char) { return static_cast<char>(random_()); };
   std::string rest = bytes.substr(0, node.synced);
+  for (std::size_t at = node.overwritten.begin; at < node.overwritten.end;) {
+    const std::size_t end = std::min<std::size_t>((at / kSector + 1) * kSector, node.overwritten.end);
+    if (tail == Tail::kLost || below(1) == 0) rest.replace(at, end - at, end - at, '\0');
+    at = end;
+  }
   const bool has_more = tail != Tail::kLost && bytes.size() > node.synced;
   for (const Node::Stretch& stretch : node.unwritten) {
     if (stretch.begin >= rest.size()) continue;
@@ -349,7 +372,7 @@ void FaultyFileSystem::lose_power(Tail tail) {
     std::ofstream file(folder_ / name, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     auto node = std::make_shared<Node>();
-    node->size = node->synced = bytes.size();
+    node->size = node->written = node->synced = bytes.size();
     names_.emplace(name, std::move(node));
   }
   names_on_disk_ = names_;

@@ -31,6 +31,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   enum class Lasting : std::uint8_t { kOnce, kUntilHealed };
   // What becomes of bytes that were appended and not synced: nothing stays; a random beginning does; a
   // beginning, and the rest is zeros, or noise; some pages do, and the others are zeros.
+  // Of bytes that were written over synced zeros, nothing stays with kLost, and else some sectors do.
   enum class Tail : std::uint8_t { kLost, kTorn, kZeros, kNoise, kPages };
 
   // What is in `folder` now is on the disk. `seed` decides what is left to chance.
@@ -105,16 +106,20 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
 
  private:
   class File;
+  class ZerosAhead;
   class Folder;
 
   // A file, whatever its name is at the moment.
   struct Node {
     std::uint64_t size = 0;
-    std::uint64_t synced = 0;  // bytes [0, synced) are on the disk, but for `unwritten`
+    std::uint64_t written = 0;  // what is appended next begins here; from here to `size` there are zeros
+    std::uint64_t synced = 0;   // bytes [0, synced) are on the disk, but for `unwritten` and `overwritten`
     struct Stretch {
       std::uint64_t begin, end;
     };
     std::vector<Stretch> unwritten;  // a sync of them failed
+    // Appended since the last sync, where there were synced zeros: any of the sectors may be on the disk.
+    Stretch overwritten{0, 0};
     std::optional<std::string>
         bytes;  // of one that has no name any more but would have one after a power loss
   };
@@ -133,6 +138,8 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   void rename(Renaming renaming);
   std::shared_ptr<Node> create(const std::string& name);
   std::shared_ptr<Node> find(const std::string& name);
+  // [needs mutex_]
+  static void truncated(Node& node, std::uint64_t size);
   std::string remains_of(const Node& node, const std::string& bytes, Tail tail);
 
   const std::filesystem::path folder_;

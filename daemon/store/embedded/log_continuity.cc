@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace locksley::daemon {
@@ -29,7 +30,16 @@ rocksdb::WalFilter::WalProcessingOption LogContinuity::LogRecordFound(unsigned l
   const bool is_whole = next_ ? sequence == *next_ : !begins_with_zeros(log_file);
   if (!is_whole) return WalProcessingOption::kCorruptedRecord;
   next_ = sequence + record.Count();
+  if (log_file != log_file_) {
+    log_file_ = log_file;
+    records_ = 0;
+  }
+  ++records_;
   return WalProcessingOption::kContinueProcessing;
+}
+
+std::uint64_t LogContinuity::whole_records(std::string_view log) const {
+  return std::filesystem::path(log_file_).filename() == log ? records_ : 0;
 }
 
 // Reads the checksum, length and kind of the log's first record, which are never all zero.

@@ -5,8 +5,10 @@
 #include <rocksdb/types.h>
 #include <rocksdb/wal_filter.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace locksley::daemon {
 
@@ -33,11 +35,17 @@ class LogContinuity final : public rocksdb::WalFilter {
                                      bool* is_changed) override;
   const char* Name() const override { return "locksley.LogContinuity"; }
 
+  // How many records of the log with this name, without its folder, were whole. 0 if another log was replayed after it.
+  std::uint64_t whole_records(std::string_view log) const;
+
  private:
   bool begins_with_zeros(const std::string& log_file) const;
 
   rocksdb::Env* const env_;
   std::optional<rocksdb::SequenceNumber> next_;  // the expected number of the next record's first entry
+  // The log that is being replayed, and how many of its records were whole.
+  std::string log_file_;
+  std::uint64_t records_ = 0;
 };
 
 }  // namespace locksley::daemon

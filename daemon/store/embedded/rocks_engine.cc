@@ -12,13 +12,16 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/base/log_line.h"
 #include "daemon/store/embedded/clean_end.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/embedded/insert_hints.h"
 #include "daemon/store/embedded/live_copy.h"
 #include "daemon/store/embedded/log_continuity.h"
 #include "daemon/store/embedded/open_attempt.h"
+#include "daemon/store/embedded/padded_logs.h"
 #include "daemon/store/embedded/rocks_options.h"
+#include "daemon/store/embedded/torn_log.h"
 #include "daemon/store/key.h"
 
 namespace locksley::daemon {
@@ -195,6 +198,12 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
   return engine;
 }
 
+std::unique_ptr<rocksdb::Env> RocksEngine::padded_env(const EngineOptions& options, rocksdb::Env* env) {
+  if (options.durability != config::Durability::kFsync) return nullptr;
+  const auto files = env != nullptr ? env->GetFileSystem() : rocksdb::FileSystem::Default();
+  return rocksdb::NewCompositeEnv(std::make_shared<PaddedLogs>(files, options.path));
+}
+
 std::expected<void, std::string> RocksEngine::open_files() {
   const OpenAttempt attempt(env_, options_.path);
   auto opened = try_open_files();
@@ -212,10 +221,24 @@ std::expected<void, std::string> RocksEngine::try_open_files() {
   }
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const bool drops_damaged_log = drops_damaged_log_;
+  const auto open = [&](LogContinuity& continuity) {
+    rocksdb::DBOptions options = database_options(options_, env_, sizes_, &continuity);
+    if (drops_damaged_log) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+    return rocksdb::DB::Open(options, options_.path, families(sizes_), &handles, &db);
+  };
   LogContinuity continuity(env_);
-  rocksdb::DBOptions options = database_options(options_, env_, sizes_, &continuity);
-  if (drops_damaged_log_) options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, families(sizes_), &handles, &db);
+  rocksdb::Status status = open(continuity);
+  if (status.IsCorruption() && padded_) {
+    if (const std::string torn = cut_torn_record(env_, options_.path, continuity); !torn.empty()) {
+      LogLine("store: the power failed while the last record was being written; no client was told of it")
+          .with("store", options_.path)
+          .with("log", torn)
+          .write(*options_.log, spdlog::level::info);
+      LogContinuity again(env_);
+      status = open(again);
+    }
+  }
   if (!status.ok()) return std::unexpected(explain(status));
   files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
   opened_ = &files_;

@@ -96,10 +96,13 @@ class RocksEngine final : public Engine {
 
   RocksEngine(EngineOptions options, rocksdb::Env* env)
       : options_(std::move(options)),
-        env_(env),
+        padded_(padded_env(options_, env)),
+        env_(padded_ ? padded_.get() : env),
         sizes_(StoreSizes::of(disk_space(options_.path))),
         reserve_(options_.path, sizes_),
         compactor_(*this, options_.log) {}
+  // Null: the log is not synced after each group.
+  static std::unique_ptr<rocksdb::Env> padded_env(const EngineOptions& options, rocksdb::Env* env);
   std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   std::expected<void, std::string> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
@@ -116,7 +119,8 @@ class RocksEngine final : public Engine {
   }
 
   const EngineOptions options_;
-  rocksdb::Env* const env_;
+  const std::unique_ptr<rocksdb::Env> padded_;  // has PaddedLogs
+  rocksdb::Env* const env_;                     // null: the system's
   const StoreSizes sizes_;
   std::string id_;  // RocksDB's, in its file IDENTITY; constant after open()
   DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/support/rocks_disk.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/store_model.h"
 
@@ -22,6 +24,7 @@ namespace {
 
 using config::Durability;
 using testing::accept_batch;
+using testing::files_of;
 using ::testing::HasSubstr;
 using testing::Picture;
 using testing::StoreBench;
@@ -74,7 +77,22 @@ class CrashedStore {
     return ends_.back() - before;
   }
 
-  std::uint64_t log_size() const { return std::filesystem::file_size(log()); }
+  // Without the zeros ahead: the end of the last fragment of a record (daemon/store/embedded/torn_log.h).
+  std::uint64_t log_size() const {
+    constexpr std::uint64_t kHeader = 7;
+    std::ifstream file(log(), std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    std::uint64_t end = 0;
+    for (std::uint64_t at = 0; at + kHeader <= bytes.size();) {
+      const std::uint64_t left = kPagesOfBlock * kPage - at % (kPagesOfBlock * kPage);
+      const auto byte = [&](std::uint64_t i) { return static_cast<std::uint8_t>(bytes[at + i]); };
+      const std::uint64_t length = byte(4) + (std::uint64_t{byte(5)} << 8U);
+      if (left >= kHeader && byte(6) == 0) break;
+      at += left < kHeader ? left : kHeader + length;
+      if (left >= kHeader) end = at;
+    }
+    return end;
+  }
   std::filesystem::path log() const {
     for (const auto& entry : std::filesystem::directory_iterator(bench.folder.path())) {
       if (entry.path().extension() == ".log") return entry.path();

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/quick_place.h"
+
 namespace locksley::testing {
 namespace {
 
@@ -54,8 +56,7 @@ pid_t spawn(std::vector<std::string> words, const fs::path& log) {
 }  // namespace
 
 PostgresServer::PostgresServer() {
-  const fs::path parent = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path();
-  std::string pattern = (parent / "locksley-postgres-XXXXXX").string();
+  std::string pattern = (quick_place() / "locksley-postgres-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
   folder_ = pattern;
   if (const passwd* user = ::getpwnam("postgres"); user != nullptr && ::geteuid() == 0) {

@@ -10,6 +10,7 @@ import tempfile
 
 from locksley_daemon import DEADLINE_S, end_with_parent, wait_for
 from programs import children
+from scratch import quick_place
 
 SETTINGS = """
 listen_addresses = ''
@@ -46,9 +47,7 @@ def programs():
 
 
 def new_folder():
-    """In memory where there is room."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return pathlib.Path(tempfile.mkdtemp(prefix="locksley-pg-", dir=parent))
+    return pathlib.Path(tempfile.mkdtemp(prefix="locksley-pg-", dir=quick_place()))
 
 
 class PostgresServer:

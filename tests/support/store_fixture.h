@@ -22,6 +22,7 @@
 
 #include "core/base/index_ranges.h"
 #include "daemon/store/store.h"
+#include "tests/support/quick_place.h"
 #include "tests/support/store_disk.h"
 #include "tests/support/store_model.h"
 
@@ -31,7 +32,7 @@ namespace locksley::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "locksley-store-XXXXXX").string();
+    std::string pattern = (quick_place() / "locksley-store-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
     path_ = pattern;
   }

@@ -13,7 +13,7 @@
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
 
-namespace locksley::model {
+namespace locksley::model::deque_model {
 namespace {
 
 using ModelDeque = Deque<std::uint64_t, ModelAtomics>;
@@ -221,4 +221,4 @@ TEST(DequeModelTest, ExplorerFindsTheStaleSlotOfAWeakerPush) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::deque_model

@@ -10,7 +10,7 @@
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
 
-namespace locksley::model {
+namespace locksley::model::parker_model {
 namespace {
 
 using ModelParker = BasicParker<ModelAtomics>;
@@ -116,4 +116,4 @@ TEST(ParkerModelTest, ExplorerFindsTheWakeUpThatABlindFutexMisses) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::parker_model

@@ -8,7 +8,7 @@
 #include "tests/model/explorer.h"
 #include "tests/model/small_pool.h"
 
-namespace locksley::model {
+namespace locksley::model::parking_model {
 namespace {
 
 Program one_job_for_one_worker(const Rules& rules = {}) {
@@ -120,4 +120,4 @@ TEST(ParkingModelTest, ExplorerFindsTheJobThatASearcherLeavesBehind) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::parking_model

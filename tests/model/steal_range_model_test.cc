@@ -13,7 +13,7 @@
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
 
-namespace locksley::model {
+namespace locksley::model::steal_range_model {
 namespace {
 
 struct Tag {
@@ -167,4 +167,4 @@ TEST(StealRangeModelTest, ExplorerFindsThePairThatComesBack) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::steal_range_model

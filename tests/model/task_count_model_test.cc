@@ -14,7 +14,7 @@
 #include "tests/model/expect.h"
 #include "tests/model/explorer.h"
 
-namespace locksley::model {
+namespace locksley::model::task_count_model {
 namespace {
 
 // An owner, and tasks that others run.
@@ -142,4 +142,4 @@ TEST(TaskCountModelTest, ExplorerFindsTheOwnerThatParksWhenAllHaveEnded) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::task_count_model

@@ -8,7 +8,7 @@
 #include "tests/model/explorer.h"
 #include "tests/model/small_pool.h"
 
-namespace locksley::model {
+namespace locksley::model::task_parking_model {
 namespace {
 
 Program one_task_for_a_worker(const Rules& rules = {}) {
@@ -160,4 +160,4 @@ TEST(TaskParkingModelTest, ExplorerFindsTheWakeUpThatAHelperKeeps) {
 }
 
 }  // namespace
-}  // namespace locksley::model
+}  // namespace locksley::model::task_parking_model

@@ -14,7 +14,7 @@
 #include "tests/support/seed.h"
 #include "tests/support/threads.h"
 
-namespace locksley {
+namespace locksley::steal_range_stress {
 namespace {
 
 using testing::Deadline;
@@ -265,4 +265,4 @@ TEST(StealRangeStressTest, OwnershipIsHandedOverUnderThieves) {
 }
 
 }  // namespace
-}  // namespace locksley
+}  // namespace locksley::steal_range_stress

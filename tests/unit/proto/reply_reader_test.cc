@@ -9,7 +9,7 @@
 #include "proto/reply_writer.h"
 #include "tests/unit/proto/reader_support.h"
 
-namespace locksley::proto {
+namespace locksley::proto::reply_reader_test {
 namespace {
 
 using std::string_literals::operator""s;
@@ -323,4 +323,4 @@ TEST(ReplyTest, FindsKeysInMapsOfBothVersionsAndReadsNumbersFromStrings) {
 }
 
 }  // namespace
-}  // namespace locksley::proto
+}  // namespace locksley::proto::reply_reader_test

@@ -11,7 +11,7 @@
 #include "proto/bulk.h"
 #include "proto/command_writer.h"
 
-namespace locksley::proto {
+namespace locksley::proto::reply_writer_test {
 namespace {
 
 template <typename Write>
@@ -117,4 +117,4 @@ TEST(CommandWriterTest, WritesArraysOfBulkStrings) {
 }
 
 }  // namespace
-}  // namespace locksley::proto
+}  // namespace locksley::proto::reply_writer_test

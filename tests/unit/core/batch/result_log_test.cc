@@ -7,7 +7,7 @@
 
 #include "tests/support/seed.h"
 
-namespace locksley {
+namespace locksley::result_log_test {
 namespace {
 
 struct Row {
@@ -277,4 +277,4 @@ TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
 }
 
 }  // namespace
-}  // namespace locksley
+}  // namespace locksley::result_log_test

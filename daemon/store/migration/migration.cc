@@ -21,7 +21,7 @@ using Kind = MigrationError::Kind;
 // The index last: it is what a daemon begins with.
 constexpr std::array kOrder{Table::kPayloads, Table::kResults, Table::kIndex};
 // Guess: how much is visited before the caller is asked whether to go on.
-constexpr std::uint64_t kStepBytes = 4U << 20;
+constexpr std::uint64_t kPassBytes = 4U << 20;
 constexpr int kMostCopies = 2;
 
 std::string_view name_of(Table table) {
@@ -222,7 +222,7 @@ Migration::Result<bool> Migration::copy_table(Table table, std::string after) {
       }
       ++progress_.rows;
       bytes += row.key.size() + row.source.value_or("").size();
-      return bytes < kStepBytes && !is_full();
+      return bytes < kPassBytes && !is_full();
     });
     if (!read) return failed(read.error());
     progress_.bytes += bytes;
@@ -269,7 +269,7 @@ Migration::Result<Migration::Comparison> Migration::compare_table(Table table) {
       if (row.target) in_target.add(row.key, *row.target);
       ++progress_.rows;
       bytes += row.key.size() + row.source.value_or("").size();
-      return bytes < kStepBytes;
+      return bytes < kPassBytes;
     });
     if (!read) return failed(read.error());
     progress_.bytes += bytes;

@@ -15,7 +15,7 @@ namespace {
 constexpr char kFirstKind = 'a';
 constexpr char kLastKind = 'z';
 constexpr std::size_t kNumber = sizeof(std::uint64_t);
-constexpr std::uint64_t kHighest = ~std::uint64_t{0};
+constexpr std::uint64_t kHighestNumber = ~std::uint64_t{0};
 // Guess: it bounds what one step may sort where very small batches are followed by very large ones.
 constexpr std::uint64_t kMostWidth = 4096;
 // After a step of so many batches without a row the next row is searched for: there may be millions that were forgotten. Guess.
@@ -30,7 +30,7 @@ std::string with_number(std::string_view prefix, std::uint64_t number) {
 }
 
 // Behind every key that begins with these bytes and goes on with a number, or not.
-std::string behind(std::string_view begin) { return with_number(begin, kHighest) + '\xFF'; }
+std::string behind(std::string_view begin) { return with_number(begin, kHighestNumber) + '\xFF'; }
 
 // One side of a step.
 class Side {
@@ -83,7 +83,7 @@ std::uint64_t PairWalk::number_in(std::string_view key) const {
 }
 
 std::expected<bool, std::string> PairWalk::look_for_last(Engine& engine) {
-  const std::string last = behind(with_number(section_->prefix, kHighest));
+  const std::string last = behind(with_number(section_->prefix, kHighestNumber));
   Side side(engine);
   if (auto begun =
           side.begin({.table = table_, .low = section_->prefix, .high = section_->end, .from_at_most = last});
@@ -157,7 +157,7 @@ PairWalk::Done PairWalk::step(const Visit& visit) {
   std::string high = section_->end;
   if (!is_last) {
     high = with_number(section_->prefix, low_number_ + width_);
-  } else if (!has_names && section_->last != kHighest) {
+  } else if (!has_names && section_->last != kHighestNumber) {
     high = with_number(section_->prefix, section_->last + 1);
   }
   const std::string before = after_;

@@ -32,6 +32,7 @@ struct EngineError {
   enum class Kind : std::uint8_t {
     kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds
     kFailed,   // the disk, or the connection
+    kAway,     // of a reading: the server cannot be reached, or broke it off; later it may succeed
     kFull,     // no room
     kDamaged,  // what was written cannot be read
     kInUse,    // by another daemon
@@ -140,6 +141,7 @@ class Engine {
   virtual std::string_view remedy(Damage damage) const = 0;
   // Readings that wait until it is open stop waiting, now and later.
   virtual void abandon() = 0;
+  virtual bool is_abandoned() const = 0;
   struct Usage {
     std::uint64_t bytes = 0;         // of all rows, deleted ones included as long as they take room
     std::optional<DiskSpace> space;  // of where they lie, if that is known

@@ -49,4 +49,9 @@ void ReadingGate::abandon() {
   changed_.notify_all();
 }
 
+bool ReadingGate::is_abandoned() const {
+  const MutexLock lock(mutex_);
+  return is_abandoned_;
+}
+
 }  // namespace locksley::daemon

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <expected>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "daemon/store/engine.h"
@@ -67,15 +70,27 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
 }
 
 std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) const {
+  constexpr auto kPause = std::chrono::milliseconds(100);  // guess
+  for (;;) {
+    auto chunk = try_read(index);
+    if (chunk) return *std::move(chunk);
+    // A database that is away for a while is no error of the job. The reading has ended, so the engine can be reopened.
+    if (chunk.error().kind != EngineError::Kind::kAway || engine_.is_abandoned()) {
+      throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::expected<std::shared_ptr<const StoredPayloads::Chunk>, EngineError> StoredPayloads::try_read(
+    std::uint64_t index) const {
   const EngineReading reading(engine_);
   if (!reading.is_valid()) throw std::runtime_error("the store is closed");
   const auto at = reading.scan({.table = Table::kPayloads,
                                 .low = part_key(sequence_, 0),
                                 .high = part_key(sequence_ + 1, 0),
                                 .from_at_most = part_key(sequence_, index)});
-  if (const auto status = at->status(); !status) {
-    throw std::runtime_error(fmt::format("cannot read the store: {}", status.error().what));
-  }
+  if (const auto status = at->status(); !status) return std::unexpected(status.error());
   auto chunk = std::make_shared<Chunk>();
   if (at->is_valid()) {
     chunk->first = last_number(at->key());
@@ -84,7 +99,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t 
     // Those of a small batch are inside its first row.
     std::string row;
     const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, sequence_), row);
-    if (!found) throw std::runtime_error(fmt::format("cannot read the store: {}", found.error().what));
+    if (!found) return std::unexpected(found.error());
     const auto split = *found ? split_row(row) : std::nullopt;
     if (split) chunk->bytes = split->inside;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,14 +14,15 @@
 namespace locksley::daemon {
 
 class Engine;
+struct EngineError;
 
 // The payloads of one batch in the store, read when workers need them: one chunk at a time, which
 // holds some thousands of payloads. Keeps the chunks used last, so that several workers at
 // different places of the batch do not read the same chunk again and again.
 //
 // Owned by its batch; the Engine outlives it. Any thread may fetch, several at once. A fetch
-// blocks on the disk, and while the engine is being reopened. Throws std::runtime_error if a
-// payload cannot be read.
+// blocks on the disk, while the engine is being reopened, and while the server of the rows is away, until the engine is
+// abandoned. Throws std::runtime_error if a payload cannot be read.
 class StoredPayloads final : public PayloadSource {
  public:
   StoredPayloads(Engine& engine, std::uint64_t sequence) : engine_(engine), sequence_(sequence) {}
@@ -40,6 +42,8 @@ class StoredPayloads final : public PayloadSource {
   // The chunk that holds this payload.
   std::shared_ptr<const Chunk> chunk_of(std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   std::shared_ptr<const Chunk> read(std::uint64_t index) const;
+  // Once.
+  std::expected<std::shared_ptr<const Chunk>, EngineError> try_read(std::uint64_t index) const;
 
   Engine& engine_;
   const std::uint64_t sequence_;

@@ -52,6 +52,20 @@ std::string one_line(std::string_view message) {
   return line;
 }
 
+constexpr auto kSettingsTime = std::chrono::seconds(3);  // as connect_timeout
+
+// Whatever a role, a database or the server's configuration says of these. That a wait for the standby was cancelled is told
+// only by a warning. In other isolation levels it is an error to update a row that another session has updated meanwhile, such
+// as the row of this daemon. The client has deadlines of its own.
+std::string session_settings(int version) {
+  std::string sql =
+      "set client_min_messages = warning; set default_transaction_isolation = 'read committed'; "
+      "set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0";
+  if (version >= 140000) sql += "; set idle_session_timeout = 0";
+  if (version >= 170000) sql += "; set transaction_timeout = 0";
+  return sql;
+}
+
 }  // namespace
 
 Parameter Parameter::int4(std::int32_t value) {
@@ -193,7 +207,14 @@ PgExpected<std::unique_ptr<PgConnection>> PgConnection::open(const std::string& 
   if (raw == nullptr || PQstatus(raw) != CONNECTION_OK) return std::unexpected(connection->lost(""));
   PQsetnonblocking(raw, 1);
   PQsetNoticeReceiver(raw, &PgConnection::note_warning, connection.get());
+  if (const auto set = connection->run(session_settings(PQserverVersion(raw)), now() + kSettingsTime); !set)
+    return std::unexpected(set.error());
   return connection;
+}
+
+bool PgConnection::is_closed() const {
+  pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
+  return ::poll(&socket, 1, 0) != 0;
 }
 
 void PgConnection::note_warning(void* self, const PGresult* notice) {

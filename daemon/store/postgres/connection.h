@@ -103,6 +103,10 @@ class PgConnection {
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
 
+  // Whether the server has closed it, as far as this machine knows, or has said something without being asked. Never blocks.
+  // Needs: nothing is under way.
+  bool is_closed() const;
+
   // Of the server's log, for PrimaryFinder; 0: unknown.
   std::uint32_t timeline() const { return timeline_; }
   void set_timeline(std::uint32_t timeline) { timeline_ = timeline; }
@@ -151,5 +155,8 @@ class PgConnection {
 };
 
 PgError error_of(const PGresult& result);
+
+// A SQLSTATE: lock_timeout has passed.
+inline constexpr std::string_view kLockNotAvailable = "55P03";
 
 }  // namespace locksley::daemon

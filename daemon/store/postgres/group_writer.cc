@@ -11,8 +11,11 @@ namespace {
 constexpr std::size_t kMostRows = 512;
 constexpr std::size_t kMostBytes = 512U << 10;
 
-// The condition of each statement: the fence before it holds the row until the transaction ends.
-#define LOCKSLEY_ALIVE(node) " exists (select 1 from locksley_node where node = " node " and alive)"
+// The condition of each statement: the fence before it holds the row until the transaction ends. The upper bits of the beat
+// are the epoch.
+#define LOCKSLEY_MAY_WRITE(node, epoch) "node = " node " and alive and beat >> 40 = " epoch
+#define LOCKSLEY_FENCED(node, epoch) \
+  " exists (select 1 from locksley_node where " LOCKSLEY_MAY_WRITE(node, epoch) ")"
 
 struct Statement {
   const char* name;
@@ -22,38 +25,43 @@ struct Statement {
 constexpr Statement kBegin{"begin", "begin"};
 constexpr Statement kCommit{"commit", "commit"};
 constexpr Statement kAsynchronous{"asynchronous", "set local synchronous_commit = off"};
-constexpr Statement kFence{
-    "fence", "update locksley_node set committed = $2, beat = beat + 1 where node = $1 and alive"};
-constexpr Statement kBeat{"beat", "update locksley_node set beat = beat + 1 where node = $1 and alive"};
+constexpr Statement kFence{"fence",
+                           "update locksley_node set committed = $3, beat = beat + 1 "
+                           "where " LOCKSLEY_MAY_WRITE("$1", "$2")};
+constexpr Statement kBeat{"beat",
+                          "update locksley_node set beat = beat + 1 where " LOCKSLEY_MAY_WRITE("$1", "$2")};
+constexpr auto kBeginEpoch =
+    "update locksley_node set beat = ((beat >> 40) + 1) << 40 where node = $1 and alive "
+    "returning beat >> 40, committed";
 
-// $1 batch, $2 part, $3 value, $4 node, $5 kind
+// $1 batch, $2 part, $3 value, $4 node, $5 epoch, $6 kind
 constexpr Statement kPutIndex{
     "put_index",
     "insert into locksley_index select (r.batch & 63)::int, r.batch, r.kind, r.part, r.value "
-    "from unnest($1::bigint[], $5::\"char\"[], $2::bigint[], $3::bytea[]) r(batch, kind, part, value) "
-    "where" LOCKSLEY_ALIVE(
-        "$4") " on conflict (shard, batch, kind, part) do update set value = excluded.value"};
-// $5 generation
+    "from unnest($1::bigint[], $6::\"char\"[], $2::bigint[], $3::bytea[]) r(batch, kind, part, value) "
+    "where" LOCKSLEY_FENCED(
+        "$4", "$5") " on conflict (shard, batch, kind, part) do update set value = excluded.value"};
+// $6 generation
 #define LOCKSLEY_PUT(table)                                                                         \
   "insert into " table                                                                              \
   " (shard, batch, part, value, generation) select (r.batch & 63)::int, r.batch, r.part, r.value, " \
-  "r.generation::smallint from unnest($1::bigint[], $2::bigint[], $3::bytea[], $5::bigint[]) "      \
-  "r(batch, part, value, generation) where" LOCKSLEY_ALIVE(                                         \
-      "$4") " on conflict (shard, batch, part, generation) do update set value = excluded.value"
+  "r.generation::smallint from unnest($1::bigint[], $2::bigint[], $3::bytea[], $6::bigint[]) "      \
+  "r(batch, part, value, generation) where" LOCKSLEY_FENCED(                                        \
+      "$4", "$5") " on conflict (shard, batch, part, generation) do update set value = excluded.value"
 constexpr Statement kPutPayload{"put_payload", LOCKSLEY_PUT("locksley_payload")};
 constexpr Statement kPutResult{"put_result", LOCKSLEY_PUT("locksley_result")};
 
-// $1 batch, $2 first part, $3 last part, $4 node, $5 kind
+// $1 batch, $2 first part, $3 last part, $4 node, $5 epoch, $6 kind
 constexpr Statement kEraseIndex{
     "erase_index",
-    "delete from locksley_index t using unnest($1::bigint[], $5::\"char\"[], $2::bigint[], $3::bigint[]) "
+    "delete from locksley_index t using unnest($1::bigint[], $6::\"char\"[], $2::bigint[], $3::bigint[]) "
     "r(batch, kind, low, high) where t.shard = (r.batch & 63)::int and t.batch = r.batch and t.kind = r.kind "
-    "and t.part >= r.low and t.part <= r.high and" LOCKSLEY_ALIVE("$4")};
+    "and t.part >= r.low and t.part <= r.high and" LOCKSLEY_FENCED("$4", "$5")};
 #define LOCKSLEY_ERASE(table)                                                                           \
   "delete from " table                                                                                  \
   " t using unnest($1::bigint[], $2::bigint[], $3::bigint[]) r(batch, low, high) "                      \
   "where t.shard = (r.batch & 63)::int and t.batch = r.batch and t.part >= r.low and t.part <= r.high " \
-  "and" LOCKSLEY_ALIVE("$4")
+  "and" LOCKSLEY_FENCED("$4", "$5")
 constexpr Statement kErasePayload{"erase_payload", LOCKSLEY_ERASE("locksley_payload")};
 constexpr Statement kEraseResult{"erase_result", LOCKSLEY_ERASE("locksley_result")};
 
@@ -61,26 +69,26 @@ constexpr Statement kEraseResult{"erase_result", LOCKSLEY_ERASE("locksley_result
 constexpr Statement kEraseIndexRange{
     "erase_index_range",
     "delete from locksley_index where (kind, batch, part) >= ($1::\"char\", $2, $3) and "
-    "(kind, batch, part) < ($4::\"char\", $5, $6) and" LOCKSLEY_ALIVE("$7")};
+    "(kind, batch, part) < ($4::\"char\", $5, $6) and" LOCKSLEY_FENCED("$7", "$8")};
 #define LOCKSLEY_ERASE_RANGE(table) \
   "delete from " table              \
-  " where (batch, part) >= ($1, $2) and (batch, part) < ($3, $4) and" LOCKSLEY_ALIVE("$5")
+  " where (batch, part) >= ($1, $2) and (batch, part) < ($3, $4) and" LOCKSLEY_FENCED("$5", "$6")
 constexpr Statement kErasePayloadRange{"erase_payload_range", LOCKSLEY_ERASE_RANGE("locksley_payload")};
 constexpr Statement kEraseResultRange{"erase_result_range", LOCKSLEY_ERASE_RANGE("locksley_result")};
 
 constexpr Statement kBeginGeneration{
     "begin_generation",
-    "insert into locksley_generation select $1::\"char\", $2, $3::smallint where" LOCKSLEY_ALIVE(
-        "$4") " on conflict (place, first) do update set generation = excluded.generation"};
-constexpr Statement kPutName{"put_name",
-                             "insert into locksley_name select $1::\"char\", $2, $3 where" LOCKSLEY_ALIVE(
-                                 "$4") " on conflict (place, name) do update set value = excluded.value"};
+    "insert into locksley_generation select $1::\"char\", $2, $3::smallint where" LOCKSLEY_FENCED(
+        "$4", "$5") " on conflict (place, first) do update set generation = excluded.generation"};
+constexpr Statement kPutName{
+    "put_name", "insert into locksley_name select $1::\"char\", $2, $3 where" LOCKSLEY_FENCED(
+                    "$4", "$5") " on conflict (place, name) do update set value = excluded.value"};
 constexpr Statement kEraseName{
     "erase_name",
-    "delete from locksley_name where place = $1::\"char\" and name = $2 and" LOCKSLEY_ALIVE("$3")};
+    "delete from locksley_name where place = $1::\"char\" and name = $2 and" LOCKSLEY_FENCED("$3", "$4")};
 constexpr Statement kEraseNames{"erase_names",
                                 "delete from locksley_name where place = $1::\"char\" and name >= $2 and "
-                                "(name < $3 or $3 = '') and" LOCKSLEY_ALIVE("$4")};
+                                "(name < $3 or $3 = '') and" LOCKSLEY_FENCED("$4", "$5")};
 
 struct OfTable {
   Statement put;
@@ -90,6 +98,12 @@ struct OfTable {
 constexpr std::array<OfTable, kTables> kStatements{{{kPutIndex, kEraseIndex, kEraseIndexRange},
                                                     {kPutPayload, kErasePayload, kErasePayloadRange},
                                                     {kPutResult, kEraseResult, kEraseResultRange}}};
+
+// The last parameters of a statement, but for those of Columns.
+void add_writer(Parameters& parameters, const Writer& writer) {
+  parameters.push_back(Parameter::int4(writer.node));
+  parameters.push_back(Parameter::int8(writer.epoch));
+}
 
 // The rows that the next statement changes.
 class Columns {
@@ -108,14 +122,14 @@ class Columns {
     parts_.add(place.part);
     lasts_.add(last_part);
   }
-  Parameters take_put(Table table, std::int32_t node) {
-    Parameter fifth = table == Table::kIndex ? kinds_.take() : generations_.take();
-    return take(node, values_.take(), std::move(fifth));
+  Parameters take_put(Table table, const Writer& writer) {
+    Parameter last = table == Table::kIndex ? kinds_.take() : generations_.take();
+    return take(writer, values_.take(), std::move(last));
   }
-  Parameters take_erase(Table table, std::int32_t node) {
-    std::optional<Parameter> fifth;
-    if (table == Table::kIndex) fifth = kinds_.take();
-    return take(node, lasts_.take(), std::move(fifth));
+  Parameters take_erase(Table table, const Writer& writer) {
+    std::optional<Parameter> last;
+    if (table == Table::kIndex) last = kinds_.take();
+    return take(writer, lasts_.take(), std::move(last));
   }
 
  private:
@@ -124,9 +138,10 @@ class Columns {
     batches_.add(place.batch);
     kinds_.add(place.kind);
   }
-  Parameters take(std::int32_t node, Parameter third, std::optional<Parameter> fifth) {
-    Parameters parameters{batches_.take(), parts_.take(), std::move(third), Parameter::int4(node)};
-    if (fifth) parameters.push_back(*std::move(fifth));
+  Parameters take(const Writer& writer, Parameter third, std::optional<Parameter> last) {
+    Parameters parameters{batches_.take(), parts_.take(), std::move(third)};
+    add_writer(parameters, writer);
+    if (last) parameters.push_back(*std::move(last));
     *this = Columns();
     return parameters;
   }
@@ -143,24 +158,29 @@ class Columns {
 // Sends the statements of a group, and counts them. After an error it does nothing more.
 class Sender {
  public:
-  Sender(PgConnection& connection, std::int32_t node) : connection_(connection), node_(node) {}
+  Sender(PgConnection& connection, const Writer& writer) : connection_(connection), writer_(writer) {}
 
   void send(const Statement& statement, const Parameters& parameters = {}) {
     if (!sent_) return;
     sent_ = connection_.send(statement.name, statement.sql, parameters);
     ++count_;
   }
+  // With the writer as its last parameters.
+  void send_fenced(const Statement& statement, Parameters parameters) {
+    add_writer(parameters, writer_);
+    send(statement, parameters);
+  }
   void send(const Generations::Span& begun) {
     const auto place = static_cast<unsigned char>('0' + static_cast<int>(begun.table));
-    send(kBeginGeneration, {Parameter::one_char(place), Parameter::int8(begun.first),
-                            Parameter::int4(begun.number), Parameter::int4(node_)});
+    send_fenced(kBeginGeneration,
+                {Parameter::one_char(place), Parameter::int8(begun.first), Parameter::int4(begun.number)});
   }
   void send(Table table, const PostgresGroup::OfTable& changes, const Generations& generations) {
     const OfTable& statements = kStatements[static_cast<std::size_t>(table)];
     const unsigned char place = static_cast<unsigned char>('0' + static_cast<int>(table));
     Columns columns;
     const auto flush_erase = [&] {
-      if (!columns.empty()) send(statements.erase, columns.take_erase(table, node_));
+      if (!columns.empty()) send(statements.erase, columns.take_erase(table, writer_));
     };
     for (const PlaceRange& range : changes.ranges) {
       if (!range.is_of_one_batch()) {
@@ -171,8 +191,8 @@ class Sender {
       }
     }
     for (const auto& names : changes.name_ranges) {
-      send(kEraseNames, {Parameter::one_char(place), Parameter::bytea(names.low),
-                         Parameter::bytea(names.high), Parameter::int4(node_)});
+      send_fenced(kEraseNames,
+                  {Parameter::one_char(place), Parameter::bytea(names.low), Parameter::bytea(names.high)});
     }
     for (const auto& [at, value] : changes.rows) {
       if (!value) columns.erase(at, at.part);
@@ -183,15 +203,14 @@ class Sender {
       if (value)
         columns.put(at, *value,
                     table == Table::kIndex ? std::int16_t{0} : generations.number_of(table, at.batch));
-      if (columns.is_full()) send(statements.put, columns.take_put(table, node_));
+      if (columns.is_full()) send(statements.put, columns.take_put(table, writer_));
     }
-    if (!columns.empty()) send(statements.put, columns.take_put(table, node_));
+    if (!columns.empty()) send(statements.put, columns.take_put(table, writer_));
     for (const auto& [name, value] : changes.names) {
       if (value) {
-        send(kPutName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::bytea(*value),
-                        Parameter::int4(node_)});
+        send_fenced(kPutName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::bytea(*value)});
       } else {
-        send(kEraseName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::int4(node_)});
+        send_fenced(kEraseName, {Parameter::one_char(place), Parameter::bytea(name)});
       }
     }
   }
@@ -212,12 +231,11 @@ class Sender {
       parameters.push_back(Parameter::int8(bound.batch));
       parameters.push_back(Parameter::int8(bound.part));
     }
-    parameters.push_back(Parameter::int4(node_));
-    send(statement, parameters);
+    send_fenced(statement, std::move(parameters));
   }
 
   PgConnection& connection_;
-  const std::int32_t node_;
+  const Writer writer_;
   PgExpected<void> sent_;
   std::size_t count_ = 0;
 };
@@ -225,29 +243,33 @@ class Sender {
 }  // namespace
 
 // Rows are found by their keys, whatever the server thinks of an empty table that is about to become large. A transaction of
-// a daemon that is paused ends by itself.
+// a daemon that is paused ends by itself. A group that waits for a table that another session has locked gives up its own row
+// soon, so that there are beats between two attempts.
 const char* const kWriterSettings =
     "set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan "
     "= off; "
-    "set plan_cache_mode = force_generic_plan; set jit = off; set lock_timeout = '5s'; "
+    "set plan_cache_mode = force_generic_plan; set jit = off; set lock_timeout = '1s'; "
     "set idle_in_transaction_session_timeout = '5s'";
 
-Written write_group(PgConnection& connection, std::int32_t node, std::optional<std::int64_t> number,
+Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, Instant deadline) {
   using Outcome = Written::Outcome;
   // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq says nothing.
   const auto failed = [](const PgError& error) -> Written {
-    return {.outcome = error.is_lost() ? Outcome::kUnknown : Outcome::kRefused, .error = error.error};
+    if (error.is_lost()) return {.outcome = Outcome::kUnknown, .error = error.error};
+    return {.outcome = error.state == kLockNotAvailable ? Outcome::kLocked : Outcome::kRefused,
+            .error = error.error};
   };
   connection.take_warning();
-  Sender sender(connection, node);
+  Sender sender(connection, writer);
   sender.send(kBegin);
   if (safety == Safety::kAhead) sender.send(kAsynchronous);
   const std::size_t fence = sender.count();
   if (number) {
-    sender.send(kFence, {Parameter::int4(node), Parameter::int8(*number)});
+    sender.send(kFence,
+                {Parameter::int4(writer.node), Parameter::int8(writer.epoch), Parameter::int8(*number)});
   } else {
-    sender.send(kBeat, {Parameter::int4(node)});
+    sender.send_fenced(kBeat, {});
   }
   for (const Generations::Span& begun : changes.begun) sender.send(begun);
   for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults})
@@ -270,12 +292,25 @@ Written write_group(PgConnection& connection, std::int32_t node, std::optional<s
   return {};
 }
 
-Written write_beat(PgConnection& connection, std::int32_t node, Instant deadline) {
+Written write_beat(PgConnection& connection, const Writer& writer, Instant deadline) {
   const PostgresGroup no_group;
   const Generations no_generations;
   const std::vector<Generations::Span> none_begun;
-  return write_group(connection, node, std::nullopt, {no_group, no_generations, none_begun}, Safety::kSafe,
+  return write_group(connection, writer, std::nullopt, {no_group, no_generations, none_begun}, Safety::kSafe,
                      deadline);
+}
+
+PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Instant deadline) {
+  connection.take_warning();
+  const auto begun = connection.run(kBeginEpoch, {Parameter::int4(node)}, deadline);
+  if (!begun) return std::unexpected(begun.error());
+  if (PQntuples(begun->get()) != 1) {
+    return std::unexpected(PgError{{EngineError::Kind::kFenced, std::string(kFencedWords)}, ""});
+  }
+  // The wait for the synchronous standby was cancelled: whether it has the row is unknown.
+  if (const std::string warning = connection.take_warning(); !warning.empty())
+    return std::unexpected(PgError::failed(warning));
+  return Epoch{.number = int8_of(**begun, 0, 0), .committed = int8_of(**begun, 0, 1)};
 }
 
 }  // namespace locksley::daemon

@@ -23,7 +23,6 @@ constexpr auto kJoinPatience = std::chrono::seconds(10);
 // How long a fencing waits for a transaction of the daemon that it fences, before it ends that daemon's sessions.
 constexpr auto kLockTimeout = "500ms";
 constexpr int kLooksInLease = 10;
-constexpr auto kLockNotAvailable = "55P03";
 
 // From a row that stands by to one that is active. On the stack of join().
 class Joining {
@@ -149,6 +148,8 @@ PgExpected<bool> Joining::advance() {
     if (const auto ended = end_sessions_of(seen->active->node); !ended) return std::unexpected(ended.error());
   }
   if (*adopted != Adoption::kDone) return false;
+  // Its readings hold locks and old rows for as long as the server takes them for open, which may be hours.
+  if (seen->active) static_cast<void>(end_sessions_of(seen->active->node));
   // So that the board says at once who is active now.
   const auto rows = read_nodes(*connection_, now() + kJoinPatience);
   if (rows) cluster_.set(nodes_.see(*rows, now()));
@@ -274,7 +275,7 @@ PgExpected<Joining::Adoption> Joining::adopt(const std::optional<NodeRow>& forme
 PgExpected<void> Joining::end_sessions_of(std::int32_t node) {
   const auto ended = query(
       "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and "
-      "application_name = $1",
+      "application_name in ($1, $1 || ' reads')",
       {Parameter::text(session_name(store_, node))});
   if (!ended) return std::unexpected(ended.error());
   return {};

@@ -27,6 +27,16 @@ std::string lock_sql(Table table) {
 }
 const char* name_of(Table table) { return kTableNames[static_cast<std::size_t>(table)]; }
 
+// Of a reading. It may succeed later, unless the server says that it never will.
+EngineError reading_error(PgError error) {
+  // The connection; a transaction that was rolled back; resources; a lock; an administrator, or the end of the server.
+  constexpr std::array<std::string_view, 5> kPassing{"08", "40", "53", "55", "57"};
+  const bool passes =
+      error.is_lost() || std::ranges::find(kPassing, error.state.substr(0, 2)) != kPassing.end();
+  if (passes && error.error.kind != EngineError::Kind::kDamaged) error.error.kind = EngineError::Kind::kAway;
+  return std::move(error.error);
+}
+
 Parameter place_name(Table table) {
   return Parameter::one_char(static_cast<unsigned char>('0' + static_cast<int>(table)));
 }
@@ -36,7 +46,7 @@ Parameter place_name(Table table) {
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value) {
   auto connection = pool.take();
-  if (!connection) return std::unexpected(connection.error().error);
+  if (!connection) return std::unexpected(reading_error(connection.error()));
   const Instant deadline = now() + kReadPatience;
   PgExpected<Result> found;
   if (const auto place = place_of(table, key)) {
@@ -54,7 +64,7 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
                 ->run("select value from locksley_name where place = $1 and name = $2",
                       {place_name(table), Parameter::bytea(key)}, deadline);
   }
-  if (!found) return std::unexpected(found.error().error);
+  if (!found) return std::unexpected(reading_error(found.error()));
   const bool is_there = PQntuples(found->get()) == 1;
   if (is_there) value = bytes_of(**found, 0, 0);
   pool.give_back(std::move(*connection));
@@ -63,7 +73,7 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
 
 std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool) {
   auto connection = pool.take();
-  if (!connection) return std::unexpected(connection.error().error);
+  if (!connection) return std::unexpected(reading_error(connection.error()));
   std::string sql = "select coalesce(max(batch), 0) from (";
   for (const char* const name : kTableNames) {
     if (name != kTableNames.front()) sql += " union all ";
@@ -73,7 +83,7 @@ std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& poo
         kShards - 1, name);
   }
   const auto found = (*connection)->run(sql + ") all_tables", Parameters{}, now() + kScanPatience);
-  if (!found) return std::unexpected(found.error().error);
+  if (!found) return std::unexpected(reading_error(found.error()));
   const std::int64_t highest = int8_of(**found, 0, 0);
   pool.give_back(std::move(*connection));
   return static_cast<std::uint64_t>(highest);
@@ -82,7 +92,7 @@ std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& poo
 template <class T>
 bool PostgresCursor::is_done(const PgExpected<T>& done) {
   if (done) return true;
-  status_ = std::unexpected(done.error().error);
+  status_ = std::unexpected(reading_error(done.error()));
   connection_.reset();
   return false;
 }

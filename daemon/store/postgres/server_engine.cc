@@ -21,6 +21,8 @@ namespace {
 using Outcome = Written::Outcome;
 
 constexpr int kMovingShare = 2;  // of the time between two beats
+// A table that another session has locked, for VACUUM FULL for example, must not hold up the beats.
+constexpr auto kBeatsSettings = "set lock_timeout = '100ms'";
 constexpr auto kLockedPause =
     std::chrono::seconds(10);  // guess: what uses a table is a backup, which takes minutes
 
@@ -95,9 +97,11 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
   if (is_fenced_) return std::unexpected(fenced());
   if (connection_ == nullptr)
     return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
+  if (auto renewed = renew_closed(); !renewed) return renewed;
   const std::int64_t number = ++number_;
   const Safety safety = sync == Sync::kSynced ? Safety::kSafe : Safety::kAhead;
   const bool has_ahead = std::exchange(has_ahead_, safety == Safety::kAhead);
+  const Instant lock_deadline = now() + options_.reply_time;
   for (;;) {
     const Written written = write(changes, number, safety);
     if (written.outcome == Outcome::kDone) return {};
@@ -105,18 +109,23 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
       be_fenced();
       return std::unexpected(written.error);
     }
-    if (written.outcome == Outcome::kRefused) return fail(written.error);
-    LogLine(
-        "store: the outcome of a commit is unknown, because the connection was lost: the database is asked")
+    const bool is_locked = written.outcome == Outcome::kLocked;
+    if (written.outcome == Outcome::kRefused || (is_locked && now() >= lock_deadline))
+      return fail(written.error);
+    LogLine(is_locked ? "store: another session has locked a table: the group is written again"
+                      : "store: the outcome of a commit is unknown, because the connection was lost: the "
+                        "database is asked")
         .with("store", place_)
         .with("error", written.error.what)
         .write(*engine_.log, spdlog::level::warn);
     const auto is_written = settle(number, now() + options_.patience);
     if (!is_written) return fail(is_written.error());
-    LogLine(*is_written ? "store: the commit whose outcome was unknown is in the database"
-                        : "store: the commit whose outcome was unknown is not in the database")
-        .with("store", place_)
-        .write(*engine_.log, spdlog::level::info);
+    if (!is_locked) {
+      LogLine(*is_written ? "store: the commit whose outcome was unknown is in the database"
+                          : "store: the commit whose outcome was unknown is not in the database")
+          .with("store", place_)
+          .write(*engine_.log, spdlog::level::info);
+    }
     if (*is_written) return {};
     // What went ahead of it may be gone with the server.
     if (has_ahead) return fail(written.error);
@@ -127,6 +136,7 @@ EngineDone ServerEngine::write_ahead(Group& group) {
   if (is_fenced_) return std::unexpected(fenced());
   if (connection_ == nullptr)
     return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
+  if (auto renewed = renew_closed(); !renewed) return renewed;
   const Written written = write(static_cast<PostgresGroup&>(group), std::nullopt, Safety::kAhead);
   group.clear();
   if (written.outcome == Outcome::kDone) {
@@ -135,6 +145,16 @@ EngineDone ServerEngine::write_ahead(Group& group) {
   }
   if (written.outcome == Outcome::kFenced) be_fenced();
   return fail(written.error);
+}
+
+// What went ahead is lost with a server, but not with a connection; which of them it was is not known.
+EngineDone ServerEngine::renew_closed() {
+  if (has_ahead_ || !connection_->is_closed()) return {};
+  LogLine("store: the database has closed the connection while it was idle: another one is made")
+      .with("store", place_)
+      .write(*engine_.log, spdlog::level::info);
+  if (auto settled = settle(number_, now() + options_.patience); !settled) return fail(settled.error());
+  return {};
 }
 
 EngineDone ServerEngine::sync() {
@@ -147,7 +167,8 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   const MutexLock lock(generations_.mutex);
   if (generations_.are_unknown) {
     // The beat waits for the transaction that changed them, if it is still under way.
-    if (Written beaten = write_beat(*connection_, node_, deadline); beaten.outcome != Outcome::kDone)
+    if (Written beaten = write_beat(*connection_, {node_, epoch_}, deadline);
+        beaten.outcome != Outcome::kDone)
       return beaten;
     auto read = read_generations(*connection_, deadline);
     if (!read) return {.outcome = Outcome::kRefused, .error = read.error().error};
@@ -156,7 +177,8 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   }
   Generations after = generations_.value;
   const std::vector<Generations::Span> begun = after.begin(sizes_.enough());
-  const Written written = write_group(*connection_, node_, number, {group, after, begun}, safety, deadline);
+  const Written written =
+      write_group(*connection_, {node_, epoch_}, number, {group, after, begun}, safety, deadline);
   if (written.outcome == Outcome::kDone) {
     options_.cluster->beaten(now());
     after.count(group);
@@ -190,13 +212,11 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
     return std::unexpected(PgError::failed(kept.error()));
   }
-  const Written beaten = write_beat(**opened, node_, deadline);
-  if (beaten.outcome == Outcome::kFenced) be_fenced();
-  if (beaten.outcome != Outcome::kDone) return std::unexpected(PgError{beaten.error, ""});
-  const auto committed = (*opened)->run("select committed from locksley_node where node = $1",
-                                        {Parameter::int4(node_)}, deadline);
-  if (!committed) return std::unexpected(committed.error());
-  if (PQntuples(committed->get()) != 1) return std::unexpected(PgError{fenced(), ""});
+  const auto epoch = begin_epoch(**opened, node_, deadline);
+  if (!epoch) {
+    if (epoch.error().error.kind == EngineError::Kind::kFenced) be_fenced();
+    return std::unexpected(epoch.error());
+  }
   const MutexLock lock(generations_.mutex);
   auto generations = read_generations(**opened, deadline);
   if (!generations) return std::unexpected(generations.error());
@@ -204,7 +224,8 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   generations_.are_unknown = false;
   options_.cluster->beaten(now());
   connection_ = std::move(*opened);
-  return int8_of(**committed, 0, 0);
+  epoch_ = epoch->number;
+  return epoch->committed;
 }
 
 void ServerEngine::close() {
@@ -281,22 +302,32 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, I
   if (connection == nullptr || primary_->is_outdated(*connection)) {
     auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kFirst);
     if (!opened) return std::unexpected(opened.error());
-    if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
+    for (const char* const settings : {kWriterSettings, kBeatsSettings}) {
+      if (const auto set = (*opened)->run(settings, deadline); !set) return std::unexpected(set.error());
+    }
     connection = std::move(*opened);
   }
   if (now() - options_.cluster->beaten_at() >= options_.lease / kBeatsInLease) {
     const auto beaten = connection->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
                                         {Parameter::int4(node_)}, deadline);
-    if (!beaten) return std::unexpected(beaten.error());
-    if (rows_changed(**beaten) != 1) {
+    // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
+    if (!beaten && beaten.error().state != kLockNotAvailable) return std::unexpected(beaten.error());
+    if (beaten && rows_changed(**beaten) != 1) {
       be_fenced();
       return {};
     }
-    options_.cluster->beaten(now());
+    if (beaten) options_.cluster->beaten(now());
   }
   if (const auto looked = look_at_nodes(*connection, deadline); !looked) return looked;
-  if (now() - measured_at < kMeasurePeriod) return free_tables(*connection);
-  const auto measured = connection->run(
+  if (now() - measured_at >= kMeasurePeriod) {
+    if (const auto measured = measure(*connection, deadline); !measured) return measured;
+    measured_at = now();
+  }
+  return free_tables(*connection);
+}
+
+PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadline) {
+  const auto measured = connection.run(
       "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_name'))::bigint, "
       "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload'))::bigint, "
       "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result'))::bigint, "
@@ -304,13 +335,13 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, I
       "from pg_stat_activity where datname = current_database() and backend_type = 'client backend' "
       "and pid <> pg_backend_pid())::bigint",
       Parameters{}, deadline);
+  if (!measured && measured.error().state == kLockNotAvailable) return {};
   if (!measured) return std::unexpected(measured.error());
   const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(**measured, 0, column)); };
   sizes_.set_tables(bytes(0), bytes(1), bytes(2));
   options_.cluster->set_oldest_transaction(
       std::max(std::chrono::milliseconds(int8_of(**measured, 0, 3)), std::chrono::milliseconds(0)));
-  measured_at = now();
-  return free_tables(*connection);
+  return {};
 }
 
 PgExpected<void> ServerEngine::free_tables(PgConnection& connection) {

@@ -33,8 +33,8 @@ namespace locksley::daemon {
 // and truncates those that have no rows any more.
 //
 // A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
-// written, commits a beat there and waits for it, which comes after anything that the lost connection may still do, and then
-// reads which group was the last. If that takes longer than PostgresOptions::patience, the commit has failed, and reopen()
+// written, begins an epoch there, after which nothing that the lost connection has sent can have an effect, and reads which
+// group was the last. If that takes longer than PostgresOptions::patience, the commit has failed, and reopen()
 // makes sure of the same. No reading begins meanwhile.
 //
 // Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced.
@@ -70,6 +70,7 @@ class ServerEngine final : public Engine {
            "anew";
   }
   void abandon() override { gate_.abandon(); }
+  bool is_abandoned() const override { return gate_.is_abandoned(); }
   // As it was measured last, at most kMeasurePeriod ago while the database can be reached.
   Usage usage() const override;
   void start_upkeep() override {}
@@ -105,7 +106,9 @@ class ServerEngine final : public Engine {
   // After kUnknown: whether the group with this number was written. The error is that it cannot be known yet.
   std::expected<bool, EngineError> settle(std::int64_t number, Instant deadline)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // Connects, beats, reads the generations, and returns the number of the last group that was committed.
+  // Makes another connection if the server has closed this one while no group was under way.
+  EngineDone renew_closed() LOCKSLEY_REQUIRES(kStoreWriter);
+  // Connects, begins an epoch, reads the generations, and returns the number of the last group that was committed.
   PgExpected<std::int64_t> reconnect(Instant deadline) LOCKSLEY_REQUIRES(kStoreWriter);
   // For reading and writing: from now on nothing begins.
   void close() LOCKSLEY_REQUIRES(kStoreWriter);
@@ -115,6 +118,8 @@ class ServerEngine final : public Engine {
   void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
   // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
   PgExpected<void> tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at);
+  // The sizes of the tables, unless they are locked, and the oldest transaction.
+  PgExpected<void> measure(PgConnection& connection, Instant deadline);
   // Compaction::run(), unless something hinders it.
   PgExpected<void> free_tables(PgConnection& connection);
   // Forgets those that have gone.
@@ -130,6 +135,7 @@ class ServerEngine final : public Engine {
   ReadingGate gate_;
 
   std::unique_ptr<PgConnection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
+  std::int64_t epoch_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                    // of the connection
   std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                   // of the last group
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,14 @@ constexpr int kRowBytes = 120;
 constexpr auto kLook = "set statement_timeout = '1s'";
 constexpr auto kLookEnd = "set statement_timeout = 0";
 
-// Runs a query that may be too slow. None: it was.
+// Runs a query that may be too slow. None: it was, or the table is locked.
 PgExpected<std::optional<Result>> look(PgConnection& connection, const std::string& sql,
                                        const Parameters& parameters, Instant deadline) {
   if (const auto set = connection.run(kLook, deadline); !set) return std::unexpected(set.error());
   auto found = connection.run(sql, parameters, deadline);
-  const bool is_too_slow = !found && found.error().state == "57014";  // query_canceled
+  constexpr std::string_view kQueryCanceled = "57014";
+  const bool is_too_slow =
+      !found && (found.error().state == kQueryCanceled || found.error().state == kLockNotAvailable);
   if (!found && !is_too_slow) return std::unexpected(found.error());
   if (const auto set = connection.run(kLookEnd, deadline); !set) return std::unexpected(set.error());
   if (is_too_slow) return std::nullopt;
@@ -95,7 +98,7 @@ class UpkeepTransaction {
  private:
   // Errors that do not break the connection.
   PgExpected<Freed> after_error(const PgError& error) {
-    if (error.state == "55P03") return give_up(Freed::kLocked);     // lock_not_available
+    if (error.state == kLockNotAvailable) return give_up(Freed::kLocked);
     if (error.state == "42501") return give_up(Freed::kForbidden);  // insufficient_privilege
     return std::unexpected(error);
   }
@@ -142,6 +145,7 @@ PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
                                     const Generations::Span& span, Generations& generations,
                                     Instant deadline) {
   const auto rows = has_rows(connection, span, deadline);
+  if (!rows && rows.error().state == kLockNotAvailable) return Freed::kLocked;
   if (!rows) return std::unexpected(rows.error());
   if (*rows) return Freed::kHasRows;
   UpkeepTransaction transaction(connection, deadline);

@@ -17,7 +17,7 @@ struct TableUse {
   std::uint64_t size = 0;  // of the table with its index, and with rows that were deleted
 };
 
-// Reads the rows, but no large values. None: that takes longer than a second.
+// Reads the rows, but no large values. None: that takes longer than a second, or the table is locked.
 PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
                                            Instant deadline);
 
@@ -26,7 +26,7 @@ struct MoveStep {
   std::optional<std::int64_t> end;  // the batches below it; none: all
   std::uint64_t first_bytes = 0;    // of the first batch, which is part of each step
 };
-// The next step, of at most `most` bytes, or of one batch. None: to find it takes longer than a second.
+// The next step, of at most `most` bytes, or of one batch. None: likewise.
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 

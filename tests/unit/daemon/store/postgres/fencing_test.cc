@@ -105,6 +105,21 @@ TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
   EXPECT_TRUE(testing::wait_until_true([this] { return fenced == 1; }));
 }
 
+TEST_F(FencingTest, TheReadingsOfAFencedDaemonAreEnded) {
+  const auto first = open_first();
+  const EngineReading reading(*first);
+  auto cursor = reading.scan({.table = Table::kPayloads, .low = "", .high = ""});  // its transaction is open
+  ASSERT_TRUE(cursor->status().has_value());
+  proxy.freeze();
+  const auto second = open_second();
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    return testing::TestConnection(disk.url())
+               .value("select count(*) from pg_stat_activity where application_name like 'locksley %/1%'") ==
+           "0";
+  }));
+  proxy.thaw();
+}
+
 TEST_F(FencingTest, AnIdleDaemonIsNotFenced) {
   const auto first = open_first();
   std::this_thread::sleep_for(3 * disk.options().lease);

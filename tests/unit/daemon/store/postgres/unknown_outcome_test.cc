@@ -1,5 +1,6 @@
 // Commits whose connection is lost: what was written is found out before any answer.
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>
 
@@ -141,10 +142,45 @@ TEST_F(UnknownOutcomeTest, AServerThatStaysAwayIsAFailureUntilItIsBack) {
   ASSERT_TRUE(put("c").has_value());
 }
 
+// A session of the server that is held up, by a debugger for example, has a whole group before it when its daemon has given
+// it up, and goes on later.
+TEST_F(UnknownOutcomeTest, AGroupThatASessionHasBeforeItHasNoEffectOnceItWasWrittenAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  adjust = [](PostgresOptions& options) { options.reply_time = std::chrono::seconds(2); };
+  open();
+  ASSERT_TRUE(put("a").has_value());
+  testing::TestConnection server(disk.url());
+  const auto session = server.run(
+      "select pid from pg_stat_activity where application_name like 'locksley %/1' and query = 'commit'");
+  ASSERT_EQ(session.size(), 1U);
+  const std::string& pid = session[0][0];
+  ASSERT_EQ(::kill(std::stoi(pid), SIGSTOP), 0);
+  const auto put_value = [&](std::string_view value) {
+    kStoreWriter.assert_held();
+    const auto group = engine->new_group();
+    group->put(Table::kIndex, "a", value);
+    return engine->commit(*group, Sync::kSynced).has_value();
+  };
+  EXPECT_TRUE(put_value("first"));
+  EXPECT_TRUE(put_value("second"));
+  ASSERT_EQ(::kill(std::stoi(pid), SIGCONT), 0);
+  EXPECT_TRUE(testing::wait_until_true(
+      [&] { return server.run("select from pg_stat_activity where pid = " + pid).empty(); }));
+  EXPECT_EQ(server.value("select convert_from(value, 'utf8') from locksley_name where name = 'a'"), "second");
+  EXPECT_EQ(server.value("select committed from locksley_node"), "3");
+}
+
 // The server says that the commit is done, though the standby has not confirmed it.
-TEST_F(UnknownOutcomeTest, ACancelledWaitForTheStandbyIsNoAcknowledgement) {
+class CancelledWaitTest : public UnknownOutcomeTest, public ::testing::WithParamInterface<std::string> {};
+
+// The second: a role whose sessions are told of errors alone.
+INSTANTIATE_TEST_SUITE_P(Settings, CancelledWaitTest,
+                         ::testing::Values("", "%20-cclient_min_messages%3Derror"));
+
+TEST_P(CancelledWaitTest, IsNoAcknowledgement) {
   const ThreadRoleScope role(kStoreWriter);
   adjust = [](PostgresOptions& options) {
+    options.url += GetParam();
     options.patience = std::chrono::milliseconds(300);
     options.reply_time = std::chrono::seconds(30);  // the cancelled wait ends first
   };

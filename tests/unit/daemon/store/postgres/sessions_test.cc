@@ -1,0 +1,228 @@
+// The sessions of an engine: what a role says of them, what ends them, and tables that others have locked.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "daemon/store/key.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/rows.h"
+#include "daemon/store/stored_payloads.h"
+#include "tests/support/postgres_disk.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using testing::wait_until_true;
+
+class SessionsTest : public ::testing::Test {
+ protected:
+  // `settings`: as a role may have them, such as " -cjit=off".
+  std::string url(const std::string& settings) const {
+    return testing::postgres_server().url("-csearch_path=" + disk.name() + settings);
+  }
+  std::unique_ptr<Engine> open(const std::string& settings = {}) {
+    PostgresOptions options = disk.options();
+    options.url = url(settings);
+    auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
+    if (!opened) throw std::runtime_error(opened.error());
+    return std::move(*opened);
+  }
+  EngineDone put(Engine& engine, std::uint64_t batch) LOCKSLEY_REQUIRES(kStoreWriter) {
+    const auto group = engine.new_group();
+    group->put(Table::kIndex, row_key(kAcceptedKey, batch), "row");
+    return engine.commit(*group, Engine::Sync::kSynced);
+  }
+  std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }
+  // Ends the sessions that have such a name now, and waits until they have ended.
+  void end_sessions(const std::string& like) {
+    testing::TestConnection server(disk.url());
+    const std::string pids = server.value(
+        "select coalesce(string_agg(pid::text, ','), '0') from pg_stat_activity where application_name like "
+        "'" +
+        like + "' and pg_terminate_backend(pid)");
+    ASSERT_NE(pids, "0");
+    ASSERT_TRUE(wait_until_true([&] {
+      return server.value("select count(*) from pg_stat_activity where pid in (" + pids + ")") == "0";
+    }));
+  }
+  std::uint64_t beats() { return std::stoull(value("select max(beat) from locksley_node")); }
+
+  testing::PostgresDisk disk;
+};
+
+TEST_F(SessionsTest, WhatARoleSaysOfASessionDoesNotCount) {
+  const auto connection = PgConnection::open(
+      url(" -cclient_min_messages=error -cdefault_transaction_isolation=serializable -cstatement_timeout=77 "
+          "-clock_timeout=77 -cidle_in_transaction_session_timeout=77 -cidle_session_timeout=77000"),
+      "test");
+  ASSERT_TRUE(connection.has_value()) << connection.error().error.what;
+  const auto are = [&](const std::string& name) {
+    const auto shown = (*connection)->run("show " + name, now() + std::chrono::seconds(30));
+    return shown ? std::string(bytes_of(**shown, 0, 0)) : shown.error().error.what;
+  };
+  EXPECT_EQ(are("client_min_messages"), "warning");
+  EXPECT_EQ(are("default_transaction_isolation"), "read committed");
+  EXPECT_EQ(are("statement_timeout"), "0");
+  EXPECT_EQ(are("lock_timeout"), "0");
+  EXPECT_EQ(are("idle_in_transaction_session_timeout"), "0");
+  EXPECT_EQ(are("idle_session_timeout"), "0");
+}
+
+TEST_F(SessionsTest, AGroupWaitsForABeatWhateverTheIsolationOfTheDatabase) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open(" -cdefault_transaction_isolation=serializable");
+  testing::TestConnection beat(disk.url());
+  beat.run("begin; update locksley_node set beat = beat + 1");
+  auto done = std::async(std::launch::async, [&] {
+    const ThreadRoleScope of_writer(kStoreWriter);
+    return put(*engine, 1);
+  });
+  const auto waits = [&] {
+    return value(
+               "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%set "
+               "committed%'") != "0";
+  };
+  EXPECT_TRUE(wait_until_true(waits));
+  beat.run("commit");
+  const EngineDone put_done = done.get();
+  EXPECT_TRUE(put_done.has_value()) << put_done.error().what;
+}
+
+TEST_F(SessionsTest, WhatTheServerHasClosedWhileItWasIdleIsReplacedBeforeAGroup) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  ASSERT_TRUE(put(*engine, 1).has_value());
+  end_sessions("locksley %/1");
+  const auto ahead = engine->new_group();
+  ahead->put(Table::kPayloads, Key().append(2).append(0), std::string(20'000, 'x'));
+  const auto written = engine->write_ahead(*ahead);
+  ASSERT_TRUE(written.has_value()) << written.error().what;
+  ASSERT_TRUE(put(*engine, 2).has_value());
+  EXPECT_EQ(value("select count(*) from locksley_payload"), "1");
+}
+
+TEST_F(SessionsTest, WhatTheServerHasClosedWhileItWasIdleIsReplacedBeforeAReading) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  ASSERT_TRUE(put(*engine, 1).has_value());
+  const auto read = [&] {
+    const EngineReading reading(*engine);
+    std::string bytes;
+    const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, 1), bytes);
+    return found ? bytes : found.error().what;
+  };
+  ASSERT_EQ(read(), "row");
+  end_sessions("locksley %/1 reads");
+  EXPECT_EQ(read(), "row");
+}
+
+class StoredPayloadsTest : public SessionsTest {
+ protected:
+  void put_payload(Engine& engine) LOCKSLEY_REQUIRES(kStoreWriter) {
+    const std::vector<std::string_view> payloads{"payload"};
+    const auto group = engine.new_group();
+    group->put(Table::kPayloads, part_key(1, 0), encode_payload_chunk(payloads));
+    ASSERT_TRUE(engine.commit(*group, Engine::Sync::kSynced).has_value());
+  }
+  static std::string fetch(Engine& engine) {
+    StoredPayloads payloads(engine, 1);
+    std::vector<std::string_view> views(1);
+    std::string scratch;
+    payloads.fetch(0, views, scratch);
+    return std::string(views.front());
+  }
+  static bool is_still_under_way(const std::future<std::string>& fetched) {
+    return fetched.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout;
+  }
+};
+
+TEST_F(StoredPayloadsTest, ADatabaseThatIsAwayIsWaitedFor) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  put_payload(*engine);
+  EXPECT_EQ(fetch(*engine), "payload");
+  disk.cut_power();
+  auto fetched = std::async(std::launch::async, [&] { return fetch(*engine); });
+  EXPECT_TRUE(is_still_under_way(fetched));
+  disk.lose_power();
+  EXPECT_EQ(fetched.get(), "payload");
+}
+
+TEST_F(StoredPayloadsTest, ADatabaseThatIsAwayIsWaitedForUntilTheDaemonEnds) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  put_payload(*engine);
+  disk.cut_power();
+  auto fetched = std::async(std::launch::async, [&] { return fetch(*engine); });
+  EXPECT_TRUE(is_still_under_way(fetched));
+  engine->abandon();
+  EXPECT_THROW(fetched.get(), std::runtime_error);
+  disk.lose_power();
+}
+
+class LockedTableTest : public SessionsTest {
+ protected:
+  // Whether there are several beats in less than the time after which another daemon takes over.
+  bool has_beats() {
+    const std::uint64_t before = beats();
+    const auto began = std::chrono::steady_clock::now();
+    return wait_until_true([&] { return beats() >= before + 5; }) &&
+           std::chrono::steady_clock::now() - began < PostgresOptions{}.lease;
+  }
+};
+
+// The thread of the beats measures the tables.
+TEST_F(LockedTableTest, OfTheIndexDoesNotHoldUpTheBeats) {
+  open().reset();  // the tables are there
+  testing::TestConnection vacuum(disk.url());
+  vacuum.run("begin; lock table locksley_index in access exclusive mode");
+  const auto engine = open();
+  EXPECT_TRUE(has_beats());
+}
+
+// It also looks whether they have rows.
+TEST_F(LockedTableTest, OfAGenerationDoesNotHoldUpTheBeats) {
+  open().reset();
+  testing::TestConnection vacuum(disk.url());
+  vacuum.run("insert into locksley_generation values ('1', 0, 1), ('1', 10, 2)");
+  const auto engine = open();
+  vacuum.run("begin; lock table locksley_payload_1 in access exclusive mode");
+  EXPECT_TRUE(has_beats());
+}
+
+// The group gives the row of its daemon up now and then.
+TEST_F(LockedTableTest, OfTheIndexIsWaitedForByAGroupWithBeatsMeanwhile) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  testing::TestConnection vacuum(disk.url());
+  vacuum.run("begin; lock table locksley_index in access exclusive mode");
+  auto done = std::async(std::launch::async, [&] {
+    const ThreadRoleScope of_writer(kStoreWriter);
+    return put(*engine, 1);
+  });
+  EXPECT_TRUE(wait_until_true([&] {
+    return value(
+               "select count(*) from pg_locks where relation = 'locksley_index'::regclass and not granted "
+               "and "
+               "mode = 'RowExclusiveLock'") == "1";
+  }));
+  const std::uint64_t before = beats();
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(wait_until_true([&] { return beats() != before; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, PostgresOptions{}.lease * 4 / 5);
+  vacuum.run("commit");
+  const EngineDone put_done = done.get();
+  EXPECT_TRUE(put_done.has_value()) << put_done.error().what;
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby: the tables hold what lives and what was
 deleted in the last seconds, and not all that was ever written, also beside a session that is idle in a transaction, which keeps vacuum from giving back
-anything. Every hundredth batch lives ten times as long as the others. Prints how large the tables are, six times a run.
+anything. Every hundredth batch lives ten times as long as the others. Prints how large the tables are.
 
   --seconds S   of each of the two runs
   --kept N      batches of 1 MB that are not forgotten yet, at the least; with 300 or more the tables may take 1.5 times the bytes that live
   --rate R      MB/s of payloads and results, at the most
-  --idle        only the run beside an idle transaction"""
+  --idle        only the run beside an idle transaction
+  --looks N     at the sizes, in each run"""
 
 import argparse
 import collections
@@ -26,7 +27,6 @@ from postgres_server import programs
 JOBS, PAYLOAD = 1000, secrets.token_hex(500)
 BATCH_BYTES = 2 * JOBS * len(PAYLOAD)  # payloads, then results
 LONG_LIVED, LONGER = 100, 10  # each hundredth batch lives ten times as long
-SAMPLES = 6
 SETTLED = 5  # lives of a batch, until generations of all sizes that they had while the store grew are gone
 MANY = 300  # batches; with fewer, the tables of generations that are not full yet are larger than what lives
 TABLES = ("locksley_index", "locksley_payload", "locksley_result")
@@ -34,10 +34,10 @@ SIZE = "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('{}'))
 
 
 def sizes(server):
-    """Of the tables with their indexes, and of the values in them, in bytes."""
-    tables = server.query(f"select {' + '.join(map(SIZE.format, ('locksley_payload', 'locksley_result')))} + pg_total_relation_size('locksley_index')")
+    """Of each of the TABLES with its indexes, and of the values in all of them, in bytes."""
+    tables = server.query(f"select pg_total_relation_size('locksley_index') || ' ' || {SIZE.format(TABLES[1])} || ' ' || {SIZE.format(TABLES[2])}")
     live = server.query(f"select {' + '.join(f'(select coalesce(sum(length(value)), 0) from {table})' for table in TABLES)}")
-    return int(tables), int(live)
+    return [int(size) for size in tables.split()], int(live)
 
 
 @contextlib.contextmanager
@@ -85,12 +85,14 @@ def measure(what, options, beside):
         daemon = ClusterDaemon(pair.settings()).wait_active()
         with daemon.connect() as connection, beside(pair.primary):
             churn = Churn(connection, options.kept, options.rate * 1e6)
-            for sample in range(1, SAMPLES + 1):
-                churn.run_until(churn.begun + options.seconds * sample / SAMPLES)
-                tables, live = sizes(pair.primary)
+            for look in range(1, options.looks + 1):
+                churn.run_until(churn.begun + options.seconds * look / options.looks)
+                each, live = sizes(pair.primary)
+                tables = sum(each)
                 seconds = time.monotonic() - churn.begun
                 print(f"{what}: {churn.written() / seconds / 1e6:.0f} MB/s for {seconds:.0f} s; tables {tables / 1e6:.0f} MB,", end=" ")
-                print(f"{tables / live:.2f} times the {live / 1e6:.0f} MB that live", flush=True)
+                print(f"{tables / live:.2f} times the {live / 1e6:.0f} MB that live", end=" ")
+                print(f"({', '.join(f'{name} {size / 1e6:.0f}' for name, size in zip(TABLES, each))})", flush=True)
                 if options.kept >= MANY and churn.number > SETTLED * options.kept and tables > 1.5 * live:
                     raise SystemExit(f"{what}: the tables take more than 1.5 times the bytes that live")
             if churn.number > 10 * options.kept and tables > 0.5 * churn.written():
@@ -107,6 +109,7 @@ def main():
     parser.add_argument("--kept", type=int, default=20)
     parser.add_argument("--rate", type=float, default=0)
     parser.add_argument("--idle", action="store_true")
+    parser.add_argument("--looks", type=int, default=6)
     options = parser.parse_args()
     for what, beside in (("churn", contextlib.nullcontext), ("beside an idle transaction", idle_transaction)):
         if beside is idle_transaction or not options.idle:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 namespace locksley::daemon {
@@ -15,17 +14,14 @@ constexpr std::uint64_t kLargestBatch = 2 * kStepBytes;
 constexpr int kLookingShare = 20;
 constexpr auto kLookTime = std::chrono::milliseconds(40);
 constexpr auto kPauseAfterError = std::chrono::minutes(1);
-// The writer has the generations most of the time, and gives them up between two groups.
-constexpr auto kLockPatience = std::chrono::milliseconds(50);
-constexpr auto kLockPause = std::chrono::microseconds(50);
 
 }  // namespace
 
-PgExpected<Compaction::Hindrance> Compaction::run(PgConnection& connection) {
-  hindrance_ = Hindrance::kNone;
+PgExpected<Freed> Compaction::run(PgConnection& connection) {
+  hindrance_ = Freed::kDone;
   for (const Table table : {Table::kPayloads, Table::kResults}) {
     if (const auto done = run(connection, table); !done) return std::unexpected(done.error());
-    if (hindrance_ != Hindrance::kNone) break;
+    if (hindrance_ != Freed::kDone) break;
   }
   return hindrance_;
 }
@@ -38,7 +34,7 @@ PgExpected<void> Compaction::run(PgConnection& connection, Table table) {
       return truncate_if_empty(connection, node_, span, mine, now() + limits_.reply);
     });
     if (!freed) return std::unexpected(freed.error());
-    if (hindrance_ != Hindrance::kNone) return {};
+    if (hindrance_ != Freed::kDone) return {};
   }
   return compact(connection, table);
 }
@@ -121,15 +117,8 @@ PgExpected<bool> Compaction::move(PgConnection& connection, Move what, Instant e
   return true;
 }
 
-bool Compaction::lock() {
-  for (const Instant until = now() + kLockPatience; now() < until; std::this_thread::sleep_for(kLockPause)) {
-    if (generations_.mutex.try_lock()) return true;
-  }
-  return false;
-}
-
 std::optional<Generations> Compaction::copy() {
-  if (!lock()) return std::nullopt;
+  if (!generations_.lock_between_groups()) return std::nullopt;
   std::optional<Generations> copy;
   if (!generations_.are_unknown) copy = generations_.value;
   generations_.mutex.unlock();
@@ -137,7 +126,7 @@ std::optional<Generations> Compaction::copy() {
 }
 
 PgExpected<Freed> Compaction::change(const std::function<PgExpected<Freed>(Generations&)>& change) {
-  if (!lock()) return Freed::kHasRows;
+  if (!generations_.lock_between_groups()) return Freed::kHasRows;
   PgExpected<Freed> freed = Freed::kHasRows;
   if (!generations_.are_unknown) {
     freed = change(generations_.value);
@@ -145,9 +134,7 @@ PgExpected<Freed> Compaction::change(const std::function<PgExpected<Freed>(Gener
   }
   generations_.mutex.unlock();
   if (!freed) return freed;
-  if (*freed == Freed::kLocked) hindrance_ = Hindrance::kLocked;
-  if (*freed == Freed::kForbidden) hindrance_ = Hindrance::kForbidden;
-  if (*freed == Freed::kFenced) hindrance_ = Hindrance::kFenced;
+  if (is_hindrance(*freed)) hindrance_ = *freed;
   return freed;
 }
 

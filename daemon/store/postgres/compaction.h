@@ -31,10 +31,8 @@ class Compaction {
   Compaction(SharedGenerations& generations, const TableSizes& sizes, std::int32_t node, Limits limits)
       : generations_(generations), sizes_(sizes), node_(node), limits_(limits) {}
 
-  // What hinders it. Each of them is for the caller to act on.
-  enum class Hindrance : std::uint8_t { kNone, kLocked, kForbidden, kFenced };
-  // Once. After an error the connection is of no use.
-  PgExpected<Hindrance> run(PgConnection& connection);
+  // Once. kDone, or what hinders it: kLocked, kForbidden or kFenced. After an error the connection is of no use.
+  PgExpected<Freed> run(PgConnection& connection);
 
  private:
   PgExpected<void> run(PgConnection& connection, Table table);
@@ -60,14 +58,12 @@ class Compaction {
   std::optional<Generations> copy() LOCKSLEY_EXCLUDES(generations_.mutex);
   PgExpected<Freed> change(const std::function<PgExpected<Freed>(Generations&)>& change)
       LOCKSLEY_EXCLUDES(generations_.mutex);
-  // A writer that waits for a server is not waited for.
-  bool lock() LOCKSLEY_TRY_ACQUIRE(true, generations_.mutex);
 
   SharedGenerations& generations_;
   const TableSizes& sizes_;
   const std::int32_t node_;
   const Limits limits_;
-  Hindrance hindrance_ = Hindrance::kNone;
+  Freed hindrance_ = Freed::kDone;  // else what hinders it
   // At the tables of payloads, and of results.
   struct Look {
     std::vector<Generations::Span> spans;

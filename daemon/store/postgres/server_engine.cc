@@ -73,6 +73,7 @@ ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options,
       sizes_(options_.generation_bytes),
       compaction_(generations_, sizes_, node,
                   {.reply = options_.lease, .moving = options_.lease / kBeatsInLease / kMovingShare}),
+      index_rewrite_(generations_, sizes_, node, options_.lease),
       nodes_(options_.lease) {
   options_.cluster->set_lease(options_.lease);
   beats_ = std::thread([this] { run_beats(); });
@@ -323,7 +324,8 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, I
     if (const auto measured = measure(*connection, deadline); !measured) return measured;
     measured_at = now();
   }
-  return free_tables(*connection);
+  if (const auto compacted = free_room(compacting_, compaction_, *connection); !compacted) return compacted;
+  return free_room(rewriting_, index_rewrite_, *connection);
 }
 
 PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadline) {
@@ -344,27 +346,21 @@ PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadlin
   return {};
 }
 
-PgExpected<void> ServerEngine::free_tables(PgConnection& connection) {
-  if (now() < locked_until_ || may_not_truncate_) return {};
-  const auto hindrance = compaction_.run(connection);
-  if (!hindrance) return std::unexpected(hindrance.error());
-  switch (*hindrance) {
-    case Compaction::Hindrance::kNone:
-      break;
-    case Compaction::Hindrance::kLocked:
-      locked_until_ = now() + kLockedPause;
-      break;
-    case Compaction::Hindrance::kForbidden:
-      may_not_truncate_ = true;
-      LogLine(
-          "store: this role may not truncate the tables, so only vacuum gives the room of deleted rows back: "
-          "grant it TRUNCATE on them")
-          .with("store", place_)
-          .write(*engine_.log, spdlog::level::warn);
-      break;
-    case Compaction::Hindrance::kFenced:
-      be_fenced();
-      break;
+template <class Part>
+PgExpected<void> ServerEngine::free_room(Upkeep& upkeep, Part& part, PgConnection& connection) {
+  if (now() < upkeep.locked_until || upkeep.is_forbidden || is_fenced_) return {};
+  const auto freed = part.run(connection);
+  if (!freed) return std::unexpected(freed.error());
+  if (*freed == Freed::kLocked) upkeep.locked_until = now() + kLockedPause;
+  if (*freed == Freed::kFenced) be_fenced();
+  if (*freed == Freed::kForbidden) {
+    upkeep.is_forbidden = true;
+    LogLine(
+        "store: this role may not empty some tables, so only vacuum gives the room of their deleted rows "
+        "back")
+        .with("store", place_)
+        .with("grant_it", upkeep.needs)
+        .write(*engine_.log, spdlog::level::warn);
   }
   return {};
 }

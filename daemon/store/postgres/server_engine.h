@@ -17,6 +17,7 @@
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
 #include "daemon/store/postgres/group_writer.h"
+#include "daemon/store/postgres/index_rewrite.h"
 #include "daemon/store/postgres/node_watch.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "daemon/store/postgres/primary_finder.h"
@@ -120,8 +121,15 @@ class ServerEngine final : public Engine {
   PgExpected<void> tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at);
   // The sizes of the tables, unless they are locked, and the oldest transaction.
   PgExpected<void> measure(PgConnection& connection, Instant deadline);
-  // Compaction::run(), unless something hinders it.
-  PgExpected<void> free_tables(PgConnection& connection);
+  // A part of the upkeep: the compaction, or the rewriting of the index. The thread of the beats alone.
+  struct Upkeep {
+    std::string_view needs;     // of the role
+    Instant locked_until{};     // tables were in use, and are tried again then
+    bool is_forbidden = false;  // the role may not do it, which was logged
+  };
+  // Does it once, unless something hinders it.
+  template <class Part>
+  PgExpected<void> free_room(Upkeep& upkeep, Part& part, PgConnection& connection);
   // Forgets those that have gone.
   PgExpected<void> look_at_nodes(PgConnection& connection, Instant deadline);
 
@@ -142,9 +150,11 @@ class ServerEngine final : public Engine {
 
   SharedGenerations generations_;
   TableSizes sizes_;
-  Compaction compaction_;   // the thread of the beats alone
-  Instant locked_until_{};  // the thread of the beats alone: tables were in use, and are tried again then
-  bool may_not_truncate_ = false;  // likewise: the role may not, which was logged
+  // The thread of the beats alone.
+  Compaction compaction_;
+  Upkeep compacting_{.needs = "TRUNCATE on the tables of payloads and results"};
+  IndexRewrite index_rewrite_;
+  Upkeep rewriting_{.needs = "TRUNCATE on locksley_index, and TEMPORARY on the database"};
 
   std::atomic<bool> is_fenced_{
       false};  // set once, by any thread; a thread that reads false is told by its next commit

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "core/sync/mutex.h"
+#include "daemon/base/time.h"
 #include "daemon/store/postgres/generations.h"
 
 namespace locksley::daemon {
@@ -17,6 +20,17 @@ struct SharedGenerations {
   Generations value LOCKSLEY_GUARDED_BY(mutex);
   // The outcome of a change is unknown: they must be read anew.
   bool are_unknown LOCKSLEY_GUARDED_BY(mutex) = true;
+
+  // For the upkeep. The writer has the mutex most of the time, and gives it up between two groups. False: it has not for
+  // 50 ms; a writer that waits for a server is not waited for.
+  bool lock_between_groups() LOCKSLEY_TRY_ACQUIRE(true, mutex) {
+    constexpr auto kPatience = std::chrono::milliseconds(50);
+    constexpr auto kPause = std::chrono::microseconds(50);
+    for (const Instant until = now() + kPatience; now() < until; std::this_thread::sleep_for(kPause)) {
+      if (mutex.try_lock()) return true;
+    }
+    return false;
+  }
 };
 
 // In bytes. The tables are measured from time to time. Any thread.
@@ -31,6 +45,8 @@ class TableSizes {
     payloads_ = payloads;
     results_ = results;
   }
+  std::uint64_t live() const { return live_; }
+  std::uint64_t index() const { return index_; }
   std::uint64_t tables() const { return index_ + payloads_ + results_; }
   std::uint64_t least() const { return least_; }
   // A quarter of the live bytes, so that four generations hold them. Three more can be there: one that grows, one that is being

@@ -77,14 +77,24 @@ class UpkeepTransaction {
     return Freed::kDone;
   }
 
-  // The last statements. Then `generations` are `after`. Returns `done`, or why nothing was done.
-  PgExpected<Freed> commit(const std::string& sql, Generations after, Generations& generations, Freed done) {
+  // kDone: the transaction goes on.
+  PgExpected<Freed> run(const std::string& sql) {
     if (const auto changed = connection_.run(sql, deadline_); !changed) return after_error(changed.error());
+    return Freed::kDone;
+  }
+
+  PgExpected<Freed> commit() {
     connection_.take_warning();
     if (const auto committed = connection_.run("commit", deadline_); !committed) {
       // Refused or not, what became of it is not known here.
       return std::unexpected(PgError{committed.error().error, ""});
     }
+    return Freed::kDone;
+  }
+  // The last statements. Then `generations` are `after`. Returns `done`, or why nothing was done.
+  PgExpected<Freed> commit(const std::string& sql, Generations after, Generations& generations, Freed done) {
+    if (const auto ran = run(sql); !ran || *ran != Freed::kDone) return ran;
+    if (const auto committed = commit(); !committed) return committed;
     generations = std::move(after);
     return done;
   }
@@ -180,6 +190,33 @@ PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const G
   sql += step.end ? fmt::format("delete from {} {};", from, which) : fmt::format("truncate {};", from);
   sql += spans_sql(after, span.table);
   return transaction.commit(sql, std::move(after), generations, step.end ? Freed::kMoved : Freed::kDone);
+}
+
+PgExpected<std::optional<std::uint64_t>> live_bytes_of_index(PgConnection& connection, Instant deadline) {
+  auto found = look(
+      connection,
+      fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from locksley_index", kRowBytes),
+      {}, deadline);
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::nullopt;
+  return static_cast<std::uint64_t>(int8_of(***found, 0, 0));
+}
+
+PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Instant deadline) {
+  UpkeepTransaction transaction(connection, deadline);
+  if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
+  const auto written = transaction.run(
+      "lock table locksley_index in access exclusive mode;"
+      "create temporary table locksley_live on commit drop as select * from locksley_index;"
+      "truncate locksley_index;"
+      "insert into locksley_index select * from locksley_live");
+  if (!written || *written != Freed::kDone) return written;
+  const auto dump =
+      connection.run("select (exists (select from pg_stat_activity where application_name = 'pg_dump'))::int",
+                     Parameters{}, deadline);
+  if (!dump) return std::unexpected(dump.error());
+  if (int4_of(**dump, 0, 0) != 0) return transaction.give_up(Freed::kLocked);
+  return transaction.commit();
 }
 
 PgExpected<Generations> read_generations(PgConnection& connection, Instant deadline) {

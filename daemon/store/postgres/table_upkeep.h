@@ -30,6 +30,9 @@ struct MoveStep {
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 
+// What the rows of the index take, in bytes, about. None: to find out takes longer than a second, or the table is locked.
+PgExpected<std::optional<std::uint64_t>> live_bytes_of_index(PgConnection& connection, Instant deadline);
+
 // What became of an attempt to free a table.
 enum class Freed : std::uint8_t {
   kDone,       // it was truncated
@@ -39,6 +42,10 @@ enum class Freed : std::uint8_t {
   kForbidden,  // the daemon's role may not truncate
   kFenced,     // this daemon's row is not alive: nothing was done
 };
+// Whether it is for the caller to act on.
+constexpr bool is_hindrance(Freed freed) {
+  return freed == Freed::kLocked || freed == Freed::kForbidden || freed == Freed::kFenced;
+}
 
 // Each of the following is one transaction of the daemon `node`: the fence; only once that is known to hold, the truncation,
 // because TRUNCATE can have no condition; and the spans in the database. Changes `generations` likewise, unless the outcome
@@ -56,6 +63,10 @@ PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
 PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
                             const MoveStep& step, std::int16_t target, Generations& generations,
                             Instant deadline);
+// Writes the rows of the index into an empty table. It needs the privileges to truncate the index and to make temporary
+// tables. kLocked also while a pg_dump is connected: TRUNCATE heeds no snapshot, and a dump takes its own before it locks the
+// tables, so it would find the index empty.
+PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Instant deadline);
 
 // What the database says; for Generations::load(). Needs: the fence of this daemon has held since no other transaction of
 // this daemon was under way.

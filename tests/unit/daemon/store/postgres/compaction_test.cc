@@ -116,7 +116,7 @@ TEST_F(CompactionTest, RowsMoveThoughAllTablesAreInUseAndFull) {
                         {.reply = std::chrono::seconds(30), .moving = std::chrono::seconds(30)});
   const auto empty = [&] {
     const auto hindrance = compaction.run(**connection);
-    EXPECT_TRUE(hindrance.has_value() && *hindrance == Compaction::Hindrance::kNone);
+    EXPECT_TRUE(hindrance.has_value() && *hindrance == Freed::kDone);
     const MutexLock lock(generations.mutex);
     return generations.value.empty_table(Table::kPayloads);
   };

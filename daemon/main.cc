@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/service.h"
+#include "daemon/standby/peers.h"
 #include "daemon/startup.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/tls/context.h"
@@ -109,6 +111,26 @@ void join_upstream(ServingParts& serving) LOCKSLEY_REQUIRES(kIoThread) {
   });
   serving.offer_lanes();
   if (serving.upstream != nullptr) serving.upstream->start();
+}
+
+// Ends the process once this daemon has lost its database and another one has taken over. None: no other daemon can have the
+// store.
+std::unique_ptr<PeerCheck> watch_peers(const config::Config& config,
+                                       const std::shared_ptr<ClusterBoard>& cluster,
+                                       const std::shared_ptr<spdlog::logger>& log) {
+  if (config.store.engine != config::StoreEngine::kPostgresql) return nullptr;
+  const config::Tls& tls = config.listen.tls;
+  const bool has_tls = !tls.certificate.empty();
+  return std::make_unique<PeerCheck>(
+      cluster, PeerCheck::Options{.tls = has_tls, .certificate = tls.certificate, .key = tls.key},
+      [log](std::string_view why) {
+        LogLine(
+            "store: the database does not confirm that this daemon lives: it ends without a reply to any "
+            "client")
+            .with("reason", why)
+            .write(*log, spdlog::level::critical);
+        end_without_replies(*log);
+      });
 }
 
 // Serves until a signal ends it, and takes new configurations meanwhile. Returns the exit code.
@@ -211,9 +233,11 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   log_start(config, source, scheduler, bound, store, *log);
   join_upstream(serving);
 
+  auto peers = watch_peers(config, storage.cluster, log);
   int exit_code = serve_until_signal(ready, machine, source, scheduler, storage.standby, serving, log);
 
   // The end, in reverse; then the parts are destroyed.
+  peers.reset();
   exit_code = stop(exit_code, scheduler, store, serving, log);
   log_end(exit_code, serving.server.state(), *log);
   return exit_code;

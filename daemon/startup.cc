@@ -113,14 +113,12 @@ std::string reachable(const asio::ip::tcp::endpoint& bound) {
                                           : to_text(bound);
 }
 
-// Another daemon has the batches now. This one must send no client any reply: it ends as if it were killed, and
-// the service manager starts it again, as the second.
-[[noreturn]] void end_fenced(const std::shared_ptr<spdlog::logger>& log) {
-  log->flush();
+}  // namespace
+
+void end_without_replies(spdlog::logger& log) {
+  log.flush();
   std::_Exit(kExitUnavailable);
 }
-
-}  // namespace
 
 std::expected<Ports, std::string> bind_ports(const config::Config& config) {
   auto http = in_section("http", BoundPort::bind(config.http.address, config.http.port));
@@ -164,7 +162,7 @@ Store::Options store_options(const config::Config& config, const ClusterParts& c
                                       .workers = cluster.workers,
                                       .cluster = cluster.board,
                                       .stand_by = cluster.stand_by,
-                                      .on_fenced = [log] { end_fenced(log); }});
+                                      .on_fenced = [log] { end_without_replies(*log); }});
   }
   return options;
 }

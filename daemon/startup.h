@@ -93,6 +93,10 @@ void tune_heap();
 std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,
                                                  const config::Config& config);
 
+// Another daemon has the batches now, or may have them. This one must send no client any reply: it ends as if it were killed,
+// and the service manager starts it again, as the second. Any thread.
+[[noreturn]] void end_without_replies(spdlog::logger& log);
+
 // The ports for clients, and where they are. Bound, and not listening.
 struct Ports {
   BoundPort http;

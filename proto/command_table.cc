@@ -183,6 +183,8 @@ constexpr std::string_view kSince020 = "0.2.0";
 
 // clang-format off: a table, one entry in as few lines as it fits
 constexpr CommandSpec kCommands[] = {
+    {Id::kActive, "active", 1, 1, kBeforeAuth, Group::kConnection,
+     "Returns which daemon this one saw to be the active one, and how long ago; for daemons", {}, kSince020},
     {Id::kAdd, "add", 3, kNoMaximum, kWrite, Group::kSubmit, "Adds jobs to an open batch", kAdd},
     {Id::kAddat, "addat", 4, kNoMaximum, kWrite, Group::kSubmit,
      "Adds jobs to an open batch where it has n jobs; nothing where it has them already", kAddat, kSince020},

@@ -11,6 +11,7 @@ namespace locksley::proto {
 
 // The commands of the wire, in the order of the table. A server dispatches on it.
 enum class CommandId : std::uint8_t {
+  kActive,
   kAdd,
   kAddat,
   kAuth,

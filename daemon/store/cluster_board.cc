@@ -48,7 +48,7 @@ void ClusterBoard::set_trouble(std::string why) {
 }
 
 std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) const {
-  const std::chrono::milliseconds lease(lease_ms_.load());
+  const std::chrono::milliseconds lease = this->lease();
   if (lease.count() == 0) return std::nullopt;
   const auto past = std::chrono::duration_cast<std::chrono::milliseconds>(at - beaten_at());
   return std::clamp(lease - past, std::chrono::milliseconds(0), lease);

@@ -35,9 +35,10 @@ std::string_view to_string(ClusterNode::State state);
 
 // All of them at one moment. Immutable once it is published.
 struct ClusterView {
-  std::vector<ClusterNode> nodes;      // in the order of their numbers
-  std::uint32_t unowned_shards = 0;    // no daemon has them
-  std::optional<std::string> trouble;  // why nothing newer is known: the database cannot be reached
+  std::vector<ClusterNode> nodes;       // in the order of their numbers
+  std::uint32_t unowned_shards = 0;     // no daemon has them
+  std::optional<std::string> trouble;   // why nothing newer is known: the database cannot be reached
+  std::optional<Instant> seen_at = {};  // none: the store is this daemon's alone
 
   // The active daemon; null: there is none, as far as is known.
   const ClusterNode* active() const;
@@ -78,6 +79,7 @@ class ClusterBoard {
   void beaten(Instant at) { beaten_at_.store(at.time_since_epoch().count()); }
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
+  std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
   // How long that takes, if no sign of life is confirmed; not below 0. None: this daemon has no lease, because it is not
   // active, or because no other daemon can have its store.
   std::optional<std::chrono::milliseconds> lease_left(Instant at) const;

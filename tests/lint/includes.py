@@ -73,7 +73,7 @@ ARROWS = {
     "daemon/http": [*_GROUND, "daemon/auth", "daemon/tls", "daemon/http"],
     "daemon/http/api": [*_STORE, "daemon/auth", "daemon/workers", "daemon/http", "daemon/server/accounts", "daemon/server/records",
                         "daemon/server/batches", "daemon/server/state"],
-    "daemon/standby": [*_SERVER, "daemon/workers", "daemon/worker_port", "daemon/server", "daemon/http", "daemon/standby"],
+    "daemon/standby": [*_SERVER, "proto/clients/cpp", "daemon/workers", "daemon/worker_port", "daemon/server", "daemon/http", "daemon/standby"],
     "daemon/cli": [*_GROUND, "daemon/auth", "daemon/cli"],
     "tests": [*_OURS, "daemon", "tests"],
     "deploy/examples": ["core", "proto/clients/cpp"],

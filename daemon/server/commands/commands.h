@@ -72,6 +72,7 @@ Coroutine<void> running_command(Session& session, proto::Command command) LOCKSL
 // commands_inspect.cc
 void explain_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+void active_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void nodes_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

@@ -1,7 +1,9 @@
 // Commands that show the scheduler.
 #include <algorithm>
+#include <chrono>
 #include <ranges>
 
+#include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/members.h"
 #include "daemon/server/session/session.h"
@@ -28,6 +30,17 @@ void handlers_command(Session& session, proto::Command&) {
     reply.map(kHandlerMembers);
     visit_members(session.state(), entry, Members(reply));
   }
+}
+
+void active_command(Session& session, proto::Command&) {
+  const ClusterBoard* const cluster = session.state().cluster();
+  const ClusterBoard::View view = cluster == nullptr ? nullptr : cluster->get();
+  const ClusterNode* const active = view == nullptr ? nullptr : view->active();
+  const auto age = view != nullptr && view->seen_at ? now() - *view->seen_at : Nanoseconds(0);
+  proto::ReplyWriter reply = session.reply();
+  reply.array(2);
+  reply.integer(active == nullptr ? 0 : active->number);
+  reply.integer(std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
 }
 
 void nodes_command(Session& session, proto::Command&) {

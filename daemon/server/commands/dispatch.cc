@@ -47,6 +47,7 @@ constexpr HandlerTable kTable = [] {
   const auto large = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
     table.handlers[index_of(id)].blocking = execute;
   };
+  plain(CommandId::kActive, active_command);
   plain(CommandId::kAdd, add_command);
   plain(CommandId::kAddat, addat_command);
   blocking(CommandId::kAuth, auth_command);

@@ -7,6 +7,7 @@ namespace locksley::daemon {
 
 ClusterView NodeWatch::see(const std::vector<NodeRow>& rows, Instant at) {
   ClusterView view;
+  view.seen_at = at;
   std::map<std::int32_t, Seen> seen;
   std::vector<NodeRow> gone;
   std::uint32_t owned = 0;

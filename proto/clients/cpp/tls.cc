@@ -39,7 +39,7 @@ Expected<std::unique_ptr<TlsStream>> make_tls_stream(asio::ip::tcp::socket& sock
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_default_passwd_cb(native, no_password);
-  SSL_CTX_set_verify(native, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_verify(native, address.verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   asio::error_code error;
   if (address.ca_file.empty()) {
     context.set_default_verify_paths(error);

@@ -19,7 +19,7 @@ using TlsStream = asio::ssl::stream<asio::ip::tcp::socket&>;
 
 // A stream over `socket`, which must outlive it, to the daemon at `address`: its certificate must be
 // signed by an authority of `address.ca_file`, or one that this machine trusts if that is empty, and be
-// for `address.host`. The error names the file, and is kInput.
+// for `address.host`, unless it is not verified (`address.verifies`). The error names the file, and is kInput.
 Expected<std::unique_ptr<TlsStream>> make_tls_stream(asio::ip::tcp::socket& socket, const Address& address);
 
 // Why a handshake failed, for people.

@@ -22,6 +22,8 @@ struct Address {
   std::string ca_file = {};
   std::string certificate = {};
   std::string key = {};  // of the certificate
+  // False: any certificate of the daemon will do. For a program that only asks whether a daemon is there.
+  bool verifies = true;
 
   // HOST:PORT, an IPv6 host in brackets; for messages, so without user and password.
   std::string text() const;

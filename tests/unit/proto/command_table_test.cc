@@ -53,12 +53,13 @@ TEST(CommandTableTest, HasTheCommandsOfTheProtocol) {
   std::set<std::string_view> names;
   for (const CommandSpec& spec : commands()) names.insert(spec.name);
   const std::set<std::string_view> expected = {
-      "submit",  "open",   "add",     "close",    "run",       "status",      "wait",       "results",
-      "cancel",  "forget", "list",    "handlers", "workers",   "explain",     "weight",     "pause",
-      "resume",  "retry",  "tenants", "info",     "subscribe", "unsubscribe", "psubscribe", "punsubscribe",
-      "hello",   "auth",   "ping",    "echo",     "quit",      "reset",       "select",     "client",
-      "command", "config", "multi",   "addat",    "exec",      "discard",     "watch",      "unwatch",
-      "handler", "job",    "log",     "running",  "customer",  "slots",       "nodes",      "backup"};
+      "submit",      "open",       "add",          "close",  "run",      "status",  "wait",
+      "results",     "cancel",     "forget",       "list",   "handlers", "workers", "explain",
+      "weight",      "pause",      "resume",       "retry",  "tenants",  "info",    "subscribe",
+      "unsubscribe", "psubscribe", "punsubscribe", "hello",  "auth",     "ping",    "echo",
+      "quit",        "reset",      "select",       "client", "command",  "config",  "multi",
+      "addat",       "exec",       "discard",      "watch",  "unwatch",  "handler", "job",
+      "log",         "running",    "customer",     "slots",  "nodes",    "backup",  "active"};
   EXPECT_EQ(names, expected);
 }
 
@@ -80,7 +81,7 @@ TEST(CommandTableTest, WhatIsAllowedWhen) {
     if (spec.allowed_before_auth()) before_auth.insert(spec.name);
     if (spec.allowed_while_subscribed()) subscribed.insert(spec.name);
   }
-  EXPECT_EQ(before_auth, (std::set<std::string_view>{"auth", "hello", "quit", "reset"}));
+  EXPECT_EQ(before_auth, (std::set<std::string_view>{"active", "auth", "hello", "quit", "reset"}));
   EXPECT_EQ(subscribed, (std::set<std::string_view>{"subscribe", "unsubscribe", "psubscribe", "punsubscribe",
                                                     "ping", "quit", "reset"}));
   std::set<std::string_view> refused;

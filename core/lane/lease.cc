@@ -76,7 +76,10 @@ void Lease::hold(std::vector<IndexRange> ranges) {
 
 bool Lease::fetch(std::size_t most_bytes) {
   range_.high = range_.low + held_.size();
-  if (batch().payloads().range() != nullptr) return true;
+  if (const RangePayloads* const range = batch().payloads().range()) {
+    if (range->pattern()) payload_bytes_ = range->pattern()->size();
+    return true;
+  }
   std::vector<std::string_view>& payloads = buffers_.payloads;
   std::size_t fetched = held_.size();
   for (bool is_alone = fetched == 1;; is_alone = true) {

@@ -111,6 +111,7 @@ class Lease {
   // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's payloads are a
   // range (PayloadSource::range()).
   std::span<const std::string_view> payloads() const { return payloads_; }
+  // What the machine is sent of them: of a range its pattern, once.
   std::size_t payload_bytes() const { return payload_bytes_; }
 
   // From now on the batch counts it as running. No effect the second time.

@@ -7,10 +7,8 @@
 namespace locksley {
 
 ShownJob* ShownJobs::locate(const Batch& batch, std::uint64_t index) const {
-  for (ShownJob* const each : all_) {
-    if (each->batch_ == &batch && each->index_ == index) return each;
-  }
-  return nullptr;
+  const auto found = by_job_.find({&batch, index});
+  return found != by_job_.end() ? found->second : nullptr;
 }
 
 std::optional<ShownJobs::View> ShownJobs::find(const Batch& batch, std::uint64_t index) const {
@@ -84,6 +82,12 @@ void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, N
   forget();
   batch_ = &batch;
   index_ = index;
+  if (spare_entry_.empty()) {
+    entry_ = all_.by_job_.insert({WatchedJob{&batch, index}, this});
+  } else {
+    spare_entry_.key() = {&batch, index};
+    entry_ = all_.by_job_.insert(std::move(spare_entry_));
+  }
   attempt_ = attempt;
   since_ = since;
   worker_ = worker;
@@ -95,6 +99,7 @@ void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, N
 void ShownJob::forget() {
   if (batch_ == nullptr) return;
   Batch* const batch = std::exchange(batch_, nullptr);
+  spare_entry_ = all_.by_job_.extract(entry_);
   all_.tell(*batch, index_);
   progress_.reset();
   exit_status_.reset();
@@ -120,16 +125,18 @@ void ShownJob::set_progress(std::uint32_t per_cent) {
 void ShownJob::set_note(std::string_view text) {
   constexpr Nanoseconds kSaveAgain = std::chrono::seconds(1);  // guess: each is a step of the batch's journal
   has_said_ = true;
-  has_unsaved_note_ = true;
   {
     const MutexLock lock(all_.mutex_);
     ResultAccount* const account = batch_->options().results;
     const std::size_t before = note_.size();
-    note_ = text.substr(0, JobNotes::kMostText);
+    text = text.substr(0, JobNotes::kMostText);
+    if (account != nullptr && text.size() > before && account->is_full()) return;
+    note_ = text;
     // Charged first, so that the account never seems to have room in between.
     if (account != nullptr && !note_.empty()) account->charge(note_.size());
     if (account != nullptr && before != 0) account->refund(before);
   }
+  has_unsaved_note_ = true;
   const Nanoseconds now = steady_now();
   if (note_saved_.count() != 0 && now - note_saved_ < kSaveAgain) return;
   note_saved_ = now;

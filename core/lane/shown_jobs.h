@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +26,8 @@ class ShownJob;
 // All jobs of one lane that run outside the pool.
 //
 // A member of the lane. Any thread may call everything. Calls take a mutex, for as long as it takes
-// to look at the executors of the lane (some ns each) or to copy what is asked for; nothing else
-// blocks or fails.
+// to look for the job among the executors of the lane, to look at some of these (some ns each), or to copy what is asked for;
+// nothing else blocks or fails.
 class ShownJobs {
  public:
   // A job at one moment.
@@ -86,12 +87,17 @@ class ShownJobs {
  private:
   friend class ShownJob;
 
+  // Those of `all_` that have a job: remote workers may have hundreds of thousands. Two may have the same one for a moment.
+  // A tree for the reason that JobWatches has one.
+  using ByJob = std::multimap<WatchedJob, ShownJob*>;
+
   ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
   static View view_of(const ShownJob& job, std::size_t note_bytes);  // under the mutex
   void tell(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<ShownJob*> all_ LOCKSLEY_GUARDED_BY(mutex_);
+  ByJob by_job_ LOCKSLEY_GUARDED_BY(mutex_);
   JobWatches<> watches_ LOCKSLEY_GUARDED_BY(mutex_);
   std::shared_ptr<LogBudget> budget_ LOCKSLEY_GUARDED_BY(mutex_);
   std::function<void(Batch&)> on_log_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -100,7 +106,7 @@ class ShownJobs {
 // The place of one job at a time among the running ones.
 //
 // Owned by an executor; the ShownJobs outlive it. One thread at a time. Each call takes the mutex of the ShownJobs for
-// some 20 ns, and for the bytes that are added.
+// some 50 ns, and for the bytes that are added.
 class ShownJob {
  public:
   explicit ShownJob(ShownJobs& all);
@@ -119,7 +125,8 @@ class ShownJob {
   bool has_said() const { return has_said_; }
   // These need is_begun():
   void set_progress(std::uint32_t per_cent);
-  // The batch gets the note, too, for the next attempt: at most one a second before the end of this one.
+  // The batch gets the note, too, for the next attempt: at most one a second before the end of this one. While the
+  // results of the batch's user are at their limit, a note that is longer than the one before is not kept.
   void set_note(std::string_view text);
   // The attempt is over, and has no result: gives its last note to the batch, unless the batch has it.
   void save_note();
@@ -147,6 +154,8 @@ class ShownJob {
   std::size_t place_ = 0;   // in ShownJobs::all_
   Batch* batch_ = nullptr;  // null: no job runs
   std::uint64_t index_ = 0;
+  ShownJobs::ByJob::iterator entry_;              // while a job runs: its entry
+  ShownJobs::ByJob::node_type spare_entry_ = {};  // else, after the first job: the entry of the next one
   std::uint32_t attempt_ = 1;
   Nanoseconds since_{};
   std::string_view worker_;

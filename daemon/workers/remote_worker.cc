@@ -61,6 +61,12 @@ void RemoteWorker::show_running(OutLease& out) const {
     return !job.second->has_said() && !std::ranges::binary_search(begun, job.first);
   });
   for (const std::uint64_t index : begun) (void)out.shown_job(index, name);
+  count_shown(out);
+}
+
+void RemoteWorker::count_shown(OutLease& out) const {
+  const std::size_t before = std::exchange(out.counted_shown, out.shown.size());
+  account.count_shown(out.shown.size() - before);
 }
 
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {

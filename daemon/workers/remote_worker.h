@@ -65,6 +65,7 @@ struct OutLease {
 
   Lease lease;
   Lease::Shown shown;  // of the jobs that may run, and of those for which the worker has sent a NOTE
+  std::size_t counted_shown = 0;  // what of `shown` is in WorkerAccount::shown
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t next = 0;    // the lowest index that the worker has not started, as it said; else the first
@@ -113,6 +114,8 @@ class RemoteWorker {
   // on which it is in front; and those for which the worker has sent a NOTE. No other jobs of the
   // lease are shown then.
   void show_running(OutLease& out) const;
+  // The lease shows more or fewer jobs than before.
+  void count_shown(OutLease& out) const;
   // Whether it will get an order soon.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, estimated from its jobs and those in front of it that have ended;

@@ -7,12 +7,21 @@ namespace locksley::daemon {
 
 // The workers of one user together. Owned by the link, while one of them has joined. One thread.
 struct WorkerAccount {
-  explicit WorkerAccount(std::uint64_t its_number) : number(its_number) {}
+  WorkerAccount(std::uint64_t its_number, std::uint64_t& shown_now)
+      : number(its_number), shown_of_all(shown_now) {}
+
+  // Its leases show more or fewer jobs than before.
+  void count_shown(std::uint64_t change) {
+    shown += change;
+    shown_of_all += change;
+  }
 
   const std::uint64_t number;  // never used again
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
   std::uint64_t leased_bytes = 0;  // payloads of leases, and of lost ones that still wait to be read
+  std::uint64_t shown = 0;         // jobs that its leases show (OutLease::shown)
+  std::uint64_t& shown_of_all;     // by the leases of all users
 };
 
 // How much more a user may take that holds `own`, where all users together hold `all` of `most`: at the end it holds no

@@ -108,7 +108,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
 
   const Nanoseconds lease = command->lease.value_or(options_.lease);
-  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1);
+  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1, shown_);
   if (is_first) ++last_account_;
   WorkerAccount& account = of_user->second;
   RemoteWorker& worker =
@@ -285,6 +285,10 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   }
 }
 
+bool WorkerLink::may_show_more(const WorkerAccount& account) const {
+  return room_beside_others(account.shown, shown_, options_.max_shown) != 0;
+}
+
 void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const auto command = parse_note(arguments, options_.limits);
   if (!command) return error(worker.connection, command.error());
@@ -292,8 +296,10 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
-  // Words about more jobs than a lease may show are not kept.
-  if (ShownJob* const job = out->shown_job(command->index, worker.name)) {
+  // Words about more jobs than may be shown are not kept.
+  const bool may_be_shown = out->shown.contains(command->index) || may_show_more(worker.account);
+  if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {
+    worker.count_shown(*out);
     if (command->text) job->set_note(*command->text);
     if (command->progress) job->set_progress(*command->progress);
     if (command->exit_status) job->set_exit_status(*command->exit_status);

@@ -48,6 +48,9 @@ struct WorkerLinkOptions {
   // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they take 40 MB and 20 MB.
   std::uint64_t max_workers = 32'768;
   std::uint64_t max_slots = 524'288;
+  // A job that has not begun, as far as is known, is shown for a NOTE only while all workers together show fewer jobs
+  // than this, shared as the bytes. A guess: they take 40 MB without their notes.
+  std::uint64_t max_shown = 131'072;
   // The worker enforces the time-out of a job; the link enforces it this much later.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
@@ -196,6 +199,7 @@ class WorkerLink {
   bool may_claim() const;
   // How many bytes of payloads the next lease of the user may have, about; 0: it gets none.
   std::uint64_t room_of(const WorkerAccount& account) const;
+  bool may_show_more(const WorkerAccount& account) const;
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
@@ -282,6 +286,7 @@ class WorkerLink {
   LeaseBuffers buffers_;
   LossCounts losses_;
   WorkerConnections connections_;
+  std::uint64_t shown_ = 0;                        // by the leases of all accounts
   std::map<std::string, WorkerAccount> accounts_;  // by user
   std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, Waiting> waiting_;

@@ -101,6 +101,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
     ++worker.lost;
   }
   out.shown.clear();
+  worker.count_shown(out);
   if (out.has_crashed) end_backoffs(lane, steady_now());
   worker.leases.erase(out.number);
   worker.begin_leases(first_slot, width, now_);

@@ -138,6 +138,56 @@ TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
   EXPECT_LE(charged(), JobNotes::kMostText + entry) << "only what the batch has";
 }
 
+TEST_F(ShownJobsTest, OneOfVeryManyIsFoundAtOnce) {
+  constexpr std::uint64_t kMany = 20'000;
+  const auto first = submit(kMany), second = submit(kMany);
+  std::vector<std::unique_ptr<ShownJob>> shown;
+  for (std::uint64_t i = 0; i < 2 * kMany; ++i) {
+    const auto& batch = i % 2 == 0 ? first : second;
+    shown.push_back(std::make_unique<ShownJob>(lane.running()));
+    shown.back()->begin(*batch, i / 2, 1, Nanoseconds(1), "far", false);
+  }
+  // A look at each of all would take some 2 * kMany * kMany ns.
+  for (std::uint64_t i = 0; i < kMany; ++i) ASSERT_EQ(lane.running().find(*second, i)->index, i);
+  EXPECT_FALSE(lane.running().find(*second, kMany));
+  // Two executors may show the same job for a moment.
+  ShownJob other(lane.running());
+  other.begin(*first, 7, 2, Nanoseconds(1), "near", false);
+  shown[14]->clear();
+  EXPECT_EQ(lane.running().find(*first, 7)->worker, "near");
+  shown[14]->begin(*second, kMany + 1, 1, Nanoseconds(1), "far", false);
+  EXPECT_TRUE(lane.running().find(*second, kMany + 1));
+  other.clear();
+  EXPECT_FALSE(lane.running().find(*first, 7));
+  shown.clear();
+  EXPECT_EQ(running(), 0U);
+}
+
+TEST_F(ShownJobsTest, AtTheLimitOfResultsANoteDoesNotGrow) {
+  ResultAccount account;
+  account.set_limit(1'000);
+  BatchOptions options;
+  options.results = &account;
+  const auto batch = submit(1, options);
+  ASSERT_TRUE(executor.begin_turn(10, kAnySize));
+  executor.set_worker("lane/0", false);
+  ASSERT_TRUE(executor.start_job());
+  const auto note = [&] { return lane.running().find(*batch, 0)->note; };
+  executor.running().set_note("half");
+  account.charge(1'000);  // what others hold
+  const std::uint64_t before = account.bytes();
+  executor.running().set_note(std::string(4'000, 'x'));
+  EXPECT_EQ(note(), "half");
+  EXPECT_EQ(account.bytes(), before);
+  executor.running().set_note("more");
+  EXPECT_EQ(note(), "more") << "it takes no more than the one before";
+  account.refund(1'000);
+  executor.running().set_note(std::string(4'000, 'x'));
+  EXPECT_EQ(note(), std::string(4'000, 'x'));
+  executor.end_job(JobStatus::kOk, "");
+  executor.end_turn();
+}
+
 TEST_F(ShownJobsTest, AWatchIsToldOnceThatAJobBeganWroteOrEnded) {
   const auto batch = submit(1);
   int told = 0;

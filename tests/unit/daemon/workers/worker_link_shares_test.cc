@@ -90,6 +90,45 @@ TEST_F(WorkerLinkSharesTest, WhoClaimsAllItCanAndOnlyBeatsLeavesLeasesToTheNextU
   EXPECT_EQ(link->stats().leases, held);
 }
 
+TEST_F(WorkerLinkSharesTest, ThePatternOfARangeIsChargedWithEachLease) {
+  restart({.max_leased_bytes = 1'000});
+  host.submit("echo", 20, {}, std::make_unique<RangePayloads>(0, std::string(100, 'p')));
+  const WorkerLink::Id id = joined_as("mallory");
+  const std::vector<Granted> leases = take_all(id);
+  EXPECT_EQ(leases.size(), 5U) << "each reply has the pattern";
+  EXPECT_EQ(link->stats().leased_bytes, 500U);
+  for (const Granted& lease : leases) settle_all(id, lease);
+  EXPECT_EQ(link->stats().leased_bytes, 0U);
+}
+
+TEST_F(WorkerLinkSharesTest, NotesAboutJobsThatHaveNotBegunShowNoMoreThanAUsersPart) {
+  restart({.max_shown = 8});
+  const auto jobs = host.submit("echo", 20, {}, std::make_unique<RangePayloads>(0));
+  const auto shown = [&](std::uint64_t index) {
+    return host.lane_of("echo")->running().find(*jobs, index).has_value();
+  };
+  const WorkerLink::Id mallory = joined_as("mallory", 1);
+  const std::string lease = reclaimed(mallory, "1 1 0 10");
+  ASSERT_NE(lease, "");
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(say(mallory, "NOTE " + lease + " " + std::to_string(i) + " PROGRESS 5"), "+OK");
+  EXPECT_TRUE(shown(0)) << "it runs";
+  EXPECT_TRUE(shown(3));
+  EXPECT_FALSE(shown(4)) << "half of all";
+  EXPECT_EQ(say(mallory, "NOTE " + lease + " 3 TEXT again"), "+OK");
+  EXPECT_EQ(host.lane_of("echo")->running().find(*jobs, 3)->note, "again");
+  const WorkerLink::Id grace = joined_as("grace", 1);
+  const std::string other = reclaimed(grace, "1 1 10 20");
+  for (int i = 10; i < 20; ++i) say(grace, "NOTE " + other + " " + std::to_string(i) + " PROGRESS 5");
+  EXPECT_TRUE(shown(11)) << "there is room for others";
+  EXPECT_FALSE(shown(12));
+  say(mallory, "SETTLE " + lease + " ok 2 x x");
+  EXPECT_EQ(say(mallory, "NOTE " + lease + " 9 PROGRESS 5"), "+OK");
+  EXPECT_TRUE(shown(9)) << "in place of those that have ended";
+  link->disconnect(mallory, now);
+  EXPECT_FALSE(shown(0));
+}
+
 TEST_F(WorkerLinkSharesTest, ClaimsThatWaitForRoomDoNotHoldUpThoseOfOthers) {
   restart({.max_leased_bytes = 1'000});
   const auto first = submit_jobs(5);

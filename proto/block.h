@@ -76,6 +76,17 @@ class BlockRef {
     made.block_ = new (memory) Block(bytes - sizeof(Block), pool);
     return made;
   }
+  // Gives the block this capacity, which is greater than its own, without a copy of its bytes, which may move. False: there is
+  // another reference, or only a copy could do it.
+  bool try_grow(std::size_t capacity) noexcept {
+    if (!is_unique() || !Block::is_pooled(block_->capacity(), block_->pool())) return false;
+    BlockPool* const pool = block_->pool();
+    const std::size_t bytes = pool->size_of(sizeof(Block) + capacity);
+    void* const memory = pool->try_grow(block_, sizeof(Block) + block_->capacity(), bytes);
+    if (memory == nullptr) return false;
+    block_ = new (memory) Block(bytes - sizeof(Block), pool);  // a new header, before the same bytes
+    return true;
+  }
   // The allocation of a block of this capacity.
   static constexpr std::size_t bytes_of(std::size_t capacity) { return sizeof(Block) + capacity; }
 

@@ -38,6 +38,12 @@ void* BlockPool::take(std::size_t bytes) {
   return memory;
 }
 
+void* BlockPool::try_grow(void* memory, std::size_t from, std::size_t to) noexcept {
+  if (from <= largest_kept_) return nullptr;
+  void* const moved = ::mremap(memory, from, to, MREMAP_MAYMOVE);
+  return moved == MAP_FAILED ? nullptr : moved;
+}
+
 void BlockPool::give(void* memory, std::size_t bytes) noexcept {
   const std::size_t size = size_of(bytes);
   if (bytes <= largest_kept_ && keep(class_of(bytes), size, memory)) return;

@@ -113,7 +113,10 @@ std::span<std::byte> CommandReader::prepare_for(std::size_t bytes) {
 
 void CommandReader::move_to_new_block(std::size_t capacity) {
   const std::size_t unread = written_ - read_;
-  BlockRef block = BlockRef::make(std::min(capacity, Block::kMaxCapacity), pool_);
+  capacity = std::min(capacity, Block::kMaxCapacity);
+  // A copy of the many bytes of a large bulk string would take long. They are in a block of their own.
+  if (read_ == 0 && unread > 0 && capacity > block_->capacity() && block_.try_grow(capacity)) return;
+  BlockRef block = BlockRef::make(capacity, pool_);
   if (unread > 0) std::memcpy(block->data(), block_->data() + read_, unread);
   block_ = std::move(block);
   read_ = 0;

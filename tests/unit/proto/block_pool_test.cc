@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -65,6 +66,57 @@ TEST(BlockPoolTest, NoMoreIsKeptThanIsAllowedAndWhatWasFreedLast) {
   const std::size_t mapped = pool.mapped();
   use(pool, 1, kPooled + 1);
   EXPECT_EQ(pool.mapped(), mapped) << "larger than any that is kept";
+}
+
+TEST(BlockPoolTest, OnlyBlocksThatAreNotKeptGrowAndTheirBytesStay) {
+  BlockPool pool(kPooled);
+  BlockRef block = BlockRef::make(2 * CommandReader::kBlockBytes, &pool);
+  const std::size_t before = block->capacity();
+  std::memset(block->data(), 'x', before);
+  EXPECT_EQ(pool.mapped(), 1U);
+  {
+    const BlockRef other = block;
+    EXPECT_FALSE(block.try_grow(4 * before)) << "others read it";
+  }
+  ASSERT_TRUE(block.try_grow(4 * before));
+  EXPECT_GE(block->capacity(), 4 * before);
+  EXPECT_EQ(std::string_view(block->data(), before), std::string(before, 'x'));
+  std::memset(block->data() + before, 'y', block->capacity() - before);
+  EXPECT_TRUE(block.is_unique());
+  EXPECT_EQ(pool.mapped(), 1U);
+  block.reset();
+  EXPECT_EQ(pool.mapped(), 0U);
+  BlockRef kept = BlockRef::make(CommandReader::kBlockBytes, &pool);
+  EXPECT_FALSE(kept.try_grow(4 * CommandReader::kBlockBytes));
+  BlockRef of_the_heap = BlockRef::make(2 * CommandReader::kBlockBytes);
+  EXPECT_FALSE(of_the_heap.try_grow(4 * CommandReader::kBlockBytes));
+}
+
+// The reader's memory for a bulk string that arrives slowly: it has no second copy of what has come.
+TEST(BlockPoolTest, ALargeBulkStringGrowsWhereItIs) {
+  constexpr std::size_t kBytes = 40 * CommandReader::kBlockBytes;
+  BlockPool pool(kPooled);
+  CommandReader reader({}, &pool);
+  Command command;
+  const auto feed = [&](std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::span<std::byte> space = reader.prepare();
+      const std::size_t some = std::min({space.size(), bytes.size(), std::size_t{128 * 1024}});
+      std::memcpy(space.data(), bytes.data(), some);
+      reader.commit(some);
+      bytes.remove_prefix(some);
+      if (bytes.empty()) return;
+      ASSERT_EQ(reader.next(command), ReadStatus::kNeedMore);
+      ASSERT_LE(pool.mapped(), 2U) << "the one that grows, and the first one, which is kept";
+    }
+  };
+  std::string payload(kBytes, 'x');
+  for (std::size_t i = 0; i < kBytes; i += 1'000) payload[i] = static_cast<char>('a' + i / 1'000 % 26);
+  feed("*2\r\n$4\r\nECHO\r\n$" + std::to_string(kBytes) + "\r\n");
+  feed(payload);
+  feed("\r\n");
+  ASSERT_EQ(reader.next(command), ReadStatus::kComplete);
+  EXPECT_TRUE(command.arguments[1] == payload);
 }
 
 TEST(BlockPoolTest, ManyThreadsTakeAndGive) {

@@ -62,7 +62,7 @@ class Batch::Failures {
     std::uint64_t job = 0;  // kNotFailed: the first of them
   };
   RequeueCheck check_requeue(std::span<const IndexRange> some) const;
-  static constexpr std::size_t kMostScattered = 100'000;  // some milliseconds
+  static constexpr std::size_t kMostScattered = 100'000;  // some 500 us; a few ms if most of them are wanted
   static constexpr std::size_t kMostSuperseded = 10'000;
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/index_ranges.h"
+#include "core/base/range_sieve.h"
 
 namespace locksley {
 
@@ -31,12 +32,15 @@ bool FailedJobs::has(std::uint64_t index) const {
 }
 
 std::optional<std::uint64_t> FailedJobs::first_missing(std::span<const IndexRange> some) const {
+  const RangeSieve sieve(some);
   Ranges found;
   for (const IndexRange& range : list()) {
+    if (!sieve.may_overlap(range)) continue;
     for (const IndexRange& wanted : overlapping(some, range)) {
       found.push_back({std::max(wanted.low, range.low), std::min(wanted.high, range.high)});
     }
   }
+  if (count_of(found) == count_of(some)) return std::nullopt;  // without sorting, which takes longest
   const Ranges missing = difference(some, sorted(std::move(found)));
   return missing.empty() ? std::nullopt : std::optional(missing.front().low);
 }
@@ -66,8 +70,14 @@ void FailedJobs::begin_requeue(std::uint64_t row) {
 }
 
 void FailedJobs::begin_requeue(std::span<const IndexRange> some, std::uint64_t row) {
+  const RangeSieve sieve(some);
   Ranges left;
+  left.reserve(list().size() + some.size());
   for (const IndexRange& range : list()) {
+    if (!sieve.may_overlap(range)) {
+      left.push_back(range);
+      continue;
+    }
     for (const IndexRange& rest : difference({&range, 1}, overlapping(some, range))) left.push_back(rest);
   }
   requeue_ = {.jobs = std::make_shared<const Ranges>(some.begin(), some.end()),

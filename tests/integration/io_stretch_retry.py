@@ -38,6 +38,18 @@ class Failures(io_stretch.Stretches):
         self.note_longest("all of them have failed again")
 
     @io_stretch.once_of_three
+    def test_retry_of_some_of_very_many_failures(self):
+        most = 100_000  # Failures::kMostScattered
+        self.command("SUBMIT", "fib", "ID", "b", "KEEP", "none", "JOBS", *(["1", "x"] * most))
+        self.assertEqual(self.command.wait("b", seconds=120)["failed"], most)
+        self.note_longest("100,000 jobs failed")
+        for first in range(1, 10_000, 2_000):
+            some = [first] + [2 * most - first - 100 * i for i in range(999)]
+            self.assertEqual(self.command("RETRY", "b", *some), 1_000)
+            self.note_longest("RETRY of a thousand of them")
+            self.command.wait("b")
+
+    @io_stretch.once_of_three
     def test_cancel_of_what_was_retried(self):
         self.command("OPEN", "fib", "ID", "b")
         self.assertEqual(self.send_jobs("ADD", "b"), 2 * FAILED)

@@ -82,7 +82,9 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& r
   const auto [count, ranges] = requeue;
   if (count == 0) return 0;
   constexpr std::size_t kFewRanges = 256;  // some 100 us
-  if (ranges <= kFewRanges) {
+  // Those that stay failed are written, too, if the batch was over; they may lie in as many ranges.
+  constexpr std::uint64_t kFewFailed = 4096;
+  if (ranges <= kFewRanges && record.status().failed <= kFewFailed) {
     record.lane->queue_again(record.shared(), record.failures().requeue());
   } else {
     requeue_aside(record.shared());

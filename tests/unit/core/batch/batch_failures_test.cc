@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,36 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
   batch->failures().requeue();
   EXPECT_EQ(batch->status().superseded.below, 8U);
   EXPECT_EQ(batch->status().superseded.ranges(), 0U);
+}
+
+TEST_F(BatchFailuresTest, WhichOfManyScatteredJobsAreQueuedAgainIsRight) {
+  using Answer = Batch::Failures::RequeueCheck::Answer;
+  constexpr std::uint64_t kJobs = 300'000;
+  const auto batch = make();
+  batch->jobs_added(kJobs);
+  batch->close();
+  // Two of three fail, and a long range of jobs.
+  const auto fails = [](std::uint64_t job) { return job % 3 != 0 || (job > 70'000 && job < 140'000); };
+  std::vector<testing::Row> rows;
+  for (std::uint64_t job = 0; job < kJobs; ++job)
+    rows.push_back({job, fails(job) ? JobStatus::kError : JobStatus::kOk, ""});
+  publish(*batch, rows);
+  const std::vector<IndexRange> some{
+      {1, 3}, {70'001, 70'002}, {100'000, 100'100}, {139'999, 140'000}, {299'998, 300'000}};
+  ASSERT_EQ(batch->failures().check_requeue(some).answer, Answer::kYes);
+  for (const IndexRange& wrong :
+       {IndexRange{2, 4}, IndexRange{139'999, 140'002}, IndexRange{299'997, 300'000}})
+    EXPECT_EQ(batch->failures().check_requeue({&wrong, 1}).answer, Answer::kNotFailed) << wrong.low;
+  EXPECT_EQ(batch->failures().begin_requeue(some).jobs, count_of(some));
+  batch->failures().requeue();
+  std::uint64_t failed = 0;
+  for (std::uint64_t job = 0; job < kJobs; ++job) failed += fails(job) ? 1U : 0U;
+  EXPECT_EQ(batch->status().failed, failed - count_of(some));
+  for (const std::uint64_t job :
+       {0U, 1U, 2U, 4U, 70'001U, 70'002U, 100'000U, 100'100U, 139'999U, 299'998U, 299'999U}) {
+    const bool is_again = contains(some, job);
+    EXPECT_EQ(batch->failures().has(job), std::optional(!is_again && fails(job))) << job;
+  }
 }
 
 TEST_F(BatchFailuresTest, ARetryOfSomeJobsWhileTheBatchRunsIsNoNewBeginning) {

@@ -34,9 +34,8 @@ void DueTimer::take_soon() {
 }
 
 Instant DueTimer::next_due() {
-  const RetainedBatch* going = registry_.retained().next_to_go();
   const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
-  return going == nullptr ? next : std::min(next, going->forget_at);
+  return std::min(next, registry_.retained().none_goes_before());
 }
 
 void DueTimer::take(BatchRecord& record, Due due) {
@@ -46,9 +45,10 @@ void DueTimer::take(BatchRecord& record, Due due) {
 
 bool DueTimer::take_due(Instant until) {
   for (Instant at = now(); at < until; at = now()) {
-    const RetainedBatch* const going = registry_.retained().next_to_go();
-    if (going != nullptr && going->forget_at <= at) {
+    if (const RetainedBatch* const going = registry_.retained().due_at(at)) {
       actions_.forget(going->sequence);
+    } else if (registry_.retained().none_goes_before() <= at) {
+      continue;
     } else if (!registry_.due().empty() && registry_.due().next().at <= at) {
       const DueQueue::Item item = registry_.due().next();
       take(*registry_.by_sequence(item.sequence), item.kind);

@@ -24,10 +24,11 @@ void RetainedBatches::add(const RetainedBatch& batch) {
   check(at == page.end() || at->sequence != batch.sequence, "a batch is retained twice");
   page.insert(at, batch);
   ++size_;
-  if (4 * size_ > 3 * slots_.size()) resize_slots(std::max<std::size_t>(16, 2 * slots_.size()));
-  put_slot({batch.id_hash, batch.sequence});
-  going_.push_back({batch.forget_at, batch.sequence});
-  std::ranges::push_heap(going_, std::greater<>{});
+  Table& table = table_of(batch.id_hash);
+  if (table.slots.size() < slots_for(table.size + 1)) resize(table, slots_for(table.size + 1));
+  put_slot(table, {batch.id_hash, batch.sequence});
+  push(is_sweeping_ ? swept_ : going_, {batch.forget_at, batch.sequence});
+  sweep_some();
 }
 
 void RetainedBatches::restore(const RetainedBatch& batch) {
@@ -46,13 +47,21 @@ void RetainedBatches::restore(const RetainedBatch& batch) {
 void RetainedBatches::restored() {
   if (!std::exchange(is_restoring_, false)) return;
   pages_.rbegin()->second.shrink_to_fit();
-  slots_ = std::vector<Slot>(std::max<std::size_t>(16, std::bit_ceil((4 * size_ + 2) / 3)));
-  going_.reserve(size_);
+  std::array<std::size_t, std::size_t{1} << kTableBits> sizes{};
+  for (const auto& [number, page] : pages_) {
+    for (const RetainedBatch& batch : page) ++sizes[batch.id_hash >> (64 - kTableBits)];
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 0) tables_[i].slots = std::vector<Slot>(slots_for(sizes[i]));
+  }
   for (const auto& [number, page] : pages_) {
     // The slots of a page lie anywhere, so each would cost a wait for the memory.
-    for (const RetainedBatch& batch : page) __builtin_prefetch(&slots_[home_of(batch.id_hash)], 1);
     for (const RetainedBatch& batch : page) {
-      put_slot({batch.id_hash, batch.sequence});
+      std::vector<Slot>& slots = table_of(batch.id_hash).slots;
+      __builtin_prefetch(&slots[batch.id_hash & (slots.size() - 1)], 1);
+    }
+    for (const RetainedBatch& batch : page) {
+      put_slot(table_of(batch.id_hash), {batch.id_hash, batch.sequence});
       going_.push_back({batch.forget_at, batch.sequence});
     }
   }
@@ -73,18 +82,10 @@ std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
     page.shrink_to_fit();
   }
   --size_;
-  remove_slot(batch);
-  // The entries of batches that were removed before their time stay in the heap. Here they are
-  // dropped, once they are many.
-  if (going_.size() > 2 * size_ + kPageSlots) {
-    std::erase_if(going_, [this](const Going& going) {
-      const RetainedBatch* left = find(going.sequence);
-      return left == nullptr || left->forget_at != going.at;
-    });
-    going_.shrink_to_fit();
-    std::ranges::make_heap(going_, std::greater<>{});
-    if (8 * size_ < slots_.size()) resize_slots(std::max<std::size_t>(16, slots_.size() / 4));
-  }
+  remove_slot(table_of(batch.id_hash), batch);
+  // The entries of batches that were removed before their time stay in the heap until they are many.
+  if (!is_sweeping_ && going_.size() > 2 * size_ + kPageSlots) is_sweeping_ = true;
+  sweep_some();
   return batch;
 }
 
@@ -94,8 +95,7 @@ void RetainedBatches::postpone(std::uint64_t sequence, Instant from, Instant to)
   const auto at = std::ranges::lower_bound(found->second, sequence, {}, &RetainedBatch::sequence);
   if (at == found->second.end() || at->sequence != sequence || at->forget_at != from || from == to) return;
   at->forget_at = to;
-  going_.push_back({to, sequence});
-  std::ranges::push_heap(going_, std::greater<>{});
+  push(is_sweeping_ ? swept_ : going_, {to, sequence});
 }
 
 const RetainedBatch* RetainedBatches::find(std::uint64_t sequence) const {
@@ -126,49 +126,109 @@ const RetainedBatch* RetainedBatches::next_of(std::uint32_t tenant, std::uint64_
 std::vector<std::uint64_t> RetainedBatches::with_hash(std::uint64_t id_hash) const {
   check(!is_restoring_, "a batch is looked up while those of the store are restored");
   std::vector<std::uint64_t> sequences;
-  if (slots_.empty()) return sequences;
-  const std::size_t mask = slots_.size() - 1;
-  for (std::size_t i = id_hash & mask; slots_[i].sequence != 0; i = (i + 1) & mask) {
-    if (slots_[i].id_hash == id_hash) sequences.push_back(slots_[i].sequence);
+  const std::vector<Slot>& slots = tables_[id_hash >> (64 - kTableBits)].slots;
+  if (slots.empty()) return sequences;
+  const std::size_t mask = slots.size() - 1;
+  for (std::size_t i = id_hash & mask; slots[i].sequence != 0; i = (i + 1) & mask) {
+    if (slots[i].id_hash == id_hash) sequences.push_back(slots[i].sequence);
   }
   return sequences;
 }
 
-const RetainedBatch* RetainedBatches::next_to_go() {
-  while (!going_.empty()) {
-    const RetainedBatch* batch = find(going_.front().sequence);
-    if (batch != nullptr && batch->forget_at == going_.front().at) return batch;
-    std::ranges::pop_heap(going_, std::greater<>{});
-    going_.pop_back();
+RetainedBatches::Heap* RetainedBatches::first_heap() {
+  if (swept_.empty()) return going_.empty() ? nullptr : &going_;
+  return going_.empty() || going_.front() > swept_.front() ? &swept_ : &going_;
+}
+
+Instant RetainedBatches::none_goes_before() {
+  const Heap* const heap = first_heap();
+  return heap == nullptr ? Instant::max() : heap->front().at;
+}
+
+const RetainedBatch* RetainedBatches::due_at(Instant at) {
+  constexpr int kAtOnce = 64;  // some 20 us
+  for (int n = 0; n < kAtOnce; ++n) {
+    Heap* const heap = first_heap();
+    if (heap == nullptr || heap->front().at > at) return nullptr;
+    if (!is_stale(heap->front())) return find(heap->front().sequence);
+    pop(*heap);
   }
   return nullptr;
 }
 
-void RetainedBatches::put_slot(Slot slot) {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t i = home_of(slot.id_hash);
-  while (slots_[i].sequence != 0) i = (i + 1) & mask;
-  slots_[i] = slot;
+const RetainedBatch* RetainedBatches::next_to_go() {
+  while (first_heap() != nullptr) {
+    if (const RetainedBatch* const next = due_at(Instant::max())) return next;
+  }
+  return nullptr;
 }
 
-void RetainedBatches::remove_slot(const RetainedBatch& batch) {
-  const std::size_t mask = slots_.size() - 1;
+void RetainedBatches::push(Heap& heap, Going going) {
+  heap.push_back(going);
+  std::ranges::push_heap(heap, std::greater<>{});
+}
+
+void RetainedBatches::pop(Heap& heap) {
+  std::ranges::pop_heap(heap, std::greater<>{});
+  heap.pop_back();
+}
+
+bool RetainedBatches::is_stale(const Going& going) const {
+  const RetainedBatch* const batch = find(going.sequence);
+  return batch == nullptr || batch->forget_at != going.at;
+}
+
+void RetainedBatches::sweep_some() {
+  constexpr int kAtOnce = 8;  // some us; a sweep ends long before as many batches are forgotten again
+  for (int n = 0; is_sweeping_ && n < kAtOnce; ++n) {
+    if (going_.empty()) {
+      is_sweeping_ = false;
+      going_.swap(swept_);
+      return;
+    }
+    // Without its last entry a heap is a heap.
+    const Going last = going_.back();
+    going_.pop_back();
+    if (!is_stale(last)) push(swept_, last);
+  }
+}
+
+std::size_t RetainedBatches::slots_for(std::size_t batches) {
+  return std::max<std::size_t>(16, std::bit_ceil((4 * batches + 2) / 3));
+}
+
+void RetainedBatches::put_slot(Table& table, Slot slot) {
+  const std::size_t mask = table.slots.size() - 1;
+  std::size_t i = slot.id_hash & mask;
+  while (table.slots[i].sequence != 0) i = (i + 1) & mask;
+  table.slots[i] = slot;
+  ++table.size;
+}
+
+void RetainedBatches::remove_slot(Table& table, const RetainedBatch& batch) {
+  std::vector<Slot>& slots = table.slots;
+  const std::size_t mask = slots.size() - 1;
   std::size_t hole = batch.id_hash & mask;
-  while (slots_[hole].sequence != batch.sequence) hole = (hole + 1) & mask;
+  while (slots[hole].sequence != batch.sequence) hole = (hole + 1) & mask;
   // The slots after the hole move up, so that no search ends at the hole.
-  for (std::size_t i = (hole + 1) & mask; slots_[i].sequence != 0; i = (i + 1) & mask) {
-    const std::size_t home = slots_[i].id_hash & mask;
+  for (std::size_t i = (hole + 1) & mask; slots[i].sequence != 0; i = (i + 1) & mask) {
+    const std::size_t home = slots[i].id_hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {
-      slots_[hole] = slots_[i];
+      slots[hole] = slots[i];
       hole = i;
     }
   }
-  slots_[hole] = {};
+  slots[hole] = {};
+  --table.size;
+  if (8 * table.size < slots.size() && slots.size() > 16) resize(table, slots.size() / 4);
 }
 
-void RetainedBatches::resize_slots(std::size_t count) {
-  for (const Slot& slot : std::exchange(slots_, std::vector<Slot>(count))) {
-    if (slot.sequence != 0) put_slot(slot);
+void RetainedBatches::resize(Table& table, std::size_t count) {
+  const std::vector<Slot> before =
+      std::exchange(table.slots, std::vector<Slot>(std::max<std::size_t>(16, count)));
+  table.size = 0;
+  for (const Slot& slot : before) {
+    if (slot.sequence != 0) put_slot(table, slot);
   }
 }
 

@@ -154,17 +154,60 @@ HttpReply Api::session(const HttpRequest& request) const {
 
 namespace {
 
-Json machines_of(const ServerState& state) {
+Json machine_json(const MachineView& view) {
+  Json machine = Json::object();
+  visit_members(view, JsonMembers(machine));
+  machine["handlers"] = view.handlers;
+  machine["id"] = view.id;
+  return machine;
+}
+
+Json machines_of(const MachinesView& view) {
   Json machines = Json::array();
-  for (const MachineView& view : state.machines().get()->machines) {
-    Json machine = Json::object();
-    visit_members(view, JsonMembers(machine));
-    machine["handlers"] = view.handlers;
-    machine["id"] = view.id;
-    machines.push_back(std::move(machine));
-  }
+  for (const MachineView& machine : view.machines) machines.push_back(machine_json(machine));
   return machines;
 }
+
+// The overview with very many machines, which are written a few at a time.
+class MachinesInParts {
+ public:
+  // `reply` has an empty array in their place.
+  MachinesInParts(MachinesBoard::View view, HttpReply reply)
+      : view_(std::move(view)), reply_(std::move(reply)) {
+    // No string has this: its quotes would be escaped.
+    constexpr std::string_view kPlace = "\"machines\":[]";
+    std::string& body = reply_.body;
+    const std::size_t place = body.find(kPlace);
+    check(place != std::string::npos, "an overview without a place for machines");
+    const std::size_t end = place + kPlace.size() - 1;
+    rest_ = body.substr(end);
+    body.resize(end);
+    body.reserve(end + bytes() + rest_.size());
+  }
+
+  // Goes on until about `until`. True: reply() is whole.
+  bool go_on(Instant until) {
+    constexpr std::size_t kBetweenLooks = 8;  // at the clock: some 50 us
+    for (; next_ < view_->machines.size(); ++next_) {
+      if (next_ % kBetweenLooks == 0 && next_ != 0 && now() >= until) return false;
+      if (next_ != 0) reply_.body += ',';
+      reply_.body +=
+          machine_json(view_->machines[next_]).dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    reply_.body += rest_;
+    return true;
+  }
+  HttpReply reply() { return std::move(reply_); }
+  // About what the view takes, and what is written of it.
+  std::uint64_t bytes() const { return 512 * view_->machines.size(); }
+  MachinesBoard::View take_view() { return std::move(view_); }
+
+ private:
+  MachinesBoard::View view_;
+  HttpReply reply_;
+  std::string rest_;  // of its body, after the machines
+  std::size_t next_ = 0;
+};
 
 Json nodes_of(const ServerState& state) {
   if (state.cluster() == nullptr) return Json::array();
@@ -200,7 +243,10 @@ HttpReply Api::overview(const HttpRequest& request) const {
     tenants.push_back(std::move(tenant));
   }
   const bool has_stored = all && state_.store() != nullptr;
-  return json_reply(
+  constexpr std::size_t kFewMachines = 64;  // some 300 us
+  MachinesBoard::View machines = state_.machines().get();
+  const bool are_few = machines->machines.size() <= kFewMachines;
+  HttpReply reply = json_reply(
       {{"server",
         {{"version", kBuildVersion},
          {"revision", kBuildRevision},
@@ -220,12 +266,26 @@ HttpReply Api::overview(const HttpRequest& request) const {
        {"accounts", accounts_of(state_, user)},
        {"stored_bytes", has_stored ? Json(stats.stored_bytes.get()) : Json()},
        {"workers", array_of(state_.pool().snapshot())},
-       {"machines", machines_of(state_)},
+       {"machines", are_few ? machines_of(*machines) : Json::array()},
        {"nodes", nodes_of(state_)},
        {"steals", std::move(steals)},
        {"lanes", std::move(lanes)},
        {"tenants", std::move(tenants)},
        {"handlers", handlers_of(state_, user)}});
+  if (are_few) return reply;
+  const auto parts = std::make_shared<MachinesInParts>(std::move(machines), std::move(reply));
+  return {.later = [this, parts](const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    state_.slices().add([this, parts, answer](Instant until) {
+      kIoThread.assert_held();
+      if (!parts->go_on(until)) return false;
+      answer(parts->reply());
+      // The thread of the remote workers may have left it to this one.
+      const std::uint64_t bytes = parts->bytes();
+      state_.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_view()), bytes);
+      return true;
+    });
+  }};
 }
 
 }  // namespace locksley::daemon

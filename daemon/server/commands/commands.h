@@ -75,7 +75,7 @@ void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIR
 void active_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void nodes_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> workers_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_customer.cc
 void customer_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

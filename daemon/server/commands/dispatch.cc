@@ -97,7 +97,7 @@ constexpr HandlerTable kTable = [] {
   blocking(CommandId::kWait, wait_command);
   plain(CommandId::kWatch, watch_command);
   plain(CommandId::kWeight, weight_command);
-  plain(CommandId::kWorkers, workers_command);
+  blocking(CommandId::kWorkers, workers_command);
   return table;
 }();
 

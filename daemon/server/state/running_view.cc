@@ -14,7 +14,7 @@ RunningList::RunningList(ServerState& state, const User& by, const BatchRecord* 
     : state_(state),
       batch_(batch),
       tenant_(batch != nullptr || by.is_admin() ? std::string() : by.tenant().name),
-      count_(count) {}
+      count_(std::min(count, kMostBytes / kEach)) {}
 
 bool RunningList::is_wanted(const Batch& batch) const {
   // A worker of the pool shows its last job for a moment after its end.
@@ -43,7 +43,7 @@ bool RunningList::step() {
   next_ = lanes[lane_]->running().visit(next_, kExecutors, kNoteBytes, is_wanted_one,
                                         [this](ShownJobs::View view) { add(std::move(view)); });
   if (next_ == 0) ++lane_;
-  if (rows_.size() > 2 * count_) keep_longest();
+  if (rows_.size() > 2 * count_) drop_shorter();
   return true;
 }
 
@@ -60,18 +60,23 @@ void RunningList::add(ShownJobs::View view) {
                    .note = std::move(view.note)});
 }
 
-void RunningList::keep_longest() {
-  const auto key = [](const Row& row) { return std::tuple(row.since, row.record.get(), row.index); };
-  std::ranges::sort(rows_, {}, key);
-  // Executors that came and went meanwhile may have been seen twice.
-  const auto twice = std::ranges::unique(rows_, {}, key);
-  rows_.erase(twice.begin(), twice.end());
-  if (rows_.size() > count_) rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(count_), rows_.end());
+namespace {
+auto key_of(const RunningList::Row& row) { return std::tuple(row.since, row.record.get(), row.index); }
+}  // namespace
+
+void RunningList::drop_shorter() {
+  if (rows_.size() <= count_) return;
+  const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(count_);
+  std::ranges::nth_element(rows_, end, {}, key_of);
+  rows_.erase(end, rows_.end());
 }
 
 std::vector<RunningList::Row> RunningList::take() {
-  constexpr std::size_t kEach = 64;  // about what a row takes without its texts
-  keep_longest();
+  drop_shorter();
+  std::ranges::sort(rows_, {}, key_of);
+  // Executors that came and went meanwhile may have been seen twice.
+  const auto twice = std::ranges::unique(rows_, {}, key_of);
+  rows_.erase(twice.begin(), twice.end());
   std::size_t bytes = 0;
   const auto end = std::ranges::find_if(rows_, [&](const Row& row) {
     bytes += kEach + row.record->id().size() + row.worker.size() + row.note.size();

@@ -24,6 +24,7 @@ class RunningList {
  public:
   static constexpr std::size_t kNoteBytes = 1024;
   static constexpr std::size_t kMostBytes = 256 * 1024;  // of notes and names together, about
+  static constexpr std::size_t kEach = 64;               // about what a row takes without its texts
 
   struct Row {
     std::shared_ptr<BatchRecord> record;
@@ -47,7 +48,8 @@ class RunningList {
  private:
   bool is_wanted(const Batch& batch) const;
   void add(ShownJobs::View view);
-  void keep_longest();
+  // Those that have run for longest, in any order.
+  void drop_shorter();
 
   ServerState& state_;
   const BatchRecord* const batch_;

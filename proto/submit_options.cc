@@ -174,7 +174,7 @@ std::expected<RangeSource, std::string> parse_range(const ArgumentList& argument
                            std::to_string(*high));
   }
   RangeSource range{*low, *high, std::nullopt};
-  if (words == 4) range.payload = std::string(arguments[at + 3]);
+  if (words == 4) range.payload_at = at + 3;
   return range;
 }
 

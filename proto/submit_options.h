@@ -22,8 +22,9 @@ struct JobsSource {
 struct RangeSource {
   std::int64_t low;
   std::int64_t high;
-  std::optional<std::string>
-      payload;  // absent: the decimal alone; else each `{}` in it stands for the decimal
+  // Which argument of the command is the payload, which may be large; each `{}` in it stands for the decimal.
+  // Absent: the payload is the decimal alone.
+  std::optional<std::size_t> payload_at;
 
   std::uint64_t size() const { return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low); }
 };

@@ -46,7 +46,7 @@ void write_decimals(std::int64_t low, std::span<std::string_view> out, std::stri
 
 }  // namespace
 
-RangePayloads::RangePayloads(std::int64_t low, std::optional<std::string> pattern)
+RangePayloads::RangePayloads(std::int64_t low, SharedText pattern)
     : low_(low), pattern_(std::move(pattern)) {}
 
 std::size_t RangePayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {

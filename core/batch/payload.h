@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/batch/shared_text.h"
+
 namespace locksley {
 
 class RangePayloads;
@@ -42,16 +44,16 @@ class PayloadSource {
 // it. Constant memory.
 class RangePayloads final : public PayloadSource {
  public:
-  explicit RangePayloads(std::int64_t low, std::optional<std::string> pattern = std::nullopt);
+  explicit RangePayloads(std::int64_t low, SharedText pattern = {});
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
   std::uint64_t memory_bytes() const override;
   const RangePayloads* range() const override { return this; }
   std::int64_t low() const { return low_; }
-  const std::optional<std::string>& pattern() const { return pattern_; }
+  const SharedText& pattern() const { return pattern_; }
 
  private:
   const std::int64_t low_;
-  const std::optional<std::string> pattern_;
+  const SharedText pattern_;
 };
 
 // Payloads given as strings; for programs that use the library without a network, and for tests.

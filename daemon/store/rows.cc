@@ -111,7 +111,7 @@ bool decode(std::string_view bytes, AcceptedRow& row) {
   row.payload_bytes = from.number();
   if (from.flag()) {
     AcceptedRow::Range range{from.signed_number(), std::nullopt};
-    if (from.flag()) range.payload = from.text();
+    if (from.flag()) range.payload = std::string(from.text());
     row.range = std::move(range);
   }
   if (from.flag()) {

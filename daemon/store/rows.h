@@ -13,6 +13,7 @@
 #include "core/batch/batch.h"
 #include "core/batch/batch_journal.h"
 #include "core/batch/result_log.h"
+#include "core/batch/shared_text.h"
 #include "daemon/store/key.h"
 #include "proto/customer_settings.h"
 
@@ -31,15 +32,16 @@ struct AcceptedRow {
   std::uint64_t payload_bytes = 0;
   struct Range {
     std::int64_t low;
-    std::optional<std::string> payload;
+    SharedText payload;
   };
   std::optional<Range> range;
   struct Digest {
     std::uint64_t low;
     std::uint64_t high;
   };
-  std::optional<Digest> digest;  // of the payloads; only if the client chose the id, and so may send it again
-  std::int64_t start_at = 0;     // no job starts before; Unix milliseconds, 0: at once
+  // Of the payloads; only if the client chose the id, and so may send it again. Of the pattern of a range, if the command was long.
+  std::optional<Digest> digest;
+  std::int64_t start_at = 0;  // no job starts before; Unix milliseconds, 0: at once
   struct After {
     std::uint64_t sequence;
     std::string id;

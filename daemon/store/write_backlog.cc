@@ -29,7 +29,8 @@ constexpr std::uint64_t kMostCompacted = 1U << 30;
 // The bytes that a write adds, but for a few.
 std::uint64_t bytes_of(const StoreWrite& write) {
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
-    return (accept->row.range ? accept->row.range->payload.value_or("").size() : 0) +
+    const auto& range = accept->row.range;
+    return (range && range->payload ? range->payload->size() : 0) +
            (accept->payloads == nullptr ? 0 : accept->payloads->payload_bytes());
   }
   if (const auto* add = std::get_if<AddJobs>(&write)) return add->payloads->payload_bytes();

@@ -7,6 +7,7 @@ any work meanwhile (processor_reference.py): the clock of a thread counts what s
 import functools
 import pathlib
 import resource
+import signal
 import socket
 import sys
 import time
@@ -16,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from neighbour import Neighbour, text
 from processor_reference import slowdown
-from resp import encode
+from resp import Error, encode
 from scratch import scratch
 
 MEBI = 1 << 20
@@ -345,11 +346,42 @@ class Payloads(Stretches):
         self.assertEqual(self.command("FORGET", "large"), 1)
         self.note_longest("… forgotten")
 
+    @once_of_three
+    def test_a_range_whose_pattern_has_megabytes(self):
+        submit = ["SUBMIT", "echo", "ID", "long", "DELAY", 600_000, "RANGE", 0, 3, "{" * (32 * MEBI)]
+        self.assertEqual(self.command(*submit), "long")
+        self.note_longest("a RANGE with a pattern of 32 MiB")
+        self.assertEqual(self.command(*submit), "long")
+        self.note_longest("… repeated")
+        self.assertIn("EXISTS", str(self.command.ask(*submit[:-1], "{}" * (16 * MEBI))))
+        self.note_longest("… with another pattern")
+        for reply in (self.command("CANCEL", "long"), self.command("FORGET", "long")):
+            self.assertGreater(reply, 0)
+        self.note_longest("… forgotten")
+
+    @once_of_three
+    def test_commands_of_many_megabytes_that_are_refused(self):
+        for command in (("NOSUCH",), ("SELECT",), ("SELECT", 0)):
+            self.assertIsInstance(self.command.ask(*command, "x" * (64 * MEBI)), Error)
+            self.note_longest(f"{command} with 64 MiB")
+
 
 class StoredPayloads(Payloads):
     def setUp(self):
         self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
         super().setUp()
+
+    @once_of_three
+    def test_a_range_of_an_earlier_process_whose_pattern_has_megabytes(self):
+        submit = ["SUBMIT", "echo", "ID", "long", "DELAY", 600_000, "RANGE", 0, 3, "{" * (32 * MEBI)]
+        self.assertEqual(self.command(*submit), "long")
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
+        self.assertEqual(self.command(*submit), "long")
+        self.assertIn("EXISTS", str(self.command.ask(*submit[:-1], "{" * (32 * MEBI - 1) + "}")))
+        self.note_longest("a RANGE with a pattern of 32 MiB, repeated after a restart")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class RegistryFixture : public ::testing::Test {
     options.id = id;
     options.tenant = tenant;
     auto record = std::make_shared<BatchRecord>(
-        std::move(options), handler_, std::make_unique<RangedPayloads>(proto::RangeSource{}), nullptr, lane_,
+        std::move(options), handler_, std::make_unique<RangedPayloads>(RangeJobs{}), nullptr, lane_,
         BatchRecord::Origin::kSubmit, registry_.take_sequence(), std::move(journal));
     registry_.add(record);
     return record;

@@ -21,20 +21,17 @@ std::unexpected<Admission::Refusal> too_big(std::string_view what, std::uint64_t
 
 // The bytes of the payloads; of a range those of its pattern, which is all that is held.
 std::uint64_t bytes_of(const Admission::Demand& demand) {
-  if (demand.range != nullptr && demand.range->payload) return demand.range->payload->size();
+  if (demand.range != nullptr && demand.range->pattern.text) return demand.range->pattern.text->size();
   return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
 }
 
 // The bytes of the longest payload of the range.
-std::uint64_t longest_payload(const proto::RangeSource& range) {
-  if (!range.payload) return 0;
+std::uint64_t longest_payload(const RangeJobs& range) {
+  if (!range.pattern.text) return 0;
   const std::size_t digits =
       std::max(fmt::formatted_size("{}", range.low), fmt::formatted_size("{}", range.high - 1));
-  std::uint64_t places = 0;
-  for (std::size_t at = range.payload->find("{}"); at != std::string::npos;
-       at = range.payload->find("{}", at + 2))
-    ++places;
-  return range.payload->size() - 2 * places + digits * places;
+  const std::uint64_t places = range.pattern.places;
+  return range.pattern.text->size() - 2 * places + digits * places;
 }
 
 // Whether finished batches give way to new ones.

@@ -90,9 +90,9 @@ class Admission {
     std::uint64_t new_jobs;
     const proto::ArgumentList* payloads;  // null: none
     bool is_stored;
-    const proto::RangeSource* range = nullptr;  // whose numbers are the payloads; null: none
-    std::uint64_t record_bytes = 0;             // of the batch, if it is new
-    bool awaits_results = false;                // RUN: its results stay until all its jobs have ended
+    const RangeJobs* range = nullptr;  // whose numbers are the payloads; null: none
+    std::uint64_t record_bytes = 0;    // of the batch, if it is new
+    bool awaits_results = false;       // RUN: its results stay until all its jobs have ended
 
     Tenant& tenant() const { return *customer.tenant; }
   };

@@ -95,7 +95,7 @@ class Batches {
     free_aside(aside_, std::move(dropped), bytes);
   }
   // Makes a batch without an id, which is forgotten as soon as its RUN lets go of it.
-  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList arguments,
+  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun, prepared);
   }

@@ -41,13 +41,26 @@ BatchOptions options_of(const Customer& customer, const proto::BatchOptions& opt
 
 // Whether the batch has the jobs of this range, or, if it is null, with these payloads. `digest`: of the payloads, if it is
 // known: comparing it is cheaper than comparing payloads.
-bool has_jobs_of(const BatchRecord& known, const proto::RangeSource* range,
-                 const proto::ArgumentList& payloads, const std::optional<Digest>& digest)
-    LOCKSLEY_REQUIRES(kIoThread) {
+bool has_jobs_of(const BatchRecord& known, const RangeJobs* range, const proto::ArgumentList& payloads,
+                 const std::optional<Digest>& digest) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchPayloads& there = known.payloads();
   if (range != nullptr) return there.is_same_range(*range);
   if (digest && there.digest()) return digest == there.digest() && payloads.size() == known.terms.jobs;
   return there.is_same(payloads);
+}
+
+// The range of the command; none: it has payloads.
+std::optional<RangeJobs> range_of(const proto::SubmitCommand& command, const proto::ArgumentList& arguments,
+                                  const Intake::Prepared* prepared) {
+  const auto* const source = std::get_if<proto::RangeSource>(&command.source);
+  if (source == nullptr) return std::nullopt;
+  RangeJobs range{source->low, source->high, {}};
+  if (prepared != nullptr && prepared->pattern) {
+    range.pattern = *prepared->pattern;
+  } else if (source->payload_at) {
+    range.pattern = pattern_of(arguments[*source->payload_at]);
+  }
+  return range;
 }
 
 std::unexpected<std::string> closed(const BatchRecord& record) {
@@ -127,7 +140,7 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
   return record;
 }
 
-std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
+std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto::ArgumentList&& arguments,
                                                    const NewBatch& batch, BatchPayloads::Place place) {
   if (accepted.range != nullptr) return std::make_unique<RangedPayloads>(*accepted.range);
   OpenStored open_stored;
@@ -151,7 +164,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   const std::optional<Digest> digest = prepared == nullptr ? std::nullopt : prepared->digest;
-  const auto* range = std::get_if<proto::RangeSource>(&command.source);
+  const std::optional<RangeJobs> its_range = range_of(command, arguments, prepared);
+  const RangeJobs* const range = its_range ? &*its_range : nullptr;
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
@@ -188,6 +202,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                        .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
                        .is_stored = is_stored};
   AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
+  if (prepared != nullptr && prepared->pattern) accepted.digest = prepared->pattern->digest;
   auto payloads =
       payloads_of(accepted, std::move(arguments), batch, admitted->reservation.place_of_payloads());
   const PayloadParts parts =

@@ -27,6 +27,7 @@
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/streams.h"
 #include "daemon/server/payloads/digest.h"
+#include "daemon/server/payloads/pattern.h"
 #include "daemon/server/records/batch_id.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/store/reader.h"
@@ -95,7 +96,8 @@ class Intake {
 
   // What the caller has prepared in parts, because it would take long at once.
   struct Prepared {
-    std::optional<Digest> digest;  // of the payloads
+    std::optional<Digest> digest;    // of the payloads
+    std::optional<Pattern> pattern;  // of a range
     FoundDependencies dependencies;
   };
   // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads.
@@ -159,7 +161,7 @@ class Intake {
   };
   std::shared_ptr<BatchRecord> make_record(const NewBatch& batch, std::unique_ptr<BatchPayloads> payloads,
                                            PayloadParts parts) LOCKSLEY_REQUIRES(kIoThread);
-  std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList arguments,
+  std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList&& arguments,
                                              const NewBatch& batch, BatchPayloads::Place place);
   void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
              Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);

@@ -80,7 +80,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   for (const Wait& wait : record->waits.all) row.after.push_back({wait.sequence, wait.id, wait.only_if_ok});
   row.retain_ms = record->terms.retain.count();
   row.jobs = accepted.jobs;
-  if (accepted.range != nullptr) row.range = {accepted.range->low, accepted.range->payload};
+  if (accepted.range != nullptr) row.range = {accepted.range->low, accepted.range->pattern.text};
   if (accept.payloads != nullptr) row.payload_bytes = accept.payloads->payload_bytes();
   if (accepted.digest) row.digest = {accepted.digest->low, accepted.digest->high};
   record->stored.payload_bytes = row.payload_bytes;
@@ -332,16 +332,16 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   BatchHistory& history = stored.history;
   const std::uint64_t sequence = stored.sequence;
   const HandlerDirectory::Entry& entry = entry_for(row.handler);
+  std::optional<Digest> digest;
+  if (row.digest) digest = Digest{row.digest->low, row.digest->high};
   std::unique_ptr<BatchPayloads> payloads;
   if (row.range) {
     const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
     payloads = std::make_unique<RangedPayloads>(
-        proto::RangeSource{row.range->low, high, std::move(row.range->payload)});
+        RangeJobs{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}});
   } else if (row.is_streamed) {
     payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence), history.jobs);
   } else {
-    std::optional<Digest> digest;
-    if (row.digest) digest = Digest{row.digest->low, row.digest->high};
     payloads = std::make_unique<UncachedPayloads>(parts_.store->payloads(sequence), history.jobs, digest);
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();

@@ -41,11 +41,12 @@ using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
 // The jobs with which a batch is accepted.
 struct AcceptedJobs {
   std::uint64_t jobs = 0;
-  bool open = false;                          // more may come
-  const proto::RangeSource* range = nullptr;  // null: they came as payloads
-  SharedPayloads payloads = nullptr;          // to be written to the store; null: there are none
-  std::optional<Digest> digest = {};          // of the payloads, if the client chose the id
-  std::uint64_t unsettled_bytes = 0;          // of payloads that are in memory only until they are written
+  bool open = false;                  // more may come
+  const RangeJobs* range = nullptr;   // null: they came as payloads
+  SharedPayloads payloads = nullptr;  // to be written to the store; null: there are none
+  // Of the payloads, if the client chose the id; of the pattern of a range, if the command is long.
+  std::optional<Digest> digest = {};
+  std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
 
 // The stored side of batches: writes them, holds their jobs back until the disk has them, undoes what the disk

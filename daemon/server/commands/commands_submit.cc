@@ -1,6 +1,8 @@
 // Commands that submit jobs.
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -9,6 +11,7 @@
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/payloads/digest.h"
+#include "daemon/server/payloads/pattern.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/read_options.h"
@@ -62,6 +65,20 @@ Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& optio
   co_return wants_reply(session);
 }
 
+// Copies the pattern of a range in slices. False: no reply is wanted any more.
+Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::optional<Pattern>& to)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  auto parts = std::make_shared<PatternInParts>(from);
+  bool is_wanted = true;
+  while (is_wanted && !(to = parts->go_on(now() + Slices::kSlice))) {
+    session.update_memory(from.size());
+    co_await session.wait_for_slice();
+    is_wanted = wants_reply(session);
+  }
+  session.state().batches().free_dropped(std::move(parts), from.size());
+  co_return is_wanted;
+}
+
 // Adds the arguments from `first` on to the batch that the second argument names.
 void add_payloads(Session& session, proto::Command& command, std::size_t first,
                   std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread) {
@@ -101,6 +118,10 @@ Coroutine<void> submit_long_command(Session& session, proto::Command command) {
   }
   Batches::Prepared prepared;
   bool is_wanted = true;
+  const auto* const range = std::get_if<proto::RangeSource>(&parsed->source);
+  if (range != nullptr && range->payload_at) {
+    is_wanted = co_await copy_pattern(session, command.arguments[*range->payload_at], prepared.pattern);
+  }
   const auto* const jobs = std::get_if<proto::JobsSource>(&parsed->source);
   if (jobs != nullptr && !parsed->options.id.empty()) {
     DigestInParts parts(command.arguments, jobs->first);
@@ -116,6 +137,10 @@ Coroutine<void> submit_long_command(Session& session, proto::Command command) {
   Batches& batches = session.state().batches();
   if (is_wanted) {
     reply_id(session, batches.submit(session.user(), *parsed, std::move(command.arguments), &prepared));
+  }
+  if (prepared.pattern) {
+    const std::uint64_t bytes = prepared.pattern->text->size();
+    batches.free_dropped(std::make_shared<Pattern>(*std::exchange(prepared.pattern, {})), bytes);
   }
   batches.free_refused(std::move(command.arguments));
 }
@@ -169,6 +194,7 @@ Coroutine<void> run_command(Session& session, proto::Command command) {
   const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
   if (!accepted) {
     session.fail(accepted.error());
+    batches.free_refused(std::move(command.arguments));
     co_return;
   }
   const std::shared_ptr<BatchRecord> record = *accepted;

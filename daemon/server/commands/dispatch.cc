@@ -157,6 +157,13 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
+// To free a command of very many bytes takes milliseconds: another thread does it.
+void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
+  constexpr std::size_t kMuch = std::size_t{1} << 20;
+  if (command.arguments.payload_bytes() > kMuch)
+    session.state().batches().free_refused(std::move(command.arguments));
+}
+
 Coroutine<void> execute_audited(Session& session, CommandId id, proto::Command command)
     LOCKSLEY_REQUIRES(kIoThread) {
   co_await kTable.handlers[index_of(id)].blocking(session, std::move(command));
@@ -182,6 +189,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     stats.unknown_commands.add(1);
     session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
                                         : std::string(proto::kNoAuth));
+    free_if_large(session, command);
     return Executed::kDone;
   }
   spec = found;
@@ -194,6 +202,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   if (!passes(session, *found, command.arguments.size()) || !is_for_this_daemon(session, *found)) {
     session.transaction().spoil();
     end_audit_line(session);
+    free_if_large(session, command);
     return Executed::kDone;
   }
   if (is_queued) {
@@ -206,6 +215,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   if (!is_plain) return Executed::kBlocks;
   handler.execute(session, command);
   end_audit_line(session);
+  free_if_large(session, command);
   return Executed::kDone;
 }
 

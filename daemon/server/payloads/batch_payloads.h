@@ -12,8 +12,8 @@
 #include "core/base/index_range.h"
 #include "core/batch/payload.h"
 #include "daemon/server/payloads/digest.h"
+#include "daemon/server/payloads/pattern.h"
 #include "proto/argument_list.h"
-#include "proto/submit_options.h"
 
 namespace locksley::daemon {
 
@@ -51,7 +51,7 @@ class BatchPayloads : public PayloadSource {
   // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing millions of
   // payloads.
   virtual std::optional<Digest> digest() const { return std::nullopt; }
-  virtual bool is_same_range(const proto::RangeSource&) const { return false; }
+  virtual bool is_same_range(const RangeJobs&) const { return false; }
 
   // ---- Streamed batches (OPEN) only ----
 

@@ -16,8 +16,10 @@ namespace locksley::daemon {
 // The payloads of a SUBMIT with RANGE: computed from the range, in constant memory. Nothing blocks or fails.
 class RangedPayloads final : public BatchPayloads {
  public:
-  explicit RangedPayloads(proto::RangeSource range)
-      : high_(range.high), payloads_(range.low, std::move(range.payload)) {}
+  explicit RangedPayloads(RangeJobs range)
+      : high_(range.high),
+        digest_(range.pattern.digest),
+        payloads_(range.low, std::move(range.pattern.text)) {}
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
     return payloads_.fetch(first, out, scratch);
@@ -36,12 +38,19 @@ class RangedPayloads final : public BatchPayloads {
     return std::string(payload);
   }
   bool is_same(const proto::ArgumentList&) const override { return false; }
-  bool is_same_range(const proto::RangeSource& other) const override {
-    return payloads_.low() == other.low && high_ == other.high && payloads_.pattern() == other.payload;
+  bool is_same_range(const RangeJobs& other) const override {
+    if (payloads_.low() != other.low || high_ != other.high) return false;
+    const SharedText& own = payloads_.pattern();
+    const SharedText& text = other.pattern.text;
+    // To compare digests is cheaper.
+    if (digest_ && other.pattern.digest && own && text)
+      return own->size() == text->size() && digest_ == other.pattern.digest;
+    return own == text;
   }
 
  private:
   const std::int64_t high_;
+  const std::optional<Digest> digest_;  // of the pattern
   RangePayloads payloads_;
 };
 

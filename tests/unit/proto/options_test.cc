@@ -168,14 +168,14 @@ TEST(SubmitOptionsTest, RangesWithAndWithoutPayload) {
   EXPECT_EQ(range.low, -5);
   EXPECT_EQ(range.high, 5);
   EXPECT_EQ(range.size(), 10u);
-  EXPECT_EQ(range.payload, std::nullopt);
+  EXPECT_EQ(range.payload_at, std::nullopt);
   const auto with = parse_submit(words("SUBMIT echo RANGE 0 1 n={}"));
   ASSERT_TRUE(with);
-  EXPECT_EQ(std::get<RangeSource>(with->source).payload, "n={}");
+  EXPECT_EQ(std::get<RangeSource>(with->source).payload_at, 5u);
   const auto empty = parse_submit(words("SUBMIT echo RANGE 7 7 ~"));
   ASSERT_TRUE(empty) << "no jobs, but a batch";
   EXPECT_EQ(std::get<RangeSource>(empty->source).size(), 0u);
-  EXPECT_EQ(std::get<RangeSource>(empty->source).payload, "");
+  EXPECT_EQ(std::get<RangeSource>(empty->source).payload_at, 5u);
   const auto widest = parse_submit(words("SUBMIT echo RANGE -9223372036854775808 9223372036854775807"));
   ASSERT_TRUE(widest);
   EXPECT_EQ(std::get<RangeSource>(widest->source).size(), 18446744073709551615u);

@@ -48,7 +48,7 @@ class EventsTest : public ::testing::Test {
   ServerStats stats_{names_};
   Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
   Lane lane_{"cpu", FairRing::Options{}};
-  BatchRecord record_{options(), handler_, std::make_unique<RangedPayloads>(proto::RangeSource{}),
+  BatchRecord record_{options(), handler_, std::make_unique<RangedPayloads>(RangeJobs{}),
                       nullptr,   lane_,    BatchRecord::Origin::kSubmit};
   asio::io_context io_;
   Slices slices_{io_.get_executor()};

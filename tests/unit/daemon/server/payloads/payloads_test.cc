@@ -230,7 +230,7 @@ TEST(BatchPayloadsTest, TellTheSameJobsFromOthersBeforeAndAfterTheRelease) {
     EXPECT_TRUE(same.is_same(arguments({"ab", "c"}))) << released;
     EXPECT_FALSE(same.is_same(arguments({"a", "bc"}))) << released;
     EXPECT_FALSE(same.is_same(arguments({"ab"}))) << released;
-    EXPECT_FALSE(same.is_same_range(proto::RangeSource{.low = 0, .high = 2, .payload = {}})) << released;
+    EXPECT_FALSE(same.is_same_range(RangeJobs{.low = 0, .high = 2})) << released;
   }
   EXPECT_EQ(payloads.memory_bytes(), 0u);
 }
@@ -244,11 +244,34 @@ TEST(BatchPayloadsTest, UncachedPayloadsAreComparedByTheirDigest) {
 }
 
 TEST(BatchPayloadsTest, CompareRanges) {
-  const RangedPayloads payloads(proto::RangeSource{.low = 1, .high = 3, .payload = "x{}"});
-  EXPECT_TRUE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 3, .payload = "x{}"}));
-  EXPECT_FALSE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 3, .payload = {}}));
-  EXPECT_FALSE(payloads.is_same_range(proto::RangeSource{.low = 1, .high = 4, .payload = "x{}"}));
+  const RangedPayloads payloads(RangeJobs{1, 3, pattern_of("x{}")});
+  EXPECT_TRUE(payloads.is_same_range(RangeJobs{1, 3, pattern_of("x{}")}));
+  EXPECT_FALSE(payloads.is_same_range(RangeJobs{1, 3, pattern_of("y{}")}));
+  EXPECT_FALSE(payloads.is_same_range(RangeJobs{1, 3, {}}));
+  EXPECT_FALSE(payloads.is_same_range(RangeJobs{1, 4, pattern_of("x{}")}));
+  const RangedPayloads restored(RangeJobs{1, 3, {.text = "x{}"}});
+  EXPECT_TRUE(restored.is_same_range(RangeJobs{1, 3, pattern_of("x{}")}));
+  EXPECT_FALSE(restored.is_same_range(RangeJobs{1, 3, pattern_of("y{}")}));
   EXPECT_FALSE(payloads.is_same(arguments({"x1", "x2"})));
+}
+
+TEST(PatternTest, APartAtATimeItIsTheSame) {
+  std::string text = "{}{{}}{";
+  while (text.size() < 64 * 1024 - 1) text += 'x';
+  text += "{";  // the last byte of a part
+  text += "}{} }{";
+  const Pattern at_once = pattern_of(text);
+  EXPECT_EQ(*at_once.text, text);
+  EXPECT_EQ(at_once.places, 4U);
+  PatternInParts parts(text);
+  EXPECT_FALSE(parts.go_on(now())) << "the time was over";
+  const auto pattern = parts.go_on(now());
+  ASSERT_TRUE(pattern);
+  EXPECT_EQ(*pattern->text, text);
+  EXPECT_EQ(pattern->places, at_once.places);
+  EXPECT_EQ(pattern->digest, at_once.digest);
+  EXPECT_NE(pattern->digest, pattern_of(text + "x").digest);
+  EXPECT_EQ(*pattern_of("").text, "") << "a payload without bytes, and not none";
 }
 
 TEST(DigestTest, InPartsItIsTheSame) {

@@ -163,8 +163,8 @@ class RetiringTest : public RegistryTest {
       options.id = stored_.at(sequence);
       options.tenant = stored_tenants_.at(sequence);
       auto record = std::make_shared<BatchRecord>(std::move(options), handler_,
-                                                  std::make_unique<RangedPayloads>(proto::RangeSource{}),
-                                                  nullptr, lane_, BatchRecord::Origin::kSubmit, sequence);
+                                                  std::make_unique<RangedPayloads>(RangeJobs{}), nullptr,
+                                                  lane_, BatchRecord::Origin::kSubmit, sequence);
       record->is_active = false;
       return record;
     });

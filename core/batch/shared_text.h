@@ -1,0 +1,41 @@
+// A text that several owners share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace locksley {
+
+// A constant text, or none. Copies share it, so the pattern of a range, of up to limits.max_payload, is in memory once: its
+// batch has it, and the write that brings it to the store.
+//
+// A value; any thread. Nothing blocks; only allocation can fail. The last copy frees the text.
+class SharedText {
+ public:
+  SharedText() = default;
+  SharedText(std::nullopt_t) {}
+  SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
+  SharedText(const char* text) : SharedText(std::string(text)) {}
+  SharedText(std::optional<std::string> text) {
+    if (text) *this = SharedText(*std::move(text));
+  }
+
+  bool has_value() const { return text_ != nullptr; }
+  explicit operator bool() const { return has_value(); }
+  // These need has_value().
+  const std::string& operator*() const { return *text_; }
+  const std::string* operator->() const { return text_.get(); }
+
+  // Whether both have the same text, or none.
+  friend bool operator==(const SharedText& a, const SharedText& b) {
+    if (a.text_ == b.text_) return true;
+    return a.has_value() && b.has_value() && *a == *b;
+  }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+};
+
+}  // namespace locksley

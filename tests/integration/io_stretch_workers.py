@@ -34,6 +34,19 @@ class Workers(io_stretch.Stretches):
             self.assertEqual([machine["worker"] for machine in machines], [f"machine-{number}" for number in range(self.MANY)])
         self.note_longest("the overview of the HTTP API")
 
+    @io_stretch.once_of_three
+    def test_the_list_of_very_many_that_run(self):
+        workers, slots = 64, 1_024
+        self.command("SUBMIT", "shout", "ID", "b", "RANGE", 0, workers * slots)
+        for number in range(workers):
+            worker = RemoteWorker(self.daemon, "shout", slots=slots, name=f"machine-{number}")
+            self.addCleanup(worker.close)
+            self.assertEqual(worker.claim("WIDTH", slots, "JOBS", slots).count, slots)
+        self.note_longest(f"{workers * slots} jobs run")
+        for _ in range(10):
+            self.assertGreater(len(self.command("RUNNING", "COUNT", 10_000)), 1_000)
+        self.note_longest("RUNNING")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -188,11 +188,13 @@ Coroutine<void> running_command(Session& session, proto::Command command) {
   }
   RunningList list(session.state(), session.user(), record.get(), parsed->count);
   command = {};
-  Slices& slices = session.state().slices();
-  do {
-    if (!slices.has_time()) co_await session.wait_for_slice();
+  Slices::Spending time(session.state().slices());
+  while (list.step()) {
+    if (!time.is_over()) continue;
+    co_await session.wait_for_slice();
     if (session.is_dropped()) co_return;
-  } while (list.step());
+    time.go_on();
+  }
   const std::vector<RunningList::Row> rows = list.take();
   const Nanoseconds at = steady_now();
   proto::ReplyWriter reply = session.reply();

@@ -21,6 +21,8 @@ std::string table_name(Table table, std::int16_t number) {
 // What a row takes besides its value: its header, the numbers of its key, and an entry of the index. Estimated from tables of
 // small values.
 constexpr int kRowBytes = 120;
+// So much of a table is read to find out which part of it is live: pages that are chosen at random.
+constexpr std::uint64_t kSampleBytes = std::uint64_t{4} << 20;
 // A table that takes longer to read is left as it is: the beats wait meanwhile.
 constexpr auto kLook = "set statement_timeout = '1s'";
 constexpr auto kLookEnd = "set statement_timeout = 0";
@@ -122,15 +124,26 @@ class UpkeepTransaction {
 PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
                                            Instant deadline) {
   const std::string table = table_name(span);
+  const auto size = connection.run(
+      fmt::format("select pg_total_relation_size('{0}')::bigint, pg_relation_size('{0}')::bigint", table),
+      Parameters{}, deadline);
+  if (!size && size.error().state == kLockNotAvailable) return std::nullopt;
+  if (!size) return std::unexpected(size.error());
+  const auto rows_bytes = static_cast<std::uint64_t>(int8_of(**size, 0, 1));
+  const double percent = rows_bytes <= kSampleBytes
+                             ? 100
+                             : 100.0 * static_cast<double>(kSampleBytes) / static_cast<double>(rows_bytes);
   auto found = look(connection,
-                    fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint, "
-                                "pg_total_relation_size('{}')::bigint from {}",
-                                kRowBytes, table, table),
+                    fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from {} "
+                                "tablesample system ({})",
+                                kRowBytes, table, percent),
                     {}, deadline);
   if (!found) return std::unexpected(found.error());
   if (!*found) return std::nullopt;
-  const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(***found, 0, column)); };
-  return TableUse{.span = span, .live = bytes(0), .size = bytes(1)};
+  const auto sampled = static_cast<double>(int8_of(***found, 0, 0));
+  return TableUse{.span = span,
+                  .live = static_cast<std::uint64_t>(sampled * 100 / percent),
+                  .size = static_cast<std::uint64_t>(int8_of(**size, 0, 0))};
 }
 
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,

@@ -17,7 +17,7 @@ struct TableUse {
   std::uint64_t size = 0;  // of the table with its index, and with rows that were deleted
 };
 
-// Reads the rows, but no large values. None: that takes longer than a second, or the table is locked.
+// Estimates it from some pages, without large values. None: that takes longer than a second, or the table is locked.
 PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
                                            Instant deadline);
 

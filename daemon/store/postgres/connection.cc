@@ -274,6 +274,52 @@ PgExpected<Result> PgConnection::run(const std::string& sql, Instant deadline) {
   return last_result(deadline);
 }
 
+PgExpected<void> PgConnection::begin_copy(const std::string& sql, ExecStatusType direction,
+                                          Instant deadline) {
+  if (PQsendQuery(connection_.get(), sql.c_str()) == 0) return std::unexpected(lost(""));
+  if (const auto sent = flush(); !sent) return sent;
+  if (const auto ready = await_result(deadline); !ready) return ready;
+  const Result begun(PQgetResult(connection_.get()));
+  if (begun != nullptr && PQresultStatus(begun.get()) == direction) return {};
+  if (begun == nullptr) return std::unexpected(lost(""));
+  // After the error the server has nothing more to say.
+  while (const Result rest{PQgetResult(connection_.get())}) {
+  }
+  return std::unexpected(error_of(*begun));
+}
+
+PgExpected<std::string> PgConnection::copy_out(const std::string& sql, Instant deadline) {
+  if (const auto begun = begin_copy(sql, PGRES_COPY_OUT, deadline); !begun)
+    return std::unexpected(begun.error());
+  std::string bytes;
+  for (;;) {
+    char* row = nullptr;
+    const int size = PQgetCopyData(connection_.get(), &row, 1);
+    if (size > 0) {
+      bytes.append(row, static_cast<std::size_t>(size));
+      PQfreemem(row);
+      continue;
+    }
+    if (size < 0) break;  // the end, or an error, which the result says
+    if (const auto ready = wait(POLLIN, deadline); !ready) return std::unexpected(ready.error());
+    if (PQconsumeInput(connection_.get()) == 0) return std::unexpected(lost(""));
+  }
+  if (const auto ended = last_result(deadline); !ended) return std::unexpected(ended.error());
+  return bytes;
+}
+
+PgExpected<void> PgConnection::copy_in(const std::string& sql, std::string_view bytes, Instant deadline) {
+  if (const auto begun = begin_copy(sql, PGRES_COPY_IN, deadline); !begun) return begun;
+  // libpq takes all of it into its buffer.
+  PGconn* const raw = connection_.get();
+  if (PQputCopyData(raw, bytes.data(), static_cast<int>(bytes.size())) != 1 ||
+      PQputCopyEnd(raw, nullptr) != 1)
+    return std::unexpected(lost(""));
+  if (const auto sent = flush(); !sent) return sent;
+  if (const auto ended = last_result(deadline); !ended) return std::unexpected(ended.error());
+  return {};
+}
+
 namespace {
 
 // As libpq takes them.

@@ -127,6 +127,10 @@ class PgConnection {
   PgExpected<Result> next(Instant deadline);
   PgExpected<void> finish(Instant deadline);
 
+  // COPY … TO STDOUT: what the server sends; and COPY … FROM STDIN: sends `bytes`, at most some megabytes.
+  PgExpected<std::string> copy_out(const std::string& sql, Instant deadline);
+  PgExpected<void> copy_in(const std::string& sql, std::string_view bytes, Instant deadline);
+
   // What the server has warned of since the last call; empty: nothing.
   std::string take_warning() { return std::exchange(warning_, {}); }
 
@@ -143,6 +147,8 @@ class PgConnection {
   PgExpected<void> wait(short events, Instant deadline);
   PgExpected<void> await_result(Instant deadline);
   PgExpected<Result> last_result(Instant deadline);
+  // Begins a COPY. The error leaves the connection as run() does.
+  PgExpected<void> begin_copy(const std::string& sql, ExecStatusType direction, Instant deadline);
   PgError lost(std::string_view what) const;
 
   const std::unique_ptr<PGconn, Closer> connection_;

@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::uint64_t kShareOfLive = 16;
 constexpr std::uint64_t kMostLive = std::uint64_t{8} << 20;
-// To find out what is live, all of the table is read. The sizes are measured less often than that.
 constexpr auto kPause = std::chrono::seconds(10);
 constexpr auto kPauseIfLarge = std::chrono::minutes(5);
 
@@ -20,17 +19,19 @@ bool IndexRewrite::is_wasteful(std::uint64_t live) const {
 PgExpected<Freed> IndexRewrite::run(PgConnection& connection) {
   if (now() < next_look_ || !is_wasteful(live_)) return Freed::kHasRows;
   next_look_ = now() + kPause;
-  const auto live = live_bytes_of_index(connection, now() + reply_);
-  if (!live) return std::unexpected(live.error());
-  if (!*live || **live > kMostLive) {
+  const auto use = use_of_index(connection, now() + reply_);
+  if (!use) return std::unexpected(use.error());
+  if (!*use || (*use)->live > kMostLive) {
     next_look_ = now() + kPauseIfLarge;
     return Freed::kHasRows;
   }
-  live_ = **live;
+  live_ = (*use)->live;
+  sizes_.set_index((*use)->size);
   if (!is_wasteful(live_) || !generations_.lock_between_groups()) return Freed::kHasRows;
   const auto rewritten = rewrite_index(connection, node_, now() + reply_);
   if (!rewritten) generations_.are_unknown = true;  // it may still be under way
   generations_.mutex.unlock();
+  if (rewritten && *rewritten == Freed::kDone) sizes_.set_index(live_);
   return rewritten;
 }
 

@@ -20,7 +20,7 @@ namespace locksley::daemon {
 // For one thread.
 class IndexRewrite {
  public:
-  IndexRewrite(SharedGenerations& generations, const TableSizes& sizes, std::int32_t node,
+  IndexRewrite(SharedGenerations& generations, TableSizes& sizes, std::int32_t node,
                std::chrono::milliseconds reply)
       : generations_(generations), sizes_(sizes), node_(node), reply_(reply) {}
 
@@ -33,7 +33,7 @@ class IndexRewrite {
   bool is_wasteful(std::uint64_t live) const;
 
   SharedGenerations& generations_;
-  const TableSizes& sizes_;
+  TableSizes& sizes_;
   const std::int32_t node_;
   const std::chrono::milliseconds reply_;
   std::uint64_t live_ = 0;  // bytes, at the last look

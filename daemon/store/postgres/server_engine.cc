@@ -330,7 +330,8 @@ PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, I
 
 PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadline) {
   const auto measured = connection.run(
-      "select (pg_total_relation_size('locksley_index') + pg_total_relation_size('locksley_name'))::bigint, "
+      "select pg_total_relation_size('locksley_index')::bigint, "
+      "pg_total_relation_size('locksley_name')::bigint, "
       "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload'))::bigint, "
       "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result'))::bigint, "
       "(select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0) "
@@ -340,9 +341,10 @@ PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadlin
   if (!measured && measured.error().state == kLockNotAvailable) return {};
   if (!measured) return std::unexpected(measured.error());
   const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(**measured, 0, column)); };
-  sizes_.set_tables(bytes(0), bytes(1), bytes(2));
+  sizes_.set_index(bytes(0));
+  sizes_.set_tables(bytes(1), bytes(2), bytes(3));
   options_.cluster->set_oldest_transaction(
-      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 3)), std::chrono::milliseconds(0)));
+      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 4)), std::chrono::milliseconds(0)));
   return {};
 }
 

@@ -154,7 +154,7 @@ class ServerEngine final : public Engine {
   Compaction compaction_;
   Upkeep compacting_{.needs = "TRUNCATE on the tables of payloads and results"};
   IndexRewrite index_rewrite_;
-  Upkeep rewriting_{.needs = "TRUNCATE on locksley_index, and TEMPORARY on the database"};
+  Upkeep rewriting_{.needs = "TRUNCATE on locksley_index"};
 
   std::atomic<bool> is_fenced_{
       false};  // set once, by any thread; a thread that reads false is told by its next commit

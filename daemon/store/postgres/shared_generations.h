@@ -40,14 +40,15 @@ class TableSizes {
   explicit TableSizes(std::uint64_t least) : least_(least) {}
 
   void set_live(std::uint64_t bytes) { live_ = bytes; }
-  void set_tables(std::uint64_t index, std::uint64_t payloads, std::uint64_t results) {
-    index_ = index;
+  void set_index(std::uint64_t bytes) { index_ = bytes; }
+  void set_tables(std::uint64_t names, std::uint64_t payloads, std::uint64_t results) {
+    names_ = names;
     payloads_ = payloads;
     results_ = results;
   }
   std::uint64_t live() const { return live_; }
   std::uint64_t index() const { return index_; }
-  std::uint64_t tables() const { return index_ + payloads_ + results_; }
+  std::uint64_t tables() const { return index_ + names_ + payloads_ + results_; }
   std::uint64_t least() const { return least_; }
   // A quarter of the live bytes, so that four generations hold them. Three more can be there: one that grows, one that is being
   // deleted, and one with the remaining rows of others. The live bytes of one kind are not known: they are at most those of
@@ -63,6 +64,7 @@ class TableSizes {
   const std::uint64_t least_;
   std::atomic<std::uint64_t> live_{0};  // of all batches, as the store counts them
   std::atomic<std::uint64_t> index_{0};
+  std::atomic<std::uint64_t> names_{0};
   std::atomic<std::uint64_t> payloads_{0};
   std::atomic<std::uint64_t> results_{0};
 };

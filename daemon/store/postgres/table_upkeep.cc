@@ -26,19 +26,53 @@ constexpr std::uint64_t kSampleBytes = std::uint64_t{4} << 20;
 // A table that takes longer to read is left as it is: the beats wait meanwhile.
 constexpr auto kLook = "set statement_timeout = '1s'";
 constexpr auto kLookEnd = "set statement_timeout = 0";
+constexpr std::string_view kQueryCanceled = "57014";  // a SQLSTATE: statement_timeout has passed
 
 // Runs a query that may be too slow. None: it was, or the table is locked.
 PgExpected<std::optional<Result>> look(PgConnection& connection, const std::string& sql,
                                        const Parameters& parameters, Instant deadline) {
   if (const auto set = connection.run(kLook, deadline); !set) return std::unexpected(set.error());
   auto found = connection.run(sql, parameters, deadline);
-  constexpr std::string_view kQueryCanceled = "57014";
   const bool is_too_slow =
       !found && (found.error().state == kQueryCanceled || found.error().state == kLockNotAvailable);
   if (!found && !is_too_slow) return std::unexpected(found.error());
   if (const auto set = connection.run(kLookEnd, deadline); !set) return std::unexpected(set.error());
   if (is_too_slow) return std::nullopt;
   return std::move(*found);
+}
+
+// Estimates what is live in a table. None: that takes longer than a second, or the table is locked.
+PgExpected<std::optional<TableBytes>> bytes_of_table(PgConnection& connection, const std::string& table,
+                                                     Instant deadline) {
+  const auto size = connection.run(
+      fmt::format("select pg_total_relation_size('{0}')::bigint, pg_relation_size('{0}')::bigint", table),
+      Parameters{}, deadline);
+  if (!size && size.error().state == kLockNotAvailable) return std::nullopt;
+  if (!size) return std::unexpected(size.error());
+  const auto rows_bytes = static_cast<std::uint64_t>(int8_of(**size, 0, 1));
+  const double percent = rows_bytes <= kSampleBytes
+                             ? 100
+                             : 100.0 * static_cast<double>(kSampleBytes) / static_cast<double>(rows_bytes);
+  const auto found = look(connection,
+                          fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from {} "
+                                      "tablesample system ({})",
+                                      kRowBytes, table, percent),
+                          {}, deadline);
+  if (!found) return std::unexpected(found.error());
+  if (!*found) return std::nullopt;
+  const auto sampled = static_cast<double>(int8_of(***found, 0, 0));
+  return TableBytes{.live = static_cast<std::uint64_t>(sampled * 100 / percent),
+                    .size = static_cast<std::uint64_t>(int8_of(**size, 0, 0))};
+}
+
+// Whether a pg_dump of this database is connected.
+PgExpected<bool> is_being_dumped(PgConnection& connection, Instant deadline) {
+  const auto found = connection.run(
+      "select (exists (select from pg_stat_activity where application_name = 'pg_dump' and datname = "
+      "current_database()))::int",
+      Parameters{}, deadline);
+  if (!found) return std::unexpected(found.error());
+  return int4_of(**found, 0, 0) != 0;
 }
 
 std::string table_name(const Generations::Span& span) { return table_name(span.table, span.number); }
@@ -107,14 +141,14 @@ class UpkeepTransaction {
     return why;
   }
 
- private:
   // Errors that do not break the connection.
   PgExpected<Freed> after_error(const PgError& error) {
-    if (error.state == kLockNotAvailable) return give_up(Freed::kLocked);
+    if (error.state == kLockNotAvailable || error.state == kQueryCanceled) return give_up(Freed::kLocked);
     if (error.state == "42501") return give_up(Freed::kForbidden);  // insufficient_privilege
     return std::unexpected(error);
   }
 
+ private:
   PgConnection& connection_;
   const Instant deadline_;
 };
@@ -123,27 +157,14 @@ class UpkeepTransaction {
 
 PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
                                            Instant deadline) {
-  const std::string table = table_name(span);
-  const auto size = connection.run(
-      fmt::format("select pg_total_relation_size('{0}')::bigint, pg_relation_size('{0}')::bigint", table),
-      Parameters{}, deadline);
-  if (!size && size.error().state == kLockNotAvailable) return std::nullopt;
-  if (!size) return std::unexpected(size.error());
-  const auto rows_bytes = static_cast<std::uint64_t>(int8_of(**size, 0, 1));
-  const double percent = rows_bytes <= kSampleBytes
-                             ? 100
-                             : 100.0 * static_cast<double>(kSampleBytes) / static_cast<double>(rows_bytes);
-  auto found = look(connection,
-                    fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from {} "
-                                "tablesample system ({})",
-                                kRowBytes, table, percent),
-                    {}, deadline);
-  if (!found) return std::unexpected(found.error());
-  if (!*found) return std::nullopt;
-  const auto sampled = static_cast<double>(int8_of(***found, 0, 0));
-  return TableUse{.span = span,
-                  .live = static_cast<std::uint64_t>(sampled * 100 / percent),
-                  .size = static_cast<std::uint64_t>(int8_of(**size, 0, 0))};
+  const auto bytes = bytes_of_table(connection, table_name(span), deadline);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (!*bytes) return std::nullopt;
+  return TableUse{.span = span, .live = (*bytes)->live, .size = (*bytes)->size};
+}
+
+PgExpected<std::optional<TableBytes>> use_of_index(PgConnection& connection, Instant deadline) {
+  return bytes_of_table(connection, "locksley_index", deadline);
 }
 
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
@@ -205,30 +226,25 @@ PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const G
   return transaction.commit(sql, std::move(after), generations, step.end ? Freed::kMoved : Freed::kDone);
 }
 
-PgExpected<std::optional<std::uint64_t>> live_bytes_of_index(PgConnection& connection, Instant deadline) {
-  auto found = look(
-      connection,
-      fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from locksley_index", kRowBytes),
-      {}, deadline);
-  if (!found) return std::unexpected(found.error());
-  if (!*found) return std::nullopt;
-  return static_cast<std::uint64_t>(int8_of(***found, 0, 0));
-}
-
 PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Instant deadline) {
+  const auto dumped = is_being_dumped(connection, deadline);
+  if (!dumped) return std::unexpected(dumped.error());
+  if (*dumped) return Freed::kLocked;
   UpkeepTransaction transaction(connection, deadline);
   if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
-  const auto written = transaction.run(
-      "lock table locksley_index in access exclusive mode;"
-      "create temporary table locksley_live on commit drop as select * from locksley_index;"
-      "truncate locksley_index;"
-      "insert into locksley_index select * from locksley_live");
-  if (!written || *written != Freed::kDone) return written;
-  const auto dump =
-      connection.run("select (exists (select from pg_stat_activity where application_name = 'pg_dump'))::int",
-                     Parameters{}, deadline);
-  if (!dump) return std::unexpected(dump.error());
-  if (int4_of(**dump, 0, 0) != 0) return transaction.give_up(Freed::kLocked);
+  const auto locked = transaction.run(
+      "set local statement_timeout = '1s'; lock table locksley_index in access exclusive mode");
+  if (!locked || *locked != Freed::kDone) return locked;
+  const auto rows = connection.copy_out("copy locksley_index to stdout (format binary)", deadline);
+  if (!rows) return transaction.after_error(rows.error());
+  if (const auto emptied = transaction.run("truncate locksley_index"); !emptied || *emptied != Freed::kDone)
+    return emptied;
+  const auto written =
+      connection.copy_in("copy locksley_index from stdin (format binary, freeze)", *rows, deadline);
+  if (!written) return transaction.after_error(written.error());
+  const auto dumped_meanwhile = is_being_dumped(connection, deadline);
+  if (!dumped_meanwhile) return std::unexpected(dumped_meanwhile.error());
+  if (*dumped_meanwhile) return transaction.give_up(Freed::kLocked);
   return transaction.commit();
 }
 

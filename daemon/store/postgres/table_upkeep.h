@@ -30,8 +30,13 @@ struct MoveStep {
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 
-// What the rows of the index take, in bytes, about. None: to find out takes longer than a second, or the table is locked.
-PgExpected<std::optional<std::uint64_t>> live_bytes_of_index(PgConnection& connection, Instant deadline);
+// What the table of the index holds.
+struct TableBytes {
+  std::uint64_t live = 0;
+  std::uint64_t size = 0;  // as TableUse has it
+};
+// Likewise.
+PgExpected<std::optional<TableBytes>> use_of_index(PgConnection& connection, Instant deadline);
 
 // What became of an attempt to free a table.
 enum class Freed : std::uint8_t {
@@ -63,9 +68,9 @@ PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
 PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
                             const MoveStep& step, std::int16_t target, Generations& generations,
                             Instant deadline);
-// Writes the rows of the index into an empty table. It needs the privileges to truncate the index and to make temporary
-// tables. kLocked also while a pg_dump is connected: TRUNCATE heeds no snapshot, and a dump takes its own before it locks the
-// tables, so it would find the index empty.
+// Takes the rows of the index, and writes them again once the table is truncated. They are frozen, so that a session with an
+// earlier snapshot finds them, as they are now, and not an empty table. A statement that takes longer than a second is kLocked.
+// So is a pg_dump that is connected: the other tables would be those of its snapshot.
 PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Instant deadline);
 
 // What the database says; for Generations::load(). Needs: the fence of this daemon has held since no other transaction of

@@ -1,3 +1,4 @@
+// Length: one class, libpq's calls with deadlines and errors.
 #include "daemon/store/postgres/connection.h"
 
 #include <poll.h>

@@ -165,6 +165,7 @@ EngineDone ServerEngine::sync() {
 
 Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
   const Instant deadline = now() + options_.reply_time;
+  generations_.let_upkeep_go_first();
   const MutexLock lock(generations_.mutex);
   if (generations_.are_unknown) {
     // The beat waits for the transaction that changed them, if it is still under way.

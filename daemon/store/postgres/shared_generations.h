@@ -21,16 +21,32 @@ struct SharedGenerations {
   // The outcome of a change is unknown: they must be read anew.
   bool are_unknown LOCKSLEY_GUARDED_BY(mutex) = true;
 
-  // For the upkeep. The writer has the mutex most of the time, and gives it up between two groups. False: it has not for
-  // 50 ms; a writer that waits for a server is not waited for.
+  // For the upkeep. A busy writer has the mutex nearly always, so it lets the upkeep go first between two groups. False: it has
+  // not for 50 ms; a writer that waits for a server is not waited for.
   bool lock_between_groups() LOCKSLEY_TRY_ACQUIRE(true, mutex) {
     constexpr auto kPatience = std::chrono::milliseconds(50);
-    constexpr auto kPause = std::chrono::microseconds(50);
+    upkeep_waits_ = true;
     for (const Instant until = now() + kPatience; now() < until; std::this_thread::sleep_for(kPause)) {
-      if (mutex.try_lock()) return true;
+      if (!mutex.try_lock()) continue;
+      upkeep_waits_ = false;
+      return true;
     }
+    upkeep_waits_ = false;
     return false;
   }
+  // For the writer, before it locks the mutex: waits while the upkeep waits for it, but not for long.
+  void let_upkeep_go_first() const {
+    constexpr auto kPatience =
+        std::chrono::milliseconds(2);  // guess: the upkeep's thread gets a processor meanwhile
+    if (!upkeep_waits_) return;
+    for (const Instant until = now() + kPatience; upkeep_waits_ && now() < until;)
+      std::this_thread::sleep_for(kPause);
+  }
+
+ private:
+  static constexpr auto kPause = std::chrono::microseconds(50);
+  // A hint for the writer: if it reads the value of a moment ago, the upkeep waits for another group, or the writer for nothing.
+  std::atomic<bool> upkeep_waits_ = false;
 };
 
 // In bytes. The tables are measured from time to time. Any thread.

@@ -120,6 +120,12 @@ int show_ping(Context& context, Client& client) {
 int show_info(Context& context, Client& client, const std::string& section) {
   const auto reply = section.empty() ? client.call({"INFO"}) : client.call({"INFO", section});
   if (!reply) return context.fail(reply.error());
+  if (reply->text.empty()) {
+    return context.fail(
+        {.kind = client::ClientError::Kind::kRefused,
+         .code = "ERR",
+         .message = "the daemon has no section '" + section + "': without one, all are shown"});
+  }
   if (!context.json()) {
     std::string text = reply->text;
     std::erase(text, '\r');

@@ -216,6 +216,7 @@ class Ends(CliTest):
         self.assertIn(b"nosuch", self.run_cli("run", "nosuch", "a", code=DATA_ERROR).stderr)
         for command in ("status", "wait", "results", "cancel", "explain", "pause", "resume", "forget"):
             self.assertIn(b"no batch 'nosuch'", self.run_cli(command, "nosuch", code=DATA_ERROR).stderr)
+        self.assertIn(b"no section 'nosuch'", self.run_cli("info", "nosuch", code=DATA_ERROR).stderr)
         self.assertRegex(self.run_cli("--server", "127.0.0.1:1", "ping", code=UNAVAILABLE).stderr, rb"127\.0\.0\.1:1: .*\n.*start locksleyd")
 
     def test_a_reader_that_went_away(self):

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import threading
 import unittest
@@ -19,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
-from python_tasks import HANDLER, locksley, tasks, url_of
+from python_tasks import ENVIRONMENT, HANDLER, locksley, tasks, url_of
 from store_daemon import StoreTest
 from users import PASSWORD, users
 
@@ -187,6 +188,12 @@ class Readers(unittest.TestCase):
 
 
 class Refusals(DaemonTest):
+    def test_a_worker_without_an_application_says_so_in_a_line(self):
+        for target, said in (("nosuch:app", "there is no module nosuch in "), ("json:loads", "json:loads is not a locksley.App")):
+            ended = subprocess.run([sys.executable, "-B", "-m", "locksley", target], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.assertEqual((ended.returncode, len(ended.stderr.splitlines())), (1, 1), ended.stderr)
+            self.assertIn(said, ended.stderr)
+
     def test_errors_of_the_daemon(self):
         daemon = self.start(users(alice={"handlers": ["echo"]}))
         app = locksley.App(f"redis://alice:{PASSWORD.format('alice')}@{daemon.host}:{daemon.port}", handler="sha256")

@@ -20,7 +20,13 @@ def _app_of(target: str, handler: str | None) -> App:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     name, _, attribute = target.partition(":")
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # A module that the application imports in its turn is a matter for its traceback.
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise
+        raise SystemExit(f"locksley: there is no module {error.name} in {os.getcwd()} or on Python's path") from None
     if not attribute:
         app = App(handler=handler or "python")
         app.add_functions(module)

@@ -49,7 +49,7 @@ class CrossChecker {
     if (config_.exec == Exec::kNo) return;
     if (!config_.users.empty()) {
       report("exec", {"exec", "users"},
-             "exec: false where there are users, because each of them could run any command as the daemon's "
+             "exec: false if there are users, because each of them could run any command as the daemon's "
              "user",
              "true");
     }
@@ -102,8 +102,8 @@ class CrossChecker {
     const bool is_loopback = workers.address == "::1" || workers.address.starts_with("127.");
     if (!is_loopback && workers.tls.certificate.empty() && workers.insecure == Plain::kOnThisMachine) {
       report("workers.tls", {"workers.address", "workers.tls.certificate", "workers.insecure"},
-             "a certificate, because payloads and results pass the network; or insecure: true where no "
-             "other machine is on the way",
+             "a certificate, because payloads and results pass the network; or insecure: true if no "
+             "other machine can read them",
              "none with the address " + shown(workers.address));
     }
   }
@@ -174,7 +174,7 @@ class CrossChecker {
     if (upstream.url.starts_with("rediss://")) return;
     if (!upstream.ca_file.empty() || !upstream.cert_file.empty()) {
       report(path + ".url", {path + ".url", path + ".ca_file", path + ".cert_file"},
-             "rediss:// where there is a ca_file or a cert_file", shown(upstream.url));
+             "rediss:// if there is a ca_file or a cert_file", shown(upstream.url));
     } else if (upstream.insecure == Insecure::kNo && !std::ranges::all_of(addresses, is_of_this_machine)) {
       report(path + ".url", {path + ".url", path + ".insecure"},
              "rediss:// for another machine, or insecure: true, because payloads and the password would not "
@@ -206,7 +206,7 @@ class CrossChecker {
 
   void check_lane(const std::string& path, const std::string& name, const Lane& lane) {
     if (name == kPoolLane) {
-      report(path, {path}, "another name, because the pool's lane is called so", in_quotes(name));
+      report(path, {path}, "another name, because this is the name of the pool's lane", in_quotes(name));
     }
     if (lane.slots.count == 0) report(path, {path + ".slots"}, "slots", "none");
     std::set<std::string_view> names;
@@ -232,7 +232,7 @@ class CrossChecker {
     const std::string& lane = handler.lane;
     if (lane.empty() || lane == kProcessesLane || config_.lanes.contains(lane)) return;
     report(path + ".lane", {path + ".lane", "lanes"},
-           lane == kPoolLane ? "a lane of processes, which the pool's is not" : "a lane of the section lanes",
+           lane == kPoolLane ? "a lane of processes, and not the pool's lane" : "a lane of the section lanes",
            in_quotes(lane));
   }
 

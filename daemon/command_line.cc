@@ -27,9 +27,9 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
       ->type_name("FILE");
   add_port(
       app, "--port", command_line.config.port,
-      "Port for clients, 0 to 65535, in place of listen.port; 0: any free one, which the ready line names");
+      "Port for clients, 0 to 65535, instead of listen.port; 0: any free port, which the ready line names");
   add_port(app, "--http-port", command_line.config.http_port,
-           "Port for the dashboard, JSON and metrics, in place of http.port; 0: any free one");
+           "Port for the dashboard, JSON and metrics, instead of http.port; 0: any free port");
   app.add_flag("--check-config", command_line.check_config,
                "Check the configuration, print it with all defaults, and exit");
   app.add_flag("--repair", command_line.repair, "Repair a damaged store: keep what can be read, and exit");
@@ -37,10 +37,10 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
   CLI::Option* const migrate_to = app.add_option_function<std::string>(
       "--migrate-to", [&](const std::string& store) { command_line.migrate_to = store; },
       "Copy the store to a PostgreSQL database (postgresql://...) or a folder (an absolute path), and exit; "
-      "interrupted, it goes on when it is run again");
+      "after an interruption, run it again to continue");
   migrate_to->type_name("STORE");
   app.add_flag("--undo-migration", command_line.undo_migration,
-               "Make a store that was migrated usable again, as it was then, and exit")
+               "Make a migrated store usable again, as it was at the migration, and exit")
       ->excludes(migrate_to);
   // For processes that the daemon starts itself.
   app.add_flag("--work", command_line.work)->group("");

@@ -137,13 +137,13 @@ inline constexpr std::string_view kCustomerExpected = kIdExpected;
 // The table. Its order is that of COMMAND DOCS, of --help and of the words that the client library sends.
 // clang-format off: a table, two lines a row
 inline constexpr auto kBatchOptions = std::to_array<BatchOption>({
-    {"ID", "id", "id", "Id of the batch; with the same id it can be submitted again without harm; default: a random one",
+    {"ID", "id", "id", "Id of the batch; submitting it again with the same id does no harm; default: a random one",
      TextValue{&BatchOptions::id, is_valid_batch_id, internal::kIdExpected}},
     {"NAME", "text", "name", "Name of the batch for people",
      TextValue{&BatchOptions::name, is_valid_batch_name, "at most 256 bytes without control characters"}},
     {"FOR", "customer", "for", "The customer for whom the jobs are: customers of a user share worker time by their weights",
      TextValue{&BatchOptions::customer, is_valid_customer_text, internal::kCustomerExpected}},
-    {"WEIGHT", "weight", "weight", "Share compared with the customer's other batches, 1 to 1000",
+    {"WEIGHT", "weight", "weight", "Share relative to the customer's other batches, 1 to 1000",
      NumberValue{&BatchOptions::weight, 1, BatchOptions::kMaxWeight}},
     {"TIMEOUT", "timeout-ms", "timeout", "Longest time for one job; default: the handler's",
      DurationValue{&BatchOptions::timeout, 1, internal::kMaxMilliseconds}},

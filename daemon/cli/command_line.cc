@@ -122,14 +122,12 @@ class Parser {
     app_.description("Runs batches of jobs on a Locksley daemon.");
     app_.name("locksley");
     app_.footer(
-        "The address is that of --server or --url, else of LOCKSLEY_URL, else 127.0.0.1:7770. The password "
-        "is "
-        "that of\n"
-        "--password-file or of LOCKSLEY_PASSWORD.\n\nExample:\n  find . -name '*.log' | locksley run "
-        "--files sha256");
+        "The address comes from --server or --url, else from LOCKSLEY_URL; the default is 127.0.0.1:7770.\n"
+        "The password comes from --password-file or LOCKSLEY_PASSWORD.\n\n"
+        "Example:\n  find . -name '*.log' | locksley run --files sha256");
     auto* server = app_.add_option(
         "--server", line_.global.server,
-        "Address of the daemon as HOST:PORT; of several, of which one serves, HOST:PORT,HOST:PORT");
+        "Address of the daemon as HOST:PORT; for several daemons on one store HOST:PORT,HOST:PORT");
     app_.add_option("--url", line_.global.url,
                     "Address as redis://[user@]host[:port][,host[:port]]; rediss:// with TLS")
         ->excludes(server);
@@ -205,7 +203,7 @@ class Parser {
     command->add_option(
         "WORD", exec_.words,
         "After --: the command, in which {} {.} {/} {//} {/.} {#} {1} {2.} ... are replaced as by GNU "
-        "parallel; then ::: and the arguments, else they are the lines of standard input");
+        "parallel; then ::: and the arguments. Without :::, each line of standard input is an argument");
     command->add_flag("-0,--null", exec_.nul_separated,
                       "Arguments on standard input are separated by NUL, not by newline");
     command->add_flag("-r,--no-run-if-empty", exec_.skips_empty, "Skip empty lines of standard input");
@@ -215,40 +213,38 @@ class Parser {
     command
         ->add_option_function<std::uint32_t>(
             "-j,--jobs", [this](std::uint32_t jobs) { exec_.batch.slots = jobs; },
-            "Commands at once, as --slots; the lane of the daemon has a limit, too")
+            "At most this many commands at once, as --slots; the daemon's lane has a limit of its own")
         ->check(CLI::Range(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
     command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one");
     command
         ->add_option("--env", exec_.variables,
-                     "A variable for the commands, as NAME=VALUE, or NAME with its value here")
+                     "A variable for the commands: NAME=VALUE, or NAME for its value in this environment")
         ->allow_extra_args(false);
     command->add_flag("-k,--keep-order", exec_.keeps_order, "Print outputs in the order of the input");
     command->add_flag("--tag", exec_.tags, "Print the arguments before each line of output");
-    command->add_flag("--dry-run", exec_.is_dry_run, "Print the commands, and run none");
+    command->add_flag("--dry-run", exec_.is_dry_run, "Print the commands without running them");
     command->add_flag("--progress,--bar", exec_.shows_progress,
                       "Show a progress bar, or lines without a terminal");
     command
         ->add_option("--results", exec_.results,
-                     "Write outputs to files instead: DIR/1/ARGUMENT/stdout, stderr and seq; or, with a path "
-                     "in which {} "
-                     "{.} {/} {//} {/.} {#} are replaced, that path, .err and .seq")
+                     "Write outputs to files instead: DIR/1/ARGUMENT/stdout, stderr and seq; or to a path "
+                     "in which {} {.} {/} {//} {/.} {#} are replaced, and that path with .err and .seq")
         ->type_name("DIR|TEMPLATE");
     command
         ->add_option("--joblog", exec_.joblog,
                      "Write a line for each job that has ended, as GNU parallel does")
         ->type_name("FILE");
-    command->add_flag(
-        "--resume", exec_.resumes,
-        "Run only jobs that the joblog lacks, and go on with the batch of a run that was killed");
+    command->add_flag("--resume", exec_.resumes,
+                      "Run only jobs that are not in the joblog, and continue the batch of a killed run");
     command->add_flag("--resume-failed", exec_.resumes_failed,
                       "Same as --resume, and run the failed jobs again");
     command->add_flag("--retry-failed", exec_.retries_failed,
-                      "Run the failed jobs of the joblog again, with the commands that it has");
+                      "Run the failed jobs of the joblog again, with the commands in the joblog");
     command
         ->add_option(
             "--halt", exec_.halt,
-            "When to end early: now or soon, then ,fail= or ,success= or ,done= and a number or a share of "
-            "jobs, such as now,fail=1 or soon,fail=30%; now also ends the jobs that run")
+            "When to end early: now or soon, then ,fail= or ,success= or ,done= and a number or percentage "
+            "of jobs, such as now,fail=1 or soon,fail=30%; now also ends the running jobs")
         ->capture_default_str();
     add_batch_options(*command, exec_.batch);
     command->callback([this] {
@@ -270,10 +266,10 @@ class Parser {
         "With --files: the inputs of the jobs, in the order in which they were submitted");
     command->add_flag(
         "--files", results_.files,
-        "Name the jobs by their inputs: the INPUTs, or the lines of standard input, as they were "
-        "given to submit");
+        "Name the jobs by their inputs: the INPUTs, or the lines of standard input, the same as for "
+        "submit");
     command->add_flag("-0,--null", results_.nul_separated,
-                      "What is printed, and INPUTs on standard input, end with NUL, not with newline");
+                      "Outputs, and INPUTs on standard input, end with NUL, not with newline");
     command->add_flag("--follow", results_.follow, "Wait for more outputs until the batch is over");
     auto* ordered =
         command->add_flag("--ordered", results_.ordered, "Print in the order of the jobs, not of completion");
@@ -287,7 +283,7 @@ class Parser {
     auto* results = add_results_option(*command, results_.results);
     results->excludes(ordered)->excludes(failed);
     // What is kept back or left out would be lost.
-    command->add_flag("--discard", results_.discard, "Let the daemon drop the outputs that were printed")
+    command->add_flag("--discard", results_.discard, "Let the daemon drop the printed outputs")
         ->excludes(ordered)
         ->excludes(failed);
     command->callback([this, inputs] {
@@ -318,7 +314,7 @@ class Parser {
         ->check(CLI::IsMember({"open", "queued", "running", "done", "cancelled"}));
     command->add_option("--match", list_.match, "Only batches whose id or name matches this glob pattern");
     command->add_option("--for", list_.customer,
-                        "Only batches for this customer; an admin says USER/CUSTOMER");
+                        "Only batches for this customer; an admin may write USER/CUSTOMER");
     command->add_option("--handler", list_.handler, "Only batches of this handler");
     command->add_option("--limit", list_.limit, "List at most this many");
     command->callback([this] { line_.command = list_; });
@@ -329,7 +325,7 @@ class Parser {
         add("customers", "List the customers that have settings or unfinished batches, and their shares",
             "locksley customers --match 'eu-*'");
     command->add_option("--match", customers_.match,
-                        "Only customers whose name matches this glob pattern; of an admin, USER/CUSTOMER");
+                        "Only customers whose name (for an admin, USER/CUSTOMER) matches this glob pattern");
     command->add_option("--limit", customers_.limit, "List at most this many");
     command->callback([this] { line_.command = customers_; });
   }
@@ -342,19 +338,20 @@ class Parser {
     const auto one = [this, command](const std::string& name, Command kind, const std::string& description) {
       auto* sub = command->add_subcommand(name, description);
       sub->fallthrough();
-      sub->add_option("NAME", customer_.name, "The customer; an admin says USER/CUSTOMER")->required();
+      sub->add_option("NAME", customer_.name, "The customer; an admin may write USER/CUSTOMER")->required();
       sub->callback([this, kind] {
         customer_.command = kind;
         line_.command = customer_;
       });
       return sub;
     };
-    one("get", Command::kGet, "Show its weight, its caps, what it has queued, and its share");
-    one("del", Command::kDelete, "Drop its settings: it has the default's again");
-    auto* set = one("set", Command::kSet,
-                    "Change its weight and its caps; holds at once, and what is not given stays");
+    one("get", Command::kGet, "Show its weight, its caps, its queued jobs, and its share");
+    one("del", Command::kDelete, "Drop its settings, so that it has the defaults again");
+    auto* set =
+        one("set", Command::kSet,
+            "Change its weight and its caps, with immediate effect; what is not given stays unchanged");
     proto::CustomerSettings& changes = customer_.changes;
-    set->add_option("--weight", changes.weight, "Share compared with the user's other customers, 1 to 1000")
+    set->add_option("--weight", changes.weight, "Share relative to the user's other customers, 1 to 1000")
         ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
     set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit");
     set->add_option_function<std::string>(
@@ -364,9 +361,9 @@ class Parser {
              if (!changes.rate)
                throw CLI::ValidationError("--rate", "'" + text + "' is not a rate such as 20/s");
            },
-           "Starts of jobs, at most, in each lane, such as 20/s, 300/m or 5/h; 0: no limit")
+           "Maximum rate of job starts in each lane, such as 20/s, 300/m or 5/h; 0: no limit")
         ->type_name("RATE");
-    set->add_option("--max-jobs", changes.max_jobs, "Jobs that have not ended, at most; 0: no limit");
+    set->add_option("--max-jobs", changes.max_jobs, "Maximum number of unfinished jobs; 0: no limit");
   }
 
   void add_batch_commands() {
@@ -379,13 +376,13 @@ class Parser {
     };
     one("status", Command::kStatus, "Show the progress of a batch");
     one("explain", Command::kExplain, "Explain why a batch is not running, and when it will be over");
-    one("cancel", Command::kCancel, "Cancel what has not run; prints how many jobs that are");
-    one("retry", Command::kRetry, "Queue its failed jobs again; prints how many they are")
-        ->add_option("INDEX", indexes_, "Only these jobs; default: all that failed")
+    one("cancel", Command::kCancel, "Cancel the jobs that have not run, and print their number");
+    one("retry", Command::kRetry, "Queue its failed jobs again, and print their number")
+        ->add_option("INDEX", indexes_, "Only these jobs; default: all failed jobs")
         ->check(kIndexes);
     one("forget", Command::kForget, "Drop a finished batch and its results");
-    one("pause", Command::kPause, "Start none of its jobs until it is resumed");
-    one("resume", Command::kResume, "Undo pause");
+    one("pause", Command::kPause, "Start no more of its jobs until it is resumed");
+    one("resume", Command::kResume, "Start the jobs of a paused batch again");
   }
 
   void add_job_commands() {
@@ -400,16 +397,15 @@ class Parser {
                     job_.id, job_.index);
     using Part = JobArguments::Part;
     auto* payload = job->add_flag_callback(
-        "--payload", [this] { job_.part = Part::kPayload; }, "Print its payload alone, as it is");
+        "--payload", [this] { job_.part = Part::kPayload; }, "Print only its payload, unchanged");
     job->add_flag_callback(
-           "--output", [this] { job_.part = Part::kOutput; }, "Print its output or error alone, as it is")
+           "--output", [this] { job_.part = Part::kOutput; }, "Print only its output or error, unchanged")
         ->excludes(payload);
     job->callback([this] { line_.command = job_; });
-    auto* log = one("log", "Print what a job wrote to standard error, the last 64 KiB", log_.id, log_.index);
-    log->add_flag("--follow", log_.follow, "Print more as it is written, until the job has ended");
+    auto* log = one("log", "Print the last 64 KiB of a job's standard error", log_.id, log_.index);
+    log->add_flag("--follow", log_.follow, "Continue to print until the job has ended");
     log->callback([this] { line_.command = log_; });
-    auto* running =
-        add("running", "List the jobs that run, those that have run longest first", "locksley running");
+    auto* running = add("running", "List the running jobs, the longest-running first", "locksley running");
     running->add_option("ID", running_.id, "Only jobs of this batch");
     running->callback([this] { line_.command = running_; });
   }
@@ -424,7 +420,7 @@ class Parser {
   }
 
   void add_slots() {
-    auto* command = add("slots", "Change how many jobs of a batch may run side by side; holds at once",
+    auto* command = add("slots", "Change, with immediate effect, how many jobs of a batch may run at once",
                         "locksley slots $id 4");
     command->add_option("ID", slots_.id, "The batch")->required();
     command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required();
@@ -435,7 +431,7 @@ class Parser {
     auto* command = add("handler", "Change a handler", "locksley handler restart thumbnails");
     command->require_subcommand(1);
     auto* restart = command->add_subcommand(
-        "restart", "Replace its processes one by one, each after its jobs; prints how many they are");
+        "restart", "Replace its processes one by one, each after its jobs, and print their number");
     restart->fallthrough();
     restart->add_option("NAME", handler_.name, "The handler; see `locksley handlers`")->required();
     restart->callback([this] { line_.command = handler_; });
@@ -443,7 +439,7 @@ class Parser {
 
   void add_backup() {
     auto* command =
-        add("backup", "Copy the daemon's store, while it serves, into a folder of the daemon's machine",
+        add("backup", "Copy the daemon's store, while it serves, into a folder on the daemon's machine",
             "locksley backup monday");
     command
         ->add_option("NAME", backup_.name,
@@ -470,8 +466,8 @@ class Parser {
 
   void add_top() {
     auto* command = add("top",
-                        "Show what the daemon does, live: workers, lanes, tenants, batches. On a terminal, "
-                        "press h for the keys; else, and with -b, as text",
+                        "Show the daemon's workers, lanes, tenants and batches, live. On a terminal, press h "
+                        "for the keys; without a terminal, or with -b, print text",
                         "locksley top -d 0.5 --sort progress");
     command
         ->add_option_function<double>(
@@ -527,8 +523,8 @@ class Parser {
   void add_work() {
     auto* command = add("work",
                         "Run the jobs of a handler on this machine, as a remote worker of the daemon: "
-                        "PROGRAM takes job after "
-                        "job, as a `worker` of the configuration does. The port is that for workers, 7771",
+                        "PROGRAM takes job after job, like a `worker` in the configuration. The default port "
+                        "is 7771, the port for workers",
                         "locksley work resize --url rediss://queue.example --slots 4 -- python3 resize.py");
     command->add_option("HANDLER", work_.handler, "Handler whose jobs the program runs")->required();
     command->add_option("PROGRAM", work_.program, "Program and its arguments, after --")->required();

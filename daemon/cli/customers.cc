@@ -124,7 +124,7 @@ int run_customer(Context& context, const CustomerArguments& arguments) {
   const auto deleted = client->delete_customer(arguments.name);
   if (!deleted) return context.fail(deleted.error());
   if (context.json()) return print_line(json_object({{"customer", arguments.name}, {"deleted", *deleted}}));
-  return print_line(*deleted ? "it has the default's settings again" : "it had no settings of its own");
+  return print_line(*deleted ? "it has the default settings again" : "it had no settings of its own");
 }
 
 }  // namespace locksley::cli

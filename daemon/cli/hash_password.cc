@@ -96,7 +96,7 @@ std::expected<Secret, Failure> ask_twice(int terminal, Signals& signals) {
   const auto second = ask(terminal, "Again: ", signals);
   if (!second) return std::unexpected(second.error());
   if (first->view() != second->view()) {
-    return std::unexpected(Failure{daemon::kExitDataError, "the two are not the same"});
+    return std::unexpected(Failure{daemon::kExitDataError, "the two passwords differ"});
   }
   return first;
 }

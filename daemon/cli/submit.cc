@@ -31,7 +31,7 @@ int run_submit(Context& context, SubmitArguments arguments) {
     if (fed.error().code == "EXISTS" || fed.error().code == "CLOSED") return code;
     // The batch has only a part of the input, which the user has not asked for.
     if (jobs && client->cancel(id)) {
-      std::fprintf(stderr, "locksley: batch %s was cancelled, as its input did not arrive whole\n",
+      std::fprintf(stderr, "locksley: batch %s was cancelled, because its input was incomplete\n",
                    id.c_str());
     }
     return code;

@@ -30,7 +30,7 @@ class Configurations(DaemonTest):
     def test_together_with_users(self):
         code, log = self.ends_with(merged(EXEC, USERS))
         self.assertEqual(code, CONFIG_ERROR)
-        self.assertIn("exec: expected exec: false where there are users", log)
+        self.assertIn("exec: expected exec: false if there are users", log)
 
     def test_together_with_a_handler_of_this_name(self):
         code, log = self.ends_with(merged(EXEC, {"handlers": {"exec": {"command": ["cat"]}}}))

@@ -96,7 +96,7 @@ class Joblogs(ResumeTest):
     def test_what_is_no_joblog_is_left_alone(self):
         head = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
         for text, said in (("precious\n", "line 1 is not the first line of a joblog"), (head + "1\t:\n", "line 2 has less than nine columns"),
-                           (head + "x\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is no row"), (head + "0\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is no row")):
+                           (head + "x\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is not a row"), (head + "0\t:\t0\t0\t0\t0\t0\t0\techo\n", "line 2 is not a row")):
             (self.work / "log").write_text(text)
             self.assertIn(said, self.exec("--joblog", "log", "--resume", "--", "echo", ":::", "a", code=EXEC_FAILED).stderr.decode())
             self.assertEqual((self.work / "log").read_text(), text)

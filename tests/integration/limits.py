@@ -180,7 +180,7 @@ class QueueLimits(LimitsTest):
         connection("CONFIG", "SET", "limits.output_buffer", "64KiB")
         error = connection.ask("RESULTS", batch)
         self.assert_error("TOOBIG", error)
-        self.assertIn("go on FROM 2", str(error))
+        self.assertIn("continue FROM 2", str(error))
         self.assertEqual(connection("RESULTS", batch, "FROM", 2), ["0", []])
 
 

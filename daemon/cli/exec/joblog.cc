@@ -108,7 +108,7 @@ Expected<void> Joblog::read_row(std::string_view line, std::size_t line_number) 
   int signal = 0;
   if (!parse_column(columns[0], entry.number) || entry.number == 0 || !parse_column(columns[6], exit_value) ||
       !parse_column(columns[7], signal)) {
-    return client_error(Kind::kInput, where + " is no row of a joblog");
+    return client_error(Kind::kInput, where + " is not a row of a joblog");
   }
   entry.has_failed = exit_value != 0 || signal != 0;
   if (entry.has_failed) entry.command = columns[8];

@@ -110,10 +110,10 @@ TopLines help_lines(const TopFigures& figures, std::size_t columns, Charset char
   PageLines page(columns, charset);
   const TopServer& server = figures.server;
   page.pair("up, down", "another batch; also k and j");
-  page.pair("Enter", "what is known of a batch, its failures too");
+  page.pair("Enter", "the details of a batch, with its failures");
   page.pair("Esc", "back");
   page.pair(
-      "s, S", "sort by something else: " + [] {
+      "s, S", "sort by another column: " + [] {
         std::string all;
         for (const std::string_view name : kTopOrderNames)
           all += (all.empty() ? "" : ", ") + std::string(name);
@@ -133,9 +133,8 @@ TopLines help_lines(const TopFigures& figures, std::size_t columns, Charset char
   page.text("Workers: busy share, jobs in the queue, steals. Many are shown by a cell each.");
   page.text(
       "Machines: remote workers, the slots in use, leases held, the round trip, jobs ended, leases lost.");
-  page.text(
-      "Tenants: weight, the share of the workers' time that is DUE, and what it GOT while it had work.");
-  page.text("What a batch waits for is what locksley explain says.");
+  page.text("Tenants: weight, the share of worker time each is DUE, and the share it GOT while it had work.");
+  page.text("locksley explain says what a batch waits for.");
   return std::move(page).take();
 }
 

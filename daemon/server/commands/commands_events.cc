@@ -46,12 +46,14 @@ constexpr Kind kPatterns = {"psubscribe", "punsubscribe", Subscriptions::Kind::k
 bool refuses(Session& session, const proto::Command& command, const Kind& kind, std::size_t already) {
   const std::size_t topics = command.arguments.size() - 1;
   if (topics + already > kind.most) {
-    session.fail(fmt::format("TOOBIG a connection may have {} subscriptions of this kind", kind.most));
+    session.fail(
+        fmt::format("TOOBIG a connection may have at most {} subscriptions of this kind", kind.most));
     return true;
   }
   for (std::size_t i = 1; i <= topics; ++i) {
     if (command.arguments[i].size() <= kMaxNameBytes) continue;
-    session.fail(fmt::format("TOOBIG the name of a channel, or a pattern, may have {} bytes", kMaxNameBytes));
+    session.fail(
+        fmt::format("TOOBIG the name of a channel, or a pattern, may have at most {} bytes", kMaxNameBytes));
     return true;
   }
   return false;

@@ -39,7 +39,7 @@ bool has_too_large_row(Session& session, const ResultsPage& page) {
     is_too_large = row.output.size() > most;
     if (is_too_large) {
       session.fail(fmt::format(
-          "TOOBIG result {} has {} bytes, and limits.output_buffer is {}; to pass over it, go on FROM {}",
+          "TOOBIG result {} has {} bytes, and limits.output_buffer is {}; to skip it, continue FROM {}",
           place, row.output.size(), most, place + 2));
     }
     return true;

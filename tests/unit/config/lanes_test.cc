@@ -102,7 +102,7 @@ TEST(LanesTest, WhatCannotBeALaneIsAProblem) {
     const std::string problems = problems_of(text);
     EXPECT_NE(problems.find(what), std::string::npos) << problems;
   };
-  has("lanes: {cpu: {slots: 1}}\n", "expected another name, because the pool's lane is called so");
+  has("lanes: {cpu: {slots: 1}}\n", "expected another name, because this is the name of the pool's lane");
   has("lanes: {l: {}}\n", "expected slots, found none");
   has("lanes: {l: {slots: 0}}\n",
       "lanes.l.slots: expected a whole number from 1 to 10000, or a list of names");
@@ -111,7 +111,7 @@ TEST(LanesTest, WhatCannotBeALaneIsAProblem) {
   has("lanes: {l: {slots: [\"a b\"]}}\n", "without spaces");
   has("handlers: {h: {command: [a], lane: nowhere}}\n",
       "handlers.h.lane: expected a lane of the section lanes, found \"nowhere\"");
-  has("handlers: {h: {command: [a], lane: cpu}}\n", "expected a lane of processes, which the pool's is not");
+  has("handlers: {h: {command: [a], lane: cpu}}\n", "expected a lane of processes, and not the pool's lane");
   has("lanes: {l: {slots: 1}}\nhandlers: {h: {plugin: p, lane: l}}\n", "lane with a command");
 }
 

@@ -111,7 +111,7 @@ TEST(ValidateTest, KeysOfAnUpstreamBelongTogether) {
   EXPECT_EQ(shown(check(config)), "");
   config.upstream.url = "redis://127.0.0.1";
   EXPECT_EQ(shown(check(config)),
-            "upstream.url: expected rediss:// where there is a ca_file or a cert_file, found "
+            "upstream.url: expected rediss:// if there is a ca_file or a cert_file, found "
             "\"redis://127.0.0.1\"\n");
   config.upstream = {};
   config.upstream.url = "rediss://queue";
@@ -263,8 +263,7 @@ TEST(ValidateTest, WorkersFromOtherMachinesNeedTls) {
   config.workers.address = "0.0.0.0";
   EXPECT_EQ(shown(check(config)),
             "workers.tls: expected a certificate, because payloads and results pass the network; or "
-            "insecure: true where "
-            "no other machine is on the way, found none with the address \"0.0.0.0\"\n");
+            "insecure: true if no other machine can read them, found none with the address \"0.0.0.0\"\n");
   config.workers.insecure = Plain::kEverywhere;
   EXPECT_EQ(shown(check(config)), "");
   config.workers.insecure = Plain::kOnThisMachine;

@@ -14,6 +14,7 @@ from users import ALL, UsersTest
 CONNECTION, SUBMIT, READ, CONTROL, ADMIN = "connection", "submit", "read", "control", "admin"
 # Each command and subcommand: its group, and how it is sent. A container's own group is that of its subcommands, or `connection`.
 COMMANDS = {
+    "active": (CONNECTION, "ACTIVE"),
     "add": (SUBMIT, "ADD nosuch payload"),
     "addat": (SUBMIT, "ADDAT nosuch 0 payload"),
     "auth": (CONNECTION, "AUTH nosuch wrong"),
@@ -85,7 +86,7 @@ COMMANDS = {
     "weight": (CONTROL, "WEIGHT nosuch 1"),
     "workers": (READ, "WORKERS"),
 }
-BEFORE_LOGIN = {"auth", "hello", "quit", "reset"}
+BEFORE_LOGIN = {"active", "auth", "hello", "quit", "reset"}
 # Every command that takes the id of a batch, with an id in the place of {}.
 WITH_ID = [
     "STATUS {}", "WAIT {}", "RESULTS {}", "RESULTS {} BLOCK 1", "EXPLAIN {}", "JOB {} 0", "LOG {} 0", "RUNNING {}", "WEIGHT {} 2", "SLOTS {} 2", "PAUSE {}", "RESUME {}", "CANCEL {}", "RETRY {}",
@@ -123,7 +124,7 @@ class Groups(UsersTest):
                         sent = command if COMMANDS[whole][0] in allowed else whole
                         self.assertEqual(reply, f"NOPERM User {name} has no permissions to run the '{sent}' command")
 
-    def test_before_login_there_is_nothing_but_what_logs_in(self):
+    def test_before_login_there_is_little_but_what_logs_in(self):
         daemon = self.start_with(alice={})
         for command, (_, line) in COMMANDS.items():
             with self.subTest(command=command), daemon.connect() as connection:

@@ -34,7 +34,7 @@ static_assert(sizeof(RetainedBatch) == 40);
 //
 // Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n) and move at
 // most kPageSlots entries, and those of one of many small tables: with ten million batches this takes 0.5 ms at worst
-// (tests/unit/daemon/server/records/retained_test.cc, NoCallTakesLongHoweverManyThereAre). Only allocation fails.
+// (tests/unit/daemon/server/records/retained_calls_test.cc). Only allocation fails.
 // Pointers to entries are valid until the next change.
 class RetainedBatches {
  public:

@@ -80,7 +80,7 @@ class HashPassword(CliTest):
     def test_two_that_differ_are_refused(self):
         shown, out, code = self.on_a_terminal(b"secret\n", b"secrets\n")
         self.assertEqual((out, code), (b"", DATA_ERROR))
-        self.assertIn(b"not the same", shown)
+        self.assertIn(b"the two passwords differ", shown)
         self.assertNotIn(b"secret", shown)
 
     def test_an_interrupt_leaves_the_terminal_as_it_was(self):

@@ -18,8 +18,8 @@ namespace locksley::daemon {
 
 // The reply of a daemon to ACTIVE.
 struct PeerReply {
-  std::int32_t active = 0;        // the number of the daemon that it saw to be the active one; 0: none
-  std::chrono::milliseconds age;  // of what it saw in the database
+  std::int32_t active = 0;          // the number of the daemon that it saw to be the active one; 0: none
+  std::chrono::milliseconds age{};  // of what it saw in the database
 };
 
 enum class PeerVerdict : std::uint8_t {
@@ -39,9 +39,8 @@ PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
 //
 // Once a fifth of the lease is left it asks all daemons that stood by, at their ports for clients, four times a second. If one
 // of them says that another daemon is active, or if none has replied three times when the lease is over, it calls `on_lost`,
-// once. While they
-// say that they cannot reach the database either, or that they have not taken over, the daemon goes on as with a failing disk.
-// A daemon beside which none stood by goes on, too.
+// once. While they reply that they cannot reach the database either, or that they have not taken over, the daemon goes on as
+// with a failing disk. A daemon beside which none stood by goes on, too.
 //
 // Owned by main(), from when the daemon serves until it ends. It has a thread of its own, for which the destructor waits, a
 // second at most.

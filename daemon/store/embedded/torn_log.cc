@@ -63,7 +63,7 @@ std::optional<std::size_t> end_of_record(std::string_view log, std::size_t at) {
   return std::nullopt;
 }
 
-// Whether [begin, end) can be what is left of one record, the last of its bytes not zero.
+// Whether [begin, end), whose last byte is not zero, can be a part of one record.
 bool is_torn(std::string_view log, std::size_t begin, std::size_t end) {
   bool lacks_any = false;
   bool is_over = false;

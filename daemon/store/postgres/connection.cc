@@ -283,10 +283,11 @@ PgExpected<void> PgConnection::begin_copy(const std::string& sql, ExecStatusType
   const Result begun(PQgetResult(connection_.get()));
   if (begun != nullptr && PQresultStatus(begun.get()) == direction) return {};
   if (begun == nullptr) return std::unexpected(lost(""));
-  // After the error the server has nothing more to say.
-  while (const Result rest{PQgetResult(connection_.get())}) {
+  for (Result rest = nullptr;;) {  // to the end of the command, so that the connection can be used
+    if (const auto ready = await_result(deadline); !ready) return ready;
+    rest.reset(PQgetResult(connection_.get()));
+    if (rest == nullptr) return std::unexpected(error_of(*begun));
   }
-  return std::unexpected(error_of(*begun));
 }
 
 PgExpected<std::string> PgConnection::copy_out(const std::string& sql, Instant deadline) {

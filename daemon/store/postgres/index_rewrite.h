@@ -12,8 +12,8 @@
 namespace locksley::daemon {
 
 // Vacuum gives the room of deleted rows back, but not while a session is idle in a transaction. Each batch leaves about a
-// kilobyte of deleted rows in the index. So once these are more than TableSizes::least() and more than a sixteenth of all live
-// bytes, the rows of the index are written anew, into an empty table.
+// kilobyte of deleted rows in the index. So once the table is larger than twice its live rows by TableSizes::least(), and by a
+// sixteenth of all live bytes, the table is truncated and its rows are written anew.
 //
 // The writer waits meanwhile, so this is done only while the live rows have at most 8 MiB; a larger index is left to vacuum.
 //

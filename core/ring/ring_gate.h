@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,6 +40,8 @@ class GateSet {
   bool has(GateId gate) const { return (words_.at(gate / 64) & bit(gate)) != 0; }
   std::uint64_t word(std::size_t i) const { return words_[i]; }
   static std::uint64_t bit(GateId gate) { return std::uint64_t{1} << gate % 64; }
+  // Some order, for maps.
+  friend auto operator<=>(const GateSet&, const GateSet&) = default;
 
  private:
   std::array<std::uint64_t, kWords> words_{};

@@ -19,6 +19,7 @@
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/remote_worker.h"
+#include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_account.h"
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_connections.h"
@@ -170,8 +171,6 @@ class WorkerLink {
   bool is_at_limit(const RemoteWorker& worker) const { return room_of(worker.account) == 0; }
 
  private:
-  // CLAIMs that wait: by the number of their user's account, then in the order of their arrival.
-  using Waiting = std::map<std::pair<std::uint64_t, std::uint64_t>, RemoteWorker*>;
   // Why a lease is over.
   enum class End : std::uint8_t { kSettled, kDisconnected, kSilent, kTimedOut };
 
@@ -209,9 +208,6 @@ class WorkerLink {
   // Of a slot that has no lease, or for the next lease of one that has.
   enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
   void serve_waiting(Lane& lane, Claims which);
-  // The first CLAIM after the one of order `after` whose user has room; null: none. O(users): however many CLAIMs of a
-  // user without room wait, they take no time of others.
-  RemoteWorker* next_waiting(const Waiting& waiting, std::uint64_t after) const;
   // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Other CLAIMs ask
   // for the next lease of a slot early.
   static bool waits_idle(const RemoteWorker& worker);
@@ -253,7 +249,7 @@ class WorkerLink {
     GateSet gates;
     std::size_t workers = 0;
   };
-  Idle idle_workers(const Lane& lane, const Waiting& waiting) const;
+  Idle idle_workers(const Lane& lane, const WaitingClaims& waiting) const;
   // A lease that is worth a cut.
   struct Candidate {
     Nanoseconds to_go;
@@ -289,7 +285,7 @@ class WorkerLink {
   std::uint64_t shown_ = 0;                        // by the leases of all accounts
   std::map<std::string, WorkerAccount> accounts_;  // by user
   std::map<Id, RemoteWorker> workers_;             // by connection
-  std::map<Lane*, Waiting> waiting_;
+  std::map<Lane*, WaitingClaims> waiting_;
   std::map<Lane*, RemoteService> lanes_;
   // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the link's clock and by the
   // lane's.

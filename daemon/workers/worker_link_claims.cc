@@ -149,7 +149,7 @@ void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Se
   worker.waiting = WaitingClaim{
       .claim = std::move(command), .lanes = std::move(lanes), .order = ++last_wait_, .until = until};
   for (const ServedLane& served : worker.waiting->lanes) {
-    waiting_[served.lane].emplace(std::pair(worker.account.number, last_wait_), &worker);
+    waiting_[served.lane].add(worker, served.gates);
     // The last look for jobs follows in serve_waiting().
     served.lane->want_remote_work(true);
   }
@@ -161,7 +161,7 @@ void WorkerLink::end_wait(RemoteWorker& worker) {
   for (const ServedLane& served : worker.waiting->lanes) {
     const auto lane = waiting_.find(served.lane);
     if (lane == waiting_.end()) continue;
-    lane->second.erase({worker.account.number, worker.waiting->order});
+    lane->second.remove(worker, served.gates);
     if (!lane->second.empty()) continue;
     waiting_.erase(lane);
     served.lane->want_remote_work(false);
@@ -182,33 +182,18 @@ void WorkerLink::serve_waiting() {
 }
 
 void WorkerLink::serve_waiting(Lane& lane, Claims which) {
-  std::uint64_t last = 0;
-  while (lane.hints().has_remote_work() && may_claim()) {
-    const auto waiting = waiting_.find(&lane);
-    if (waiting == waiting_.end()) return;
-    RemoteWorker* const worker = next_waiting(waiting->second, last);
-    if (worker == nullptr) return;
-    const WaitingClaim& claim = *worker->waiting;
-    last = claim.order;
-    if (waits_idle(*worker) != (which == Claims::kOfIdleSlots)) continue;
+  const auto waiting = waiting_.find(&lane);
+  const auto goes_on = [this, &lane] { return lane.hints().has_remote_work() && may_claim(); };
+  if (waiting == waiting_.end() || !goes_on()) return;
+  const auto has_jobs = [&lane](const GateSet& gates) { return lane.hints().has_remote_work(gates); };
+  const auto has_room = [this](const WorkerAccount& account) { return room_of(account) != 0; };
+  waiting->second.visit(has_jobs, has_room, [&](RemoteWorker& worker) {
+    if (waits_idle(worker) != (which == Claims::kOfIdleSlots)) return true;
+    const WaitingClaim& claim = *worker.waiting;
     const auto served = std::ranges::find(claim.lanes, &lane, &ServedLane::lane);
-    if (try_claim(*worker, claim.claim, *served)) end_wait(*worker);
-  }
-}
-
-RemoteWorker* WorkerLink::next_waiting(const Waiting& waiting, std::uint64_t after) const {
-  RemoteWorker* first = nullptr;
-  for (auto at = waiting.begin(); at != waiting.end();) {
-    const WorkerAccount& account = at->second->account;
-    if (room_of(account) != 0) {
-      const auto next = waiting.upper_bound({account.number, after});
-      const bool is_of_user = next != waiting.end() && next->first.first == account.number;
-      if (is_of_user && (first == nullptr || next->first.second < first->waiting->order))
-        first = next->second;
-    }
-    at = waiting.upper_bound({account.number, ~std::uint64_t{0}});
-  }
-  return first;
+    if (try_claim(worker, claim.claim, *served)) end_wait(worker);
+    return goes_on();
+  });
 }
 
 bool WorkerLink::waits_idle(const RemoteWorker& worker) {

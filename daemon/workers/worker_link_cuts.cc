@@ -29,17 +29,18 @@ void WorkerLink::plan_cuts() {
   }
 }
 
-WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const Waiting& waiting) const {
+WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const WaitingClaims& waiting) const {
   Idle idle;
-  for (const auto& [order, worker] : waiting) {
-    // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH will
-    // name it by the time that the cut brings jobs.
-    if (worker->slots.idle() == 0 || (!worker->wants_pushes && !waits_idle(*worker))) continue;
-    if (room_of(worker->account) == 0) continue;
-    const auto served = std::ranges::find(worker->waiting->lanes, &lane, &ServedLane::lane);
-    if (lane.hints().has_remote_work(served->gates)) continue;
-    ++idle.workers;
-    idle.gates.add(served->gates);
+  for (const auto& [gates, claims] : waiting.groups()) {
+    if (lane.hints().has_remote_work(gates)) continue;
+    const std::size_t before = idle.workers;
+    for (const auto& [order, worker] : claims) {
+      // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH will
+      // name it by the time that the cut brings jobs.
+      const bool is_idle = worker->slots.idle() != 0 && (worker->wants_pushes || waits_idle(*worker));
+      if (is_idle && room_of(worker->account) != 0) ++idle.workers;
+    }
+    if (idle.workers != before) idle.gates.add(gates);
   }
   return idle;
 }

@@ -1,44 +1,30 @@
 #include "daemon/server/payloads/digest.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <string_view>
 #include <utility>
 
 namespace locksley::daemon {
 
 struct DigestInParts::State {
-  State() : hash(XXH3_createState()) {
-    if (hash == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(hash);
+  void add(std::string_view bytes) {
+    if (bytes.size() > gathered.size() - used) hash_gathered();
+    if (bytes.size() > gathered.size()) return hash.add(bytes);
+    if (!bytes.empty()) std::memcpy(gathered.data() + used, bytes.data(), bytes.size());
+    used += bytes.size();
   }
-  ~State() { XXH3_freeState(hash); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  void hash_gathered() { hash.add({gathered.data(), std::exchange(used, 0)}); }
 
-  void add(const void* bytes, std::size_t size) {
-    if (size > gathered.size() - used) hash_gathered();
-    if (size > gathered.size()) {
-      XXH3_128bits_update(hash, bytes, size);
-      return;
-    }
-    if (size != 0) std::memcpy(gathered.data() + used, bytes, size);
-    used += size;
-  }
-  void hash_gathered() { XXH3_128bits_update(hash, gathered.data(), std::exchange(used, 0)); }
-
-  XXH3_state_t* const hash;
+  Hash128 hash;
   // Short payloads and lengths are hashed together: a call of XXH3 costs as much as some hundred bytes.
-  std::array<std::byte, 2048> gathered;
+  std::array<char, 2048> gathered;
   std::size_t used = 0;
 };
 
 DigestInParts::DigestInParts(const proto::ArgumentList& arguments, std::size_t first)
-    : state_(std::make_unique<State>()), at_(arguments.begin()), end_(arguments.end()) {
+    : state_(std::make_unique_for_overwrite<State>()), at_(arguments.begin()), end_(arguments.end()) {
   for (; first != 0 && at_ != end_; --first) ++at_;
 }
 
@@ -53,16 +39,15 @@ std::optional<Digest> DigestInParts::go_on(Instant until) {
     for (std::size_t n = 0; n < kPayloads && bytes < kBytes; ++n) {
       if (at_ == end_) {
         state_->hash_gathered();
-        const XXH128_hash_t hash = XXH3_128bits_digest(state_->hash);
-        return Digest{hash.low64, hash.high64};
+        return state_->hash.value();
       }
       const std::string_view payload = *at_;
       if (offset_ == 0) {
         const std::uint64_t length = payload.size();  // so that "ab","c" is not "a","bc"
-        state_->add(&length, sizeof length);
+        state_->add({reinterpret_cast<const char*>(&length), sizeof length});
       }
       const std::string_view part = payload.substr(offset_, kBytes);
-      state_->add(part.data(), part.size());
+      state_->add(part);
       bytes += part.size();
       offset_ += part.size();
       if (offset_ < payload.size()) continue;

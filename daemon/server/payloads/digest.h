@@ -1,23 +1,18 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 
+#include "daemon/base/hash128.h"
 #include "daemon/base/time.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {
 
-// 128 bits of XXH3 over the lengths and bytes of all payloads of a batch. It tells a repeated submission from
-// a different batch with the same id. It is no defence against an adversary, who could only deceive itself:
-// ids belong to one user.
-struct Digest {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-  friend bool operator==(const Digest&, const Digest&) = default;
-};
+// The hash of the lengths and bytes of all payloads of a batch. It tells a repeated submission from a different batch with
+// the same id. An adversary could only deceive itself: ids belong to one user.
+using Digest = Hash128::Value;
 
 // Computes the digest of a list part by part, for a thread that must not work for long.
 //

@@ -1,10 +1,9 @@
 #include "daemon/server/payloads/pattern.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <new>
 #include <utility>
+
+#include "daemon/base/hash128.h"
 
 namespace locksley::daemon {
 
@@ -17,26 +16,16 @@ std::uint64_t places_in(std::string_view text, char before) {
   return places;
 }
 
-Digest digest_from(const XXH128_hash_t& hash) { return {hash.low64, hash.high64}; }
-
 }  // namespace
 
 struct PatternInParts::State {
-  State() : hash(XXH3_createState()) {
-    if (hash == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(hash);
-  }
-  ~State() { XXH3_freeState(hash); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-
   void add(std::string_view part) {
     places += places_in(part, text.empty() ? ' ' : text.back());
-    XXH3_128bits_update(hash, part.data(), part.size());
+    hash.add(part);
     text += part;
   }
 
-  XXH3_state_t* const hash;
+  Hash128 hash;
   std::string text;
   std::uint64_t places = 0;
 };
@@ -55,14 +44,11 @@ std::optional<Pattern> PatternInParts::go_on(Instant until) {
     left_.remove_prefix(some);
     if (!left_.empty() && now() >= until) return std::nullopt;
   }
-  const Digest digest = digest_from(XXH3_128bits_digest(state_->hash));
-  return Pattern{.text = std::move(state_->text), .places = state_->places, .digest = digest};
+  return Pattern{.text = std::move(state_->text), .places = state_->places, .digest = state_->hash.value()};
 }
 
 Pattern pattern_of(std::string_view text) {
-  return {.text = std::string(text),
-          .places = places_in(text, ' '),
-          .digest = digest_from(XXH3_128bits(text.data(), text.size()))};
+  return {.text = std::string(text), .places = places_in(text, ' '), .digest = Hash128::of(text)};
 }
 
 }  // namespace locksley::daemon

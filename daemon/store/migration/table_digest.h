@@ -2,30 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
-struct XXH3_state_s;
+#include "daemon/base/hash128.h"
 
 namespace locksley::daemon {
 
-// A digest of rows in their order: XXH3 with 128 bits. Equal tables have equal digests; it detects mistakes, and is no
-// defence against an attacker. A value that cannot be copied; one thread's.
+// A digest of rows in their order. Equal tables have equal digests; it detects mistakes, and is no defence against an
+// attacker. A value that cannot be copied; one thread's.
 class TableDigest {
  public:
-  TableDigest();
   void add(std::string_view key, std::string_view value);
   // Of all rows so far: 32 hexadecimal digits.
   std::string digits() const;
 
  private:
-  void add_bytes(std::string_view bytes);
-
-  struct Free {
-    void operator()(XXH3_state_s* state) const;
-  };
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  Hash128 hash_;
 };
 
 }  // namespace locksley::daemon

@@ -168,8 +168,8 @@ Verdict judge(const std::filesystem::path& folder, const Files& files) {
 // ---- Flipped bits ----
 
 // One bit in each fifth byte of each file, or with this variable in the environment, as in deploy/test --all, in each
-// byte; in files whose content the store does not need, in one byte of 200 times as many. Five: no field of a file is always
-// passed over, and each of the eight bits has its turn.
+// byte; in files whose content the store does not need, and in the zeros ahead of a log (padded_logs.h), in one byte of some
+// 200 times as many. Both distances are odd: no field of a file is always passed over, and each of the eight bits has its turn.
 constexpr const char* kEveryByteVariable = "LOCKSLEY_EVERY_BYTE";
 
 struct Flip {
@@ -177,12 +177,16 @@ struct Flip {
   std::size_t at;
 };
 std::vector<Flip> all_flips(const Files& files) {
-  const std::size_t read_stride = std::getenv(kEveryByteVariable) != nullptr ? 1 : 5;
+  const std::size_t near = std::getenv(kEveryByteVariable) != nullptr ? 1 : 5;
+  const std::size_t far = 201 * near;
+  constexpr std::size_t kFirstZeros = 1024;  // bytes; those behind are like them
   std::vector<Flip> flips;
   for (const auto& [name, bytes] : files) {
-    const std::size_t stride =
-        name.starts_with("OPTIONS") || name == "IDENTITY" ? 200 * read_stride : read_stride;
-    for (std::size_t at = 0; at < bytes.size(); at += stride) flips.push_back({name, at});
+    const bool is_needed = !name.starts_with("OPTIONS") && name != "IDENTITY";
+    const std::size_t last = bytes.find_last_not_of('\0');
+    const std::size_t zeros = last == std::string::npos ? 0 : last + 1;
+    const std::size_t dense = !is_needed ? 0 : name.ends_with(".log") ? zeros + kFirstZeros : bytes.size();
+    for (std::size_t at = 0; at < bytes.size(); at += at < dense ? near : far) flips.push_back({name, at});
   }
   return flips;
 }

@@ -130,10 +130,10 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     kIoThread.assert_held();
     return dependencies_.is_notifying(sequence);
   });
-  retention_.evict_later([this] {
+  retention_.do_later([this] {
     slices_.add([this](Instant until) {
       kIoThread.assert_held();
-      return retention_.evict_more(until);
+      return retention_.go_on_until(until);
     });
   });
   registry_.load_with([this](std::uint64_t sequence) {
@@ -152,7 +152,10 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
 
 void Batches::relieve_results() {
   results_changed_ = false;
-  if (std::exchange(is_relieving_, true)) return;  // evict_results() sees what has changed
+  if (std::exchange(is_relieving_, true)) {  // evict_results() sees what has changed, unless it has begun
+    relieves_again_ = evicts_results_;
+    return;
+  }
   const bool is_full = std::ranges::any_of(
       registry_.tenants().all(), [](const Tenant& tenant) { return tenant.account.results().is_full(); });
   if (store_ == nullptr || !is_full) return evict_results();
@@ -166,16 +169,37 @@ void Batches::relieve_results() {
 }
 
 void Batches::evict_results() {
-  is_relieving_ = false;
-  retention_.evict_results();
-  registry_.visit_active_runs([this](BatchRecord& record) {
+  if (evict_results_until(now() + Slices::kSlice)) return;
+  evicts_results_ = true;
+  slices_.add([this](Instant until) {
+    kIoThread.assert_held();
+    if (!evict_results_until(until)) return false;
+    evicts_results_ = false;
+    if (std::exchange(relieves_again_, false)) relieve_results();
+    return true;
+  });
+}
+
+bool Batches::evict_results_until(Instant until) {
+  constexpr std::size_t kFewRuns = 16;  // some 30 us
+  if (!runs_left_) {
+    if (!retention_.evict_results(until)) return false;
+    runs_left_ = registry_.active_runs();
+  }
+  const auto cancel_if_full = [this](BatchRecord& record) {
     kIoThread.assert_held();
     const Account& account = registry_.tenant_of(record).account;
     if (record.is_over() || record.is_stopping() || !account.results().is_full()) return;
     record.refusal = results_at_limit(account);
     changes_.cancel(record, record.refusal);
-  });
+  };
+  while (!registry_.visit_active_runs(*runs_left_, kFewRuns, cancel_if_full)) {
+    if (now() >= until) return false;
+  }
+  runs_left_.reset();
+  is_relieving_ = false;
   if (on_result_room_) on_result_room_();
+  return true;
 }
 
 void Batches::limits_changed() {
@@ -202,7 +226,7 @@ std::expected<void, std::string> Batches::restore_all() {
   // The limits may be lower than they were for an earlier process.
   if (restored) {
     retention_.limits_changed();
-    retention_.evict_more(Instant::max());
+    retention_.go_on_until(Instant::max());
   }
   timer_.arm();
   return restored;

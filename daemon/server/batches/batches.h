@@ -209,6 +209,8 @@ class Batches {
   // lanes.
   void relieve_results() LOCKSLEY_REQUIRES(kIoThread);
   void evict_results() LOCKSLEY_REQUIRES(kIoThread);
+  // Goes on until about `until`. True: all is done.
+  bool evict_results_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome. Where it is about very many batches, most of it is settled in slices, until about `until` each
@@ -248,8 +250,12 @@ class Batches {
   // The batch for which on_idle_ waited the last time.
   std::uint64_t busy_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);
-  bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // evict_results() is on its way
-  std::atomic<bool> results_changed_{false};                  // relieve_results() is on its way
+  bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;    // evict_results() is on its way
+  bool evicts_results_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // in slices
+  bool relieves_again_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // once these are done
+  // Of evict_results_until(): RUNs to look at; none: batches that are over come first.
+  std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::atomic<bool> results_changed_{false};  // relieve_results() is on its way
   RateGate closed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
   // Destroys what is large. The last member: what it holds refers to the others.
   Reader aside_;

@@ -223,12 +223,20 @@ bool Retention::try_retire(BatchRecord& record) {
 
 void Retention::retire(Ticket settled) {
   settled_ = settled;
-  for (; ended_.size() > kMostInMemory; ended_.pop_front()) {
+  if (retires_ || retire_some(schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
+  retires_ = true;
+  schedule_more();
+}
+
+bool Retention::retire_some(std::size_t left) {
+  for (; ended_.size() > kMostInMemory; ended_.pop_front(), --left) {
+    if (left == 0) return false;
     BatchRecord* const record = registry_.by_sequence(ended_.front());
     // If RETRY let it go on, it comes here again.
     if (record == nullptr || record->is_active) continue;
-    if (!try_retire(*record)) return;
+    if (!try_retire(*record)) return true;
   }
+  return true;
 }
 
 }  // namespace locksley::daemon

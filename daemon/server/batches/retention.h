@@ -83,17 +83,18 @@ class Retention {
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
   // user that asks; null: results have grown. One large batch may take the place of a million small ones: evict() and
-  // limits_changed() evict some, and evict_more() the rest.
+  // limits_changed() evict some, and go_on_until() the rest.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory: until no account is full that may be relieved.
-  void evict_results() LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts what evict() and limits_changed() have left, until about `until`. True: all is done.
-  bool evict_more(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // `schedule` is called when there is more to evict, once until evict_more() returns true. By default evict() and
-  // limits_changed() evict all at once.
-  void evict_later(std::function<void()> schedule) { schedule_ = std::move(schedule); }
+  // The same for results in memory: until no account is full that may be relieved, or until about `until`; then it returns
+  // false, and is to be called again.
+  bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`. True: all is done.
+  bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // `schedule` is called when there is more to evict or to retire, once until go_on_until() returns true. By default all is done
+  // at once.
+  void do_later(std::function<void()> schedule) { schedule_ = std::move(schedule); }
   // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
   // the account now.
   bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
@@ -111,7 +112,7 @@ class Retention {
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   // Retires the batches for which memory has no place, as far as the store has all of them: all writes up to
-  // `settled` have had their outcome.
+  // `settled` have had their outcome. Of very many only some: go_on_until() does the rest.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -148,6 +149,9 @@ class Retention {
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // At most `left` batches. False: more can be retired.
+  bool retire_some(std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
+  void schedule_more() LOCKSLEY_REQUIRES(kIoThread);
   // The oldest batch of the tenant that holds some of the resource leaves. False: there is none.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
@@ -181,6 +185,9 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ = [](std::uint64_t) { return false; };
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // since evict() looked at all
   static constexpr std::size_t kMostAtOnce = 128;            // batches: some 200 us
+  static constexpr std::size_t kBetweenLooks = 16;           // at the clock
+  bool retires_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // go_on_until() retires
+  bool is_scheduled_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // of what is left to evict; each once
   std::function<void()> schedule_;
   std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);   // by Tenant::number

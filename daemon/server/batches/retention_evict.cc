@@ -53,18 +53,24 @@ void Retention::evict_for(const Cause& cause) {
   }
   if (evict_some(cause, schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
   causes_.push_back(cause);
-  schedule_();
+  schedule_more();
 }
 
-bool Retention::evict_more(Instant until) {
-  constexpr std::size_t kBetweenLooks = 16;  // at the clock
-  while (!causes_.empty()) {
-    if (evict_some(causes_.front(), kBetweenLooks)) {
+void Retention::schedule_more() {
+  if (!std::exchange(is_scheduled_, true)) schedule_();
+}
+
+bool Retention::go_on_until(Instant until) {
+  while (retires_ || !causes_.empty()) {
+    if (retires_) {
+      retires_ = !retire_some(kBetweenLooks);
+    } else if (evict_some(causes_.front(), kBetweenLooks)) {
       causes_.pop_front();
-    } else if (now() >= until) {
-      return false;
+      continue;
     }
+    if (now() >= until) return false;
   }
+  is_scheduled_ = false;
   return true;
 }
 
@@ -155,14 +161,18 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
   return false;
 }
 
-void Retention::evict_results() {
+bool Retention::evict_results(Instant until) {
+  std::size_t evicted = 0;
+  const auto has_time = [&] { return ++evicted % kBetweenLooks != 0 || now() < until; };
   for (Tenant& tenant : registry_.tenants().all()) {
     const ResultAccount& results = tenant.account.results();
     while (results.bytes() >= results.limit() && evict_one_with_results(tenant)) {
+      if (!has_time()) return false;
     }
   }
   const ResultAccount& all = registry_.tenants().account_of_all().results();
   while (all.bytes() >= all.limit()) {
+    if (!has_time()) return false;
     const auto used = [](const Tenant& tenant) { return tenant.account.results().bytes(); };
     const double least = heaviest_that_grows(registry_.tenants().all(), used);
     Tenant* victim = nullptr;
@@ -176,14 +186,15 @@ void Retention::evict_results() {
         most = own;
       }
     }
-    if (victim == nullptr) return;
+    if (victim == nullptr) return true;
     if (evict_one_with_results(*victim)) continue;
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a lighter user's batch in
     // memory would lose its results. If there are none, all batches of the victim wait for their readers, and another
     // user is next.
     const Kept& kept = kept_of(*victim);
-    if (!kept.stored.empty() || !kept.ephemeral.empty()) return;
+    if (!kept.stored.empty() || !kept.ephemeral.empty()) return true;
   }
+  return true;
 }
 
 }  // namespace locksley::daemon

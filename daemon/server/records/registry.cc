@@ -89,12 +89,15 @@ void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
   if (record->sequence != 0) runs_.emplace(record->sequence, record);
 }
 
-void Registry::visit_active_runs(const std::function<void(BatchRecord&)>& visit) {
-  // A visit may end a RUN, whose place the last one takes. In descending order each is visited once
-  // all the same.
-  for (std::size_t i = active_run_records_.size(); i-- > 0;) {
-    if (i < active_run_records_.size()) visit(*active_run_records_[i]);
+bool Registry::visit_active_runs(std::size_t& left, std::size_t most,
+                                 const std::function<void(BatchRecord&)>& visit) {
+  // From the last to the first: the place of a RUN that ends is taken by the last one, which has been visited then.
+  for (; most != 0; --most) {
+    left = std::min(left, active_run_records_.size());
+    if (left == 0) break;
+    visit(*active_run_records_[--left]);
   }
+  return left == 0;
 }
 
 bool Registry::forget(BatchRecord& record) {
@@ -342,14 +345,9 @@ bool Registry::visit_active(ActivePlace& at, std::size_t most,
     if (next != nullptr) return false;
     at.runs_left = active_run_records_.size();
   }
-  // From the last to the first: the place of a RUN that ends is taken by the last one, which has been visited then.
-  std::size_t& left = *at.runs_left;
-  left = std::min(left, active_run_records_.size());
-  for (; most != 0 && left != 0; --most) {
-    BatchRecord& record = *active_run_records_[--left];
+  return visit_active_runs(*at.runs_left, most, [&visit](BatchRecord& record) {
     if (record.sequence != 0) visit(record);
-  }
-  return left == 0;
+  });
 }
 
 Instant& Registry::instant_of(BatchRecord& record, Due kind) {

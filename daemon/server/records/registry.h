@@ -82,8 +82,10 @@ class Registry {
   // sequence number it is only counted.
   void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
-  // Calls `visit` with each RUN that is not over. A visit may end RUNs.
-  void visit_active_runs(const std::function<void(BatchRecord&)>& visit) LOCKSLEY_REQUIRES(kIoThread);
+  // Calls `visit` with at most so many of the RUNs that are not over; a visit may end RUNs. `left` is active_runs() at the
+  // first call. True: none is left that was there then.
+  bool visit_active_runs(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit)
+      LOCKSLEY_REQUIRES(kIoThread);
 
   // Removes a batch that is over. False, without effect, if it is not over or is not registered.
   bool forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);

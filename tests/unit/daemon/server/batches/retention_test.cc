@@ -156,7 +156,7 @@ TEST_F(RetentionTest, VeryManyAreEvictedAFewAtATimeAndNoMoreThanMustBe) {
   const ThreadRoleScope io_thread(kIoThread);
   constexpr std::uint64_t kMany = 1000;
   int scheduled = 0;
-  retention_.evict_later([&] { ++scheduled; });
+  retention_.do_later([&] { ++scheduled; });
   tenant();
   for (std::uint64_t i = 0; i < kMany; ++i) {
     const std::uint64_t sequence = registry_.take_sequence();
@@ -172,15 +172,57 @@ TEST_F(RetentionTest, VeryManyAreEvictedAFewAtATimeAndNoMoreThanMustBe) {
   retention_.evict(&tenant());
   EXPECT_EQ(scheduled, 1) << "it waits for its turn";
   const std::size_t before = registry_.retained().size();
-  EXPECT_FALSE(retention_.evict_more(Instant::min()));
+  EXPECT_FALSE(retention_.go_on_until(Instant::min()));
   EXPECT_LT(registry_.retained().size(), before);
-  EXPECT_TRUE(retention_.evict_more(Instant::max()));
+  EXPECT_TRUE(retention_.go_on_until(Instant::max()));
   EXPECT_EQ(stored_bytes(), 10 * kBytes);
   EXPECT_TRUE(is_there("small"));
   limit_to(9 * kBytes);
   retention_.limits_changed();
   EXPECT_EQ(stored_bytes(), 9 * kBytes) << "a few go at once";
   EXPECT_EQ(scheduled, 1);
+}
+
+TEST_F(RetentionTest, VeryManyLeaveMemoryForTheStoreAFewAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr std::size_t kInMemory = 4096;
+  constexpr std::size_t kMore = 1000;
+  int scheduled = 0;
+  retention_.do_later([&] { ++scheduled; });
+  for (std::size_t i = 0; i < kInMemory + kMore; ++i) add_over(std::to_string(i));
+  retention_.retire(0);
+  EXPECT_EQ(scheduled, 1);
+  const std::size_t at_once = registry_.retained().size();
+  EXPECT_GT(at_once, 0u);
+  EXPECT_LT(at_once, kMore / 2);
+  retention_.retire(0);
+  EXPECT_EQ(scheduled, 1);
+  EXPECT_EQ(registry_.retained().size(), at_once) << "the others wait for their slices";
+  EXPECT_FALSE(retention_.go_on_until(Instant::min()));
+  EXPECT_TRUE(retention_.go_on_until(Instant::max()));
+  EXPECT_EQ(registry_.retained().size(), kMore);
+  add_over("one");
+  retention_.retire(0);
+  EXPECT_EQ(registry_.retained().size(), kMore + 1) << "a few go at once";
+  EXPECT_EQ(scheduled, 1);
+}
+
+TEST_F(RetentionTest, VeryManyGiveWayToResultsAFewAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr std::uint64_t kMany = 1000;
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    const auto record = add(std::to_string(i));
+    end(*record);
+    retention_.add(*record);
+  }
+  tenant().account.results().charge(100);
+  all().results().set_limit(100);
+  EXPECT_FALSE(retention_.evict_results(Instant::min()));
+  EXPECT_FALSE(is_there("0"));
+  EXPECT_TRUE(is_there(std::to_string(kMany / 2)));
+  EXPECT_TRUE(retention_.evict_results(Instant::max()));
+  EXPECT_FALSE(is_there(std::to_string(kMany - 1)));
+  tenant().account.results().refund(100);
 }
 
 TEST_F(RetentionTest, ABatchThatGoesOnIsActiveAgainAndNotEvicted) {
@@ -375,10 +417,10 @@ TEST_F(RetentionTest, ResultsInMemoryCostNoLighterUserABatch) {
   tenant("bob").account.results().charge(100);
   tenant("bob").account.charge(Resource::kQueuedJobs, 1);
   all().results().set_limit(100);
-  retention_.evict_results();
+  retention_.evict_results(Instant::max());
   EXPECT_TRUE(is_there("light", "alice"));
   tenant("bob").account.refund(Resource::kQueuedJobs, 1);
-  retention_.evict_results();
+  retention_.evict_results(Instant::max());
   EXPECT_FALSE(is_there("light", "alice")) << "no results grow, so there is no neighbour to pay for";
   tenant("alice").account.results().refund(10);
   tenant("bob").account.results().refund(100);
@@ -400,7 +442,7 @@ TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
   retention_.add(*unread);
   tenant().account.results().charge(10);
   all().results().set_limit(10);
-  retention_.evict_results();
+  retention_.evict_results(Instant::max());
   EXPECT_TRUE(is_there("read"));
   EXPECT_FALSE(is_there("unread")) << "accepted later, and still the first that may go";
   tenant().account.results().refund(10);
@@ -433,7 +475,7 @@ TEST_F(RetentionTest, WhereTheHeaviestUsersBatchesAllWaitForTheirReadersTheNextO
   for (const auto& [user, bytes] : used) tenant(user).account.results().charge(bytes);
   tenant("carol").account.charge(Resource::kQueuedJobs, 1);
   all().results().set_limit(160);
-  retention_.evict_results();
+  retention_.evict_results(Instant::max());
   EXPECT_TRUE(is_there("read", "alice"));
   EXPECT_FALSE(is_there("unread", "bob"));
   for (const auto& [user, bytes] : used) tenant(user).account.results().refund(bytes);

@@ -255,6 +255,18 @@ class Crowds(Stretches):
         self.note_longest("five batches")
 
     @once_of_three
+    def test_thousands_that_hold_too_much(self):
+        crowd = self.connections(3_000)
+        for each in crowd:
+            each.sendall(encode("SUBSCRIBE", *(f"channel-{n}" for n in range(20))))
+        wait_for("all to subscribe", lambda: self.daemon.metrics()["locksley_subscribed_connections"] == len(crowd))
+        self.note_longest("3,000 connections with 20 subscriptions")
+        self.command("CONFIG", "SET", "limits.client_memory", "1MiB")
+        self.command("SUBSCRIBE", "one-more")
+        wait_for("most of them to be dropped", lambda: self.daemon.metrics()["locksley_subscribed_connections"] < len(crowd) / 10)
+        self.note_longest("most of them are dropped")
+
+    @once_of_three
     def test_pages_for_very_many_connections(self):
         self.pipelined([("SUBMIT", "echo", "DELAY", 600_000, "FOR", f"c{i}", "JOBS", "") for i in range(5_000)])
         self.note_longest("5,000 customers")

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +47,7 @@ class Sessions {
 
   // The users in force have changed.
   void users_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The limits in force have changed.
+  // The limits in force have changed. Very many connections learn it in slices.
   void limits_changed();
   // An outcome of the store has been acted upon.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
@@ -63,7 +64,7 @@ class Sessions {
   ClientMemory& memory() { return memory_; }
   // Drops connections, those that hold most first, until the account of `cause` and that of all are within
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
-  // perhaps among them.
+  // perhaps among them. Very many are dropped in slices.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
   // Whether more waits for the store than should. If so, all sessions are woken when that is over.
   bool is_store_congested() LOCKSLEY_REQUIRES(kIoThread);
@@ -71,8 +72,10 @@ class Sessions {
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Drops the connection that holds most of this account. False: none holds anything.
-  bool drop_largest_of(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  class Holders;
+
+  // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True: no more is to be dropped.
+  bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
   const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
@@ -80,9 +83,11 @@ class Sessions {
   ClientMemory memory_;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   std::uint64_t authorities_changed_ = 0;  // how often
+  std::uint64_t limits_changed_ = 0;       // likewise
   ById by_id_;
   std::uint64_t next_id_ = 1;
-  bool was_congested_ = false;  // a session may wait for the end of it
+  bool was_congested_ = false;         // a session may wait for the end of it
+  std::set<const Account*> shedding_;  // for these, connections are dropped in slices
   std::function<void()> on_closed_;
 };
 

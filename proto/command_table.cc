@@ -355,6 +355,22 @@ std::span<const SubcommandSpec> CommandSpec::subcommands() const {
   return {found.begin(), found.end()};
 }
 
+bool CommandSpec::has_such_a_word(const ArgumentList& words) const {
+  switch (id) {
+    case Id::kEcho:
+    case Id::kPing:
+      return false;
+    case Id::kAdd:
+    case Id::kAddat:
+    case Id::kRun:
+    case Id::kSubmit:
+      // After the id or the handler come options, which have limits of their own, and payloads.
+      return words.size() > 1 && words[1].size() > kMostWordBytes;
+    default:
+      return true;
+  }
+}
+
 const CommandSpec* find_command(std::string_view name) {
   const std::size_t index = kCommandNames.find(name);
   return index == kCommandNames.kNone ? nullptr : &kCommands[index];
@@ -389,6 +405,13 @@ std::string full_name(const SubcommandSpec& subcommand) {
 }
 
 std::string arity_error(const SubcommandSpec& subcommand) { return wrong_number(full_name(subcommand)); }
+
+std::string too_long_word_error(const CommandSpec& command) {
+  std::string text = "ERR a word of '";
+  text += command.name;
+  return text + "' has more than " + std::to_string(kMostWordBytes) +
+         " bytes: only payloads, and the messages of ECHO and PING, may have more";
+}
 
 std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand) {
   return "ERR unknown subcommand '" + printable(subcommand) + "'. Try " + in_capitals(command.name) +

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -140,6 +141,10 @@ struct SubcommandSpec {
   }
 };
 
+// Ids, names, options and their values are hashed, compared, copied and quoted at once: none is longer. Guess: enough for
+// each key of the configuration.
+inline constexpr std::size_t kMostWordBytes = 64 * 1024;
+
 struct CommandSpec {
   CommandId id;
   std::string_view name;       // lower case
@@ -159,11 +164,18 @@ struct CommandSpec {
   constexpr bool allowed_while_subscribed() const { return (flags & kWhileSubscribed) != 0; }
   constexpr bool allowed_in_transaction() const { return (flags & kNotInMulti) == 0; }
   constexpr bool ends_transaction() const { return (flags & kEndsMulti) != 0; }
+  // Whether an argument that is no payload and no message is longer than kMostWordBytes. Constant time.
+  bool has_too_long_word(const ArgumentList& words) const {
+    return words.longest_bound() > kMostWordBytes && has_such_a_word(words);
+  }
   constexpr bool accepts(std::size_t count) const {
     return count >= static_cast<std::size_t>(min_arguments) &&
            count <= static_cast<std::size_t>(max_arguments);
   }
   std::span<const SubcommandSpec> subcommands() const;
+
+ private:
+  bool has_such_a_word(const ArgumentList& words) const;
 };
 
 // As Redis says it: "client|setname".
@@ -183,6 +195,7 @@ const SubcommandSpec* find_subcommand(CommandId container, std::string_view name
 std::string unknown_command_error(const ArgumentList& arguments);
 std::string arity_error(const CommandSpec& command);
 std::string arity_error(const SubcommandSpec& subcommand);  // "… for 'client|setname' command"
+std::string too_long_word_error(const CommandSpec& command);
 std::string unknown_subcommand_error(const CommandSpec& command, std::string_view subcommand);
 // Under RESP2, while subscribed.
 std::string not_while_subscribed_error(const CommandSpec& command);

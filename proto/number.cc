@@ -1,12 +1,15 @@
 #include "proto/number.h"
 
 #include <charconv>
+#include <limits>
 
 namespace locksley::proto {
 namespace {
 
 template <typename Integer>
 std::optional<Integer> parse(std::string_view text) {
+  // No integer is longer; a client may send megabytes of digits.
+  if (text.size() > std::numeric_limits<std::uint64_t>::digits10 + 1) return std::nullopt;
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.empty() || digits[0] < '0' || digits[0] > '9') return std::nullopt;
   if (digits[0] == '0' && text.size() != 1) return std::nullopt;

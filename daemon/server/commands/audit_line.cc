@@ -45,9 +45,10 @@ const proto::SubcommandSpec* changing_subcommand(const proto::Command& command, 
 bool looks_like_key(std::string_view word) {
   static const std::vector<std::string> kKeys = config::all_keys();
   const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };
-  const bool is_plain = std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-  });
+  const bool is_plain =
+      word.size() <= kMostKeys && std::ranges::all_of(word, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+      });
   return is_plain && std::ranges::find(kKeys, section_of(word), section_of) != kKeys.end();
 }
 

@@ -29,21 +29,21 @@ void echo_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(k
 void info_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void ping_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void quit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> reset_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> reset_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void select_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_config.cc
-Coroutine<void> config_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> config_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_backup.cc
-Coroutine<void> backup_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> backup_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_login.cc
-Coroutine<void> auth_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> hello_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> auth_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> hello_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_client.cc
-Coroutine<void> client_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> client_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_submit.cc
 void submit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -51,23 +51,23 @@ void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(k
 // Whether a SUBMIT or an OPEN is to be executed in slices, by the two functions below: it has many payloads, or names many
 // batches after which it starts.
 bool is_long_submission(const proto::Command& command);
-Coroutine<void> submit_long_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> open_long_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> submit_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> open_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void add_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void addat_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void close_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> run_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> run_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_read.cc
 void status_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> wait_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> results_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> wait_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> results_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void list_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_jobs.cc
-Coroutine<void> job_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> log_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> running_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> job_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> log_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> running_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_inspect.cc
 void explain_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -75,14 +75,14 @@ void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIR
 void active_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void nodes_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> workers_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_customer.cc
 void customer_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_control.cc
 void cancel_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> retry_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> retry_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void handler_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void forget_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void pause_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -92,7 +92,7 @@ void weight_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES
 
 // commands_transaction.cc
 void multi_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> exec_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> exec_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void discard_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void watch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void unwatch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -101,9 +101,9 @@ void queue_command(Session& session, proto::Command& command, const proto::Comma
     LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_events.cc
-Coroutine<void> subscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> unsubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> psubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
-Coroutine<void> punsubscribe_command(Session& session, proto::Command command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> subscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> unsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> psubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> punsubscribe_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

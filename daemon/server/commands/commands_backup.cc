@@ -31,7 +31,7 @@ std::string why_no_backup(const ServerState& state, const std::string& name) {
 
 }  // namespace
 
-Coroutine<void> backup_command(Session& session, proto::Command command) {
+Coroutine<void> backup_command(Session& session, proto::Command& command) {
   ServerState& state = session.state();
   const std::string name(command.arguments[1]);
   if (const std::string refusal = why_no_backup(state, name); !refusal.empty()) {

@@ -137,7 +137,7 @@ void execute(Session& session, const proto::Command& command, const proto::Subco
 
 }  // namespace
 
-Coroutine<void> client_command(Session& session, proto::Command command) {
+Coroutine<void> client_command(Session& session, proto::Command& command) {
   const proto::SubcommandSpec* spec = subcommand_of(session, command, proto::CommandId::kClient);
   if (spec == nullptr) co_return;
   if (spec->id == proto::SubcommandId::kClientList) {

@@ -74,7 +74,7 @@ std::string in_one_line(const std::vector<std::string>& problems) {
 
 }  // namespace
 
-Coroutine<void> config_command(Session& session, proto::Command command) {
+Coroutine<void> config_command(Session& session, proto::Command& command) {
   const proto::SubcommandSpec* const spec = subcommand_of(session, command, proto::CommandId::kConfig);
   if (spec == nullptr) co_return;
   const proto::ArgumentList& arguments = command.arguments;

@@ -45,7 +45,7 @@ void quit_command(Session& session, proto::Command&) {
   session.close_after_reply();
 }
 
-Coroutine<void> reset_command(Session& session, proto::Command) {
+Coroutine<void> reset_command(Session& session, proto::Command&) {
   co_await session.end_subscriptions();
   session.transaction().close();
   session.info().protocol = proto::Protocol::kResp2;

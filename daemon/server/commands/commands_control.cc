@@ -48,7 +48,7 @@ void cancel_command(Session& session, proto::Command& command) {
   if (changed.record != nullptr) reply_count(session, *changed.record, changed.count);
 }
 
-Coroutine<void> retry_command(Session& session, proto::Command command) {
+Coroutine<void> retry_command(Session& session, proto::Command& command) {
   const auto is_done = [](const BatchRecord& batch) {
     kIoThread.assert_held();
     return !batch.is_requeueing;

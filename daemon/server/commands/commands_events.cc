@@ -71,7 +71,8 @@ Coroutine<bool> let_others(Session& session, Slices::Spending& time) LOCKSLEY_RE
   co_return !session.is_dropped();
 }
 
-Coroutine<void> subscribe(Session& session, proto::Command command, Kind kind) LOCKSLEY_REQUIRES(kIoThread) {
+Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind kind)
+    LOCKSLEY_REQUIRES(kIoThread) {
   if (refuses(session, command, kind, session.subscriptions().of(kind.topics).size())) co_return;
   Slices::Spending time(session.state().slices());
   for (std::size_t i = 1; i < command.arguments.size(); ++i) {
@@ -91,7 +92,7 @@ void unsubscribe_one(Session& session, const std::string& topic, const Kind& kin
   confirm(session, kind.unsubscribe, &topic);
 }
 
-Coroutine<void> unsubscribe(Session& session, proto::Command command, Kind kind)
+Coroutine<void> unsubscribe(Session& session, const proto::Command& command, Kind kind)
     LOCKSLEY_REQUIRES(kIoThread) {
   Slices::Spending time(session.state().slices());
   if (command.arguments.size() > 1) {
@@ -116,17 +117,17 @@ Coroutine<void> unsubscribe(Session& session, proto::Command command, Kind kind)
 
 }  // namespace
 
-Coroutine<void> subscribe_command(Session& session, proto::Command command) {
-  return subscribe(session, std::move(command), kChannels);
+Coroutine<void> subscribe_command(Session& session, proto::Command& command) {
+  return subscribe(session, command, kChannels);
 }
-Coroutine<void> unsubscribe_command(Session& session, proto::Command command) {
-  return unsubscribe(session, std::move(command), kChannels);
+Coroutine<void> unsubscribe_command(Session& session, proto::Command& command) {
+  return unsubscribe(session, command, kChannels);
 }
-Coroutine<void> psubscribe_command(Session& session, proto::Command command) {
-  return subscribe(session, std::move(command), kPatterns);
+Coroutine<void> psubscribe_command(Session& session, proto::Command& command) {
+  return subscribe(session, command, kPatterns);
 }
-Coroutine<void> punsubscribe_command(Session& session, proto::Command command) {
-  return unsubscribe(session, std::move(command), kPatterns);
+Coroutine<void> punsubscribe_command(Session& session, proto::Command& command) {
+  return unsubscribe(session, command, kPatterns);
 }
 
 }  // namespace locksley::daemon

@@ -73,7 +73,7 @@ void tenants_command(Session& session, proto::Command&) {
 }
 
 // Ten thousand remote workers take some 10 ms: in slices, as in CLIENT LIST.
-Coroutine<void> workers_command(Session& session, proto::Command) {
+Coroutine<void> workers_command(Session& session, proto::Command&) {
   constexpr std::size_t kAtOnce = 16;  // some 20 us
   const std::vector<WorkerSnapshot> workers = session.state().pool().snapshot();
   MachinesBoard::View remote = session.state().machines().get();

@@ -97,7 +97,7 @@ bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from)
 
 }  // namespace
 
-Coroutine<void> job_command(Session& session, proto::Command command) {
+Coroutine<void> job_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_job(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
@@ -126,7 +126,7 @@ Coroutine<void> job_command(Session& session, proto::Command command) {
   visit_members(*job, JobMembers(reply));
 }
 
-Coroutine<void> log_command(Session& session, proto::Command command) {
+Coroutine<void> log_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_log(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
@@ -174,7 +174,7 @@ Coroutine<void> log_command(Session& session, proto::Command command) {
   }
 }
 
-Coroutine<void> running_command(Session& session, proto::Command command) {
+Coroutine<void> running_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_running(command.arguments);
   if (!parsed) {
     session.fail(parsed.error());

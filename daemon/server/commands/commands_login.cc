@@ -70,7 +70,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
 
 }  // namespace
 
-Coroutine<void> hello_command(Session& session, proto::Command command) {
+Coroutine<void> hello_command(Session& session, proto::Command& command) {
   const auto hello = proto::parse_hello(command.arguments, session.info().protocol);
   if (!hello) {
     session.fail(hello.error());
@@ -89,7 +89,7 @@ Coroutine<void> hello_command(Session& session, proto::Command command) {
   proto::write_hello(session.reply(), session.info().protocol, session.id());
 }
 
-Coroutine<void> auth_command(Session& session, proto::Command command) {
+Coroutine<void> auth_command(Session& session, proto::Command& command) {
   const auto auth = proto::parse_auth(command.arguments, session.state().users().are_configured());
   if (!auth) {
     session.fail(auth.error());

@@ -153,7 +153,7 @@ void status_command(Session& session, proto::Command& command) {
   if (found != nullptr) reply_status(session, found->shared());
 }
 
-Coroutine<void> wait_command(Session& session, proto::Command command) {
+Coroutine<void> wait_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_wait(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
@@ -165,7 +165,7 @@ Coroutine<void> wait_command(Session& session, proto::Command command) {
   reply_status(session, record);
 }
 
-Coroutine<void> results_command(Session& session, proto::Command command) {
+Coroutine<void> results_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_results(command.arguments);
   if (parsed && parsed->discards && !session.may(proto::CommandGroup::kControl)) {
     session.fail(no_permission_error(session.user(), "results discard"));

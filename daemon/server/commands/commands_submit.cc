@@ -110,7 +110,7 @@ bool is_long_submission(const proto::Command& command) {
          (words > 2 * kFewWaits && proto::has_more_waits(command.arguments, kFewWaits));
 }
 
-Coroutine<void> submit_long_command(Session& session, proto::Command command) {
+Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_submit(command.arguments);
   if (!parsed) {
     session.fail(parsed.error());
@@ -151,7 +151,7 @@ void open_command(Session& session, proto::Command& command) {
   reply_id(session, session.state().batches().open(session.user(), *parsed, session.id()));
 }
 
-Coroutine<void> open_long_command(Session& session, proto::Command command) {
+Coroutine<void> open_long_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_open(command.arguments);
   if (!parsed) {
     session.fail(parsed.error());
@@ -178,7 +178,7 @@ void close_command(Session& session, proto::Command& command) {
   reply_count(session, *record, session.state().batches().changes().close(*record));
 }
 
-Coroutine<void> run_command(Session& session, proto::Command command) {
+Coroutine<void> run_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_run(command.arguments);
   if (!parsed) {
     session.fail(parsed.error());

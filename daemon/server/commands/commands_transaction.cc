@@ -92,7 +92,7 @@ bool may_be_queued(Session& session, const proto::Command& command, const proto:
 void queue_command(Session& session, proto::Command& command, const proto::CommandSpec& spec) {
   Transaction& transaction = session.transaction();
   if (!may_be_queued(session, command, spec)) return transaction.spoil();
-  const std::string error = transaction.queue(std::exchange(command, {}), session.memory().account());
+  const std::string error = transaction.queue(command, session.memory().account());
   session.update_memory();
   if (!error.empty()) return session.fail(error);
   session.reply().simple("QUEUED");
@@ -103,7 +103,7 @@ void multi_command(Session& session, proto::Command&) {
   session.reply().ok();
 }
 
-Coroutine<void> exec_command(Session& session, proto::Command) {
+Coroutine<void> exec_command(Session& session, proto::Command&) {
   Transaction& transaction = session.transaction();
   if (!transaction.is_open()) {
     session.fail("ERR EXEC without MULTI");

@@ -23,7 +23,7 @@ using proto::CommandId;
 // `blocking` may suspend.
 struct CommandHandler {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
-  Coroutine<void> (*blocking)(Session& session, proto::Command command) = nullptr;
+  Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;
 };
 
 constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
@@ -40,11 +40,11 @@ constexpr HandlerTable kTable = [] {
     table.handlers[index_of(id)].execute = execute;
     ++table.entries[index_of(id)];
   };
-  const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
+  const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command&)) {
     table.handlers[index_of(id)].blocking = execute;
     ++table.entries[index_of(id)];
   };
-  const auto large = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command)) {
+  const auto large = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command&)) {
     table.handlers[index_of(id)].blocking = execute;
   };
   plain(CommandId::kActive, active_command);
@@ -127,10 +127,14 @@ bool is_let_in(Session& session, const proto::CommandSpec& spec) {
 }
 
 // Makes the checks that the command table asks for. False after an error reply.
-bool passes(Session& session, const proto::CommandSpec& spec, std::size_t arguments) {
+bool passes(Session& session, const proto::CommandSpec& spec, const proto::ArgumentList& arguments) {
   if (!session.may(spec.group) && !is_let_in(session, spec)) return false;
-  if (!spec.accepts(arguments)) {
+  if (!spec.accepts(arguments.size())) {
     session.fail(proto::arity_error(spec));
+    return false;
+  }
+  if (spec.has_too_long_word(arguments)) {
+    session.fail(proto::too_long_word_error(spec));
     return false;
   }
   if (session.info().protocol == proto::Protocol::kResp2 && !session.subscriptions().empty() &&
@@ -157,25 +161,26 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
-// To free a command of very many bytes takes milliseconds: another thread does it.
+// To free a command of very many bytes, or of very many words, takes milliseconds: another thread does it.
 void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kMuch = std::size_t{1} << 20;
-  if (command.arguments.payload_bytes() > kMuch)
+  constexpr std::size_t kMany = std::size_t{1} << 17;
+  if (command.arguments.payload_bytes() > kMuch || command.arguments.size() > kMany)
     session.state().batches().free_refused(std::move(command.arguments));
-}
-
-Coroutine<void> execute_audited(Session& session, CommandId id, proto::Command command)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  co_await kTable.handlers[index_of(id)].blocking(session, std::move(command));
-  end_audit_line(session);
 }
 
 }  // namespace
 
-Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command command) const {
+Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command& command) const {
   kIoThread.assert_held();
-  if (session.audit_entry() != nullptr) return execute_audited(session, id, std::move(command));
-  return kTable.handlers[index_of(id)].blocking(session, std::move(command));
+  return kTable.handlers[index_of(id)].blocking(session, command);
+}
+
+void Dispatcher::finish(Session& session, proto::Command& command) const {
+  kIoThread.assert_held();
+  end_audit_line(session);
+  free_if_large(session, command);
+  command.arguments.clear();
 }
 
 CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& command,
@@ -199,7 +204,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     stats.commands[index_of(found->id)].add(1);
     begin_audit_line(session, command, *found);
   }
-  if (!passes(session, *found, command.arguments.size()) || !is_for_this_daemon(session, *found)) {
+  if (!passes(session, *found, command.arguments) || !is_for_this_daemon(session, *found)) {
     session.transaction().spoil();
     end_audit_line(session);
     free_if_large(session, command);
@@ -207,6 +212,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   }
   if (is_queued) {
     queue_command(session, command, *found);
+    free_if_large(session, command);
     return Executed::kDone;
   }
   const CommandHandler& handler = kTable.handlers[index_of(found->id)];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "daemon/base/io_thread.h"
 #include "daemon/server/session/command_executor.h"
 
 namespace locksley::daemon {
@@ -11,7 +12,8 @@ class Dispatcher final : public CommandExecutor {
  public:
   Executed execute(Session& session, proto::Command& command, const proto::CommandSpec*& spec) const override;
   Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
-                                   proto::Command command) const override;
+                                   proto::Command& command) const override;
+  void finish(Session& session, proto::Command& command) const override LOCKSLEY_REQUIRES(kIoThread);
 };
 
 }  // namespace locksley::daemon

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "daemon/base/io.h"
+#include "daemon/base/io_thread.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 
@@ -28,9 +29,12 @@ class CommandExecutor {
   // blocks.
   virtual Executed execute(Session& session, proto::Command& command,
                            const proto::CommandSpec*& spec) const = 0;
-  // For a command that execute() said blocks: may suspend until the command has its reply.
+  // For a command that execute() said blocks: may suspend until the command has its reply. May take the arguments out of
+  // the command, which outlives it. finish() comes afterwards.
   virtual Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
-                                           proto::Command command) const = 0;
+                                           proto::Command& command) const = 0;
+  // For a command that has its reply, or that is not executed: frees what is left of it, on another thread if it is large.
+  virtual void finish(Session& session, proto::Command& command) const LOCKSLEY_REQUIRES(kIoThread) = 0;
 };
 
 }  // namespace locksley::daemon

@@ -73,7 +73,8 @@ Coroutine<void> Session::converse() {
     // Without sending, which wakes the peer: that may take the processor at once.
     const Instant::duration took = turn == Turn::kBlock ? Instant::duration{} : now() - began;
     if (turn == Turn::kBlock) {
-      co_await sessions_.executor().execute_blocking(*this, spec_->id, std::exchange(command_, {}));
+      co_await sessions_.executor().execute_blocking(*this, spec_->id, command_);
+      sessions_.executor().finish(*this, command_);
       active_at_ = now();
     }
     needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;

@@ -61,8 +61,9 @@ Coroutine<void> Session::run_transaction() {
     if (exec.size() > most) {
       fail(no_room_error(most));
     } else if (executor.execute(*this, command, spec) == CommandExecutor::Executed::kBlocks) {
-      co_await executor.execute_blocking(*this, spec->id, std::move(command));
+      co_await executor.execute_blocking(*this, spec->id, command);
     }
+    executor.finish(*this, command);
     update_memory();
     if (now() - began <= kTurnTime) continue;
     co_await wait_for_slice();

@@ -36,7 +36,7 @@ void Transaction::open() {
   state_ = State::kOpen;
 }
 
-std::string Transaction::queue(proto::Command command, const Account& account) {
+std::string Transaction::queue(proto::Command& command, const Account& account) {
   check(is_open(), "a command is queued outside of a transaction");
   if (is_spoiled_) return {};
   proto::ArgumentList& arguments = command.arguments;

@@ -51,8 +51,9 @@ class Transaction {
   // Needs: closed.
   void open();
   // Queues the command. If `account` has no room for it, returns the error reply, and the transaction is
-  // spoiled; else returns an empty text. Needs: open, and memory_bytes() is charged to `account`.
-  std::string queue(proto::Command command, const Account& account);
+  // spoiled; else returns an empty text. A command that is not kept stays with the caller. Needs: open, and memory_bytes() is
+  // charged to `account`.
+  std::string queue(proto::Command& command, const Account& account);
   // A command was refused. No effect unless open.
   void spoil();
   // From now on next() is allowed. Needs: open and not spoiled.

@@ -4,6 +4,9 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "proto/command_docs.h"
 #include "proto/reply_reader.h"
@@ -109,6 +112,34 @@ TEST(CommandTableTest, SubcommandsBelongToTheirContainers) {
   EXPECT_EQ(find_subcommand(CommandId::kClient, "docs"), nullptr);
   EXPECT_EQ(find_subcommand(CommandId::kClient, "MAINT_NOTIFICATIONS"), nullptr);
   EXPECT_EQ(find_subcommand(CommandId::kSubmit, "id"), nullptr);
+}
+
+TEST(CommandTableTest, OnlyPayloadsAndMessagesAreLong) {
+  const std::string longest(kMostWordBytes, 'x');
+  const std::string longer(kMostWordBytes + 1, '1');
+  const auto is_too_long = [](const std::vector<std::string_view>& words) {
+    return find_command(words.front())->has_too_long_word(ArgumentList::copy_of(words));
+  };
+  EXPECT_FALSE(is_too_long({"status", longest}));
+  for (const std::vector<std::string_view>& words : {std::vector<std::string_view>{"status", longer},
+                                                     {"config", "set", "a", "b", longer, "c"},
+                                                     {"open", longer},
+                                                     {"submit", longer, "jobs", "a"},
+                                                     {"run", longer, "jobs", "a"},
+                                                     {"add", longer, "a"},
+                                                     {"addat", longer, "0", "a"}}) {
+    EXPECT_TRUE(is_too_long(words)) << words.front();
+    EXPECT_NE(too_long_word_error(*find_command(words.front())).find(words.front()), std::string::npos);
+  }
+  for (const std::vector<std::string_view>& words :
+       {std::vector<std::string_view>{"submit", "echo", "jobs", longer},
+        {"run", "echo", "jobs", longer},
+        {"add", "id", longer},
+        {"addat", "id", "0", longer},
+        {"echo", longer},
+        {"ping", longer}}) {
+    EXPECT_FALSE(is_too_long(words)) << words.front();
+  }
 }
 
 TEST(CommandTableTest, ErrorsAreWordedAsInRedis) {

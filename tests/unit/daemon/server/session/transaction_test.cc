@@ -25,7 +25,8 @@ class TransactionTest : public ::testing::Test {
  protected:
   // As the session does.
   std::string queue(const std::vector<std::string_view>& words) {
-    std::string error = transaction_.queue(command_of(words), alice_);
+    proto::Command command = command_of(words);
+    std::string error = transaction_.queue(command, alice_);
     charge();
     return error;
   }
@@ -122,7 +123,8 @@ TEST_F(TransactionTest, SmallOnesAreChargedForWhatTheyTake) {
   for (int i = 0; i < 100; ++i) {
     Transaction& each = many.emplace_back([](std::shared_ptr<void>, std::uint64_t) {});
     each.open();
-    each.queue(command_of({"PING"}), alice_);
+    proto::Command command = command_of({"PING"});
+    each.queue(command, alice_);
     charged += sizeof(Transaction) + each.memory_bytes();
   }
   // 1 in 10: what the library's allocator adds to each block, and the deque's own index.
@@ -143,7 +145,7 @@ TEST_F(TransactionTest, ACommandDoesNotKeepTheBlockInWhichItCame) {
   for (const std::size_t size : {1U, 20'000U}) {
     proto::Command command = command_of({std::string(100'000, 'x'), "ECHO", std::string(size, 'a')});
     command.arguments.drop_front(1);
-    EXPECT_EQ(transaction_.queue(std::move(command), alice_), "");
+    EXPECT_EQ(transaction_.queue(command, alice_), "");
   }
   EXPECT_LT(transaction_.memory_bytes(), 22'000u);
 }

@@ -24,8 +24,8 @@ namespace locksley {
 // batch after batch. Per job, the executor's thread takes no lock and performs no locked operation.
 //
 // A member of its executor; outlives the monitor's thread.
-// The functions are grouped by the threads that may call them: all but one belong to the executor's
-// thread. While that thread is held up in a long job, the monitor publishes in its place.
+// Three kinds of callers. The executor's thread calls all functions but two. The monitor calls
+// publish_for_worker(), while that thread is held up in a long job. Any thread calls running().
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
 // An output above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. If the
@@ -106,14 +106,6 @@ class ResultWriter {
   // Failed jobs without facts get this as the place where they ran. Between batches.
   void set_worker(std::string name) { worker_ = std::move(name); }
 
-  // [any thread] The job that runs, or ran last in this turn; none between turns.
-  struct Running {
-    std::shared_ptr<Batch> batch;
-    std::uint64_t index = 0;
-    Nanoseconds since{};  // the turn's begin
-  };
-  std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
-
   // Jobs that have ended, but whose results no other thread can see yet.
   std::uint64_t unpublished_jobs() const { return ended_ - published_hint_; }
   std::size_t unpublished_bytes() const { return row_; }
@@ -123,6 +115,16 @@ class ResultWriter {
   // Publishes in the place of an executor that is busy. `batch` becomes the batch whose results
   // were published: with kTooManyFailures the caller cancels it.
   Outcome publish_for_worker(std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(mutex_);
+
+  // ---- Any thread ----
+
+  // The job that runs, or ran last in this turn; none between turns.
+  struct Running {
+    std::shared_ptr<Batch> batch;
+    std::uint64_t index = 0;
+    Nanoseconds since{};  // the turn's begin
+  };
+  std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   static constexpr std::size_t kInitialBytes = 128 * 1024;

@@ -25,9 +25,9 @@ class ShownJob;
 
 // All jobs of one lane that run outside the pool.
 //
-// A member of the lane. Any thread may call everything. Calls take a mutex, for as long as it takes
-// to look for the job among the executors of the lane, to look at some of these (some ns each), or to copy what is asked for;
-// nothing else blocks or fails.
+// A member of the lane. Any thread may call everything. Each call takes one mutex: find(), read_log()
+// and the watches for a look-up, O(log n), and for the copy that they return; visit() for some ns for
+// each executor that it visits. Nothing else blocks or fails.
 class ShownJobs {
  public:
   // A job at one moment.

@@ -40,8 +40,9 @@ class FairRing::View {
   // Whether a queue belongs to the gate. A gate that does not exist ends the process.
   bool has_queues(GateId gate) const;
 
-  // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each, for at most 65,536 queues:
-  // with more, `ahead` is estimated from a sample.
+  // O(queues of the customer + customers of the tenant + tenants), at a nanosecond each. QueueView::ahead
+  // is estimated from a sample of the queues where there are more than 65,535 of them at a gate, and
+  // from a sample of the customers or tenants where more than 4,095 of them wait at a gate.
   QueueView queue(const RingQueue& queue, Nanoseconds now) const;
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
   // is paused.

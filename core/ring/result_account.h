@@ -32,10 +32,10 @@ class ResultAccount {
   ResultAccount(const ResultAccount&) = delete;
   ResultAccount& operator=(const ResultAccount&) = delete;
 
-  // Of the root: called by any thread after an account has become full, and after an account that a lane
-  // waits for has room again. The mutex of the batch whose results have changed is held: the function must
-  // not call that batch. It may call Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set once,
-  // before the first charge.
+  // Of the root. Any thread calls the function after an account has become full, and after an account
+  // that a lane waits for has room again. The caller may hold the mutex of a batch, or of a lane's
+  // ShownJobs: the function must call neither. It may call Lane::Groups::reopen_tenants(). It must be
+  // quick and must not throw. Set once, before the first charge.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
   // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a higher

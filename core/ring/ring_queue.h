@@ -23,7 +23,7 @@ struct RingSeat;
 // Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
 // that keeps the batch alive. Threads: owner() may be called by any while the queue is attached;
 // all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
-// that its destruction while it is attached ends the process. About 250 bytes.
+// that its destruction while it is attached ends the process. 280 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;

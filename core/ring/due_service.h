@@ -1,5 +1,5 @@
-// The service that was due to a tenant or a customer in the recent time in which it had something to run, for comparison
-// with the service that it received.
+// The service that was due to a tenant or a customer recently, while it had jobs to run. Views compare it
+// with the service that the tenant or customer received.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +45,9 @@ class ServiceClock {
   ServiceReading last_;
 };
 
-// The service of the lane, and the part of it that was due to one tenant or customer, while it had
-// something to run. A member of the group, guarded as the group is. O(1); nothing fails.
+// The recent service of the lane, and the part of it that was due to one tenant or customer. Both sums
+// count only the time in which that group had jobs to run. A member of the group, guarded as the group
+// is. O(1); nothing fails.
 class DueService {
  public:
   struct Sums {
@@ -65,11 +66,11 @@ class DueService {
     since_ = reading;
     is_due_ = false;
   }
-  // What was due, however long ago: as at(), but the sum only decays, and does not become 0.
+  // The same as at().due, except that it is not set to 0 after a time constant without jobs.
   double due_at(const ServiceReading& reading, std::uint32_t weight) const {
     return due_.at(reading.at) + (is_due_ ? since_begin(reading, weight).due : 0);
   }
-  // Both 0 if nothing was due for a time constant.
+  // Both are 0 if the group has had no jobs to run for a time constant.
   Sums at(const ServiceReading& reading, std::uint32_t weight) const {
     if (!is_due_ && reading.at - since_.at > DecayingSum::kTimeConstant) return {};
     const Sums last = is_due_ ? since_begin(reading, weight) : Sums{};

@@ -12,22 +12,22 @@
 
 namespace locksley {
 
-// What one part of an owner has for itself. A member `own` of the part.
+// The state of one part of an owner, as opposed to the whole owner. A member `own` of the part.
 struct FairPart {
   std::uint64_t shifts = 0;     // FairLevel::shifts() when the part became inactive
   std::uint32_t executors = 0;  // of this part; fair.executors of an active part counts its owner's
   bool is_active = false;       // ready, or with executors
 };
 
-// What FairOwner::charge() has charged in advance, for settle().
+// The charge that FairOwner::charge() made in advance, and that settle() replaces.
 struct FairCharge {
   VirtualTime amount = 0;
   std::uint64_t turn = 0;  // FairClock::turns
 };
 
-// The parts of one competitor, each a node of another level; all these levels have one clock. A turn of one
-// part is charged to all that are active, so the service that the owner gets at one level counts at the
-// others. With one part this is a FairNode and no more.
+// One competitor, and its parts: each part is a node of another level, and all these levels share one
+// clock. A turn of one part is charged to all active parts, so the service that the owner gets at one level
+// counts at the others. An owner with one part behaves as a single FairNode.
 //
 // Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
 // A base of the group; guarded as FairLevel is. Nothing blocks or fails.
@@ -36,9 +36,9 @@ class FairOwner {
  public:
   using Level = FairLevel<Node>;
 
-  // Weight, executors and usage are of all parts. Key, slack, entry, turn and remainder are those of a single
-  // node on the clock that is charged with everything. They are kept while several parts are active or none;
-  // while one is, that part's are those of the owner.
+  // Weight, executors and usage are sums over all parts. Key, slack, entry, turn and remainder are those of a
+  // single node on the clock that is charged for all turns. They are up to date while no part is active, or
+  // several are. While one part is active, that part has the current values.
   FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
 
@@ -296,8 +296,9 @@ class FairOwner {
     limit_others(part, turn, turn);
   }
 
-  // Service elsewhere moves a part at most one such turn further than its owner: else the part would owe, at a
-  // level that was shifted, for time that no node there could have had. `most`: what was added now.
+  // A turn of `part` leaves no other part more than that one turn ahead of the owner. Otherwise, where levels were
+  // shifted, the other part would be charged for time that no node of its level could have had. `most`: how
+  // much the turn has just added.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
     update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {

@@ -43,9 +43,10 @@ namespace locksley {
 // attached.
 // Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
 // value that is a little older than one already seen does no harm.
-// Each call takes the one mutex once, for O(log(queues of the customer) + log(customers of the tenant) +
-// log(tenants)), times the number of gates at which the tenant has jobs, + O(gates where something waits),
-// unless it says otherwise. A keepalive is never released while the mutex is held.
+// Each call takes the one mutex once. Unless it says otherwise, it holds the mutex for
+// O(g * (log(queues of the customer) + log(customers of the tenant) + log(tenants)) + w), where g is the
+// number of gates at which the tenant has jobs, and w the number of gates where queues wait.
+// A keepalive is never released while the mutex is held.
 // Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
 class FairRing {
  public:
@@ -62,10 +63,9 @@ class FairRing {
     // Tenants without queues are kept with their counters. If they are more than this many, the ring removes
     // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
-    // A customer without queues is forgotten once the virtual time has passed what it received. If
-    // more than this many are ahead of it, the ring forgets those that are least ahead. That gives
-    // nothing away: under another name, each of them would start anew as well. The default is a
-    // guess: 3 MB.
+    // A customer without queues is kept only while its key is ahead of the virtual time. If more than this
+    // many are kept, the ring forgets those that are least ahead. They gain nothing that a new name would
+    // not give them, too: each of them starts anew. The default is a guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -145,15 +145,15 @@ class FairRing {
 
   // ---- Waits that end with time ----
 
-  // Queues whose job broke its executor, and whose back-off (RingWaits) has ended by `now`, and tenants and customers whose
-  // rate (GroupLimits::start_interval) admits a start by `now`, are served again. Returns when the next wait ends; none if
-  // nothing waits so. The owner of the executors calls this when has_new_wait() was true, and at the time that was
-  // returned. O(1) if no wait has ended.
+  // Ends the waits that are over at `now`, so that these are served again: queues whose job broke its executor,
+  // after their back-off (RingWaits); tenants and customers whose rate (GroupLimits::start_interval) admits a
+  // start. Returns when the next wait ends; none if there is no wait. The owner of the executors calls this
+  // when has_new_wait() was true, and at the time that was returned. O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now);
   // All back-offs end at once: for an owner that has replaced the program which broke its executors.
   void end_backoffs(Nanoseconds now);
-  // Whether a wait has begun, since this was last true, that ends before all others. One load, if not. Without the
-  // mutex.
+  // True once after a wait has begun that ends before all others. Without the mutex; one load while it is
+  // false.
   bool has_new_wait() { return waits_.has_new(); }
 
   // ---- Options that change, effective at once ----
@@ -306,7 +306,7 @@ class FairRing {
   // ---- Who is next (fair_ring_order.cc) ----
 
   RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // What a claim has found when it looked at the open gates.
+  // What a claim found at the open gates.
   struct Look {
     VirtualTime least = 0;       // start of all that could be served, whatever the request
     bool is_restricted = false;  // the request excludes an open gate

@@ -19,9 +19,8 @@ class ReadyHints {
  public:
   // ---- Any thread ----
 
-  // Whether there is something to claim; what waits at a closed gate cannot be claimed. Once a call of the ring that
-  // made a job claimable has returned, this is true (seq_cst) until that job is claimed or becomes
-  // unclaimable.
+  // Whether a job can be claimed; jobs at a closed gate cannot. Once a call of the ring that made a job
+  // claimable has returned, this is true (seq_cst) until that job is claimed or cannot be claimed any more.
   bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return has(bit_of(filter)); }
   // The same of some gates only.
   bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
@@ -30,10 +29,10 @@ class ReadyHints {
   // The same for remote executors, at any gate or at some.
   bool has_remote_work() const { return has(kRemote); }
   bool has_remote_work(const GateSet& gates) const { return has_at(gates, kRemote); }
-  // How often a queue has changed from nothing to claim to something to claim, by add_jobs(),
-  // add_range(), put_back(), resume(), or by its gate's owner. If the number has changed, a newcomer
-  // waits, and an executor should end its turn early; its batch loses nothing by that, since it is
-  // charged for the time that the turn took.
+  // How often a queue without claimable jobs has got some, by add_jobs(), add_range(), put_back() or
+  // resume(), or because the owner of its gate has opened the gate. If the number has changed, a newcomer
+  // waits, and an executor should end its turn early. Its batch loses nothing by that, since it is charged
+  // for the time that the turn took.
   std::uint64_t arrivals() const {
     // [ring-arrivals] relaxed: a stale value ends a turn one job later.
     return arrivals_.load(std::memory_order_relaxed);
@@ -41,7 +40,7 @@ class ReadyHints {
 
   // ---- The ring, under its mutex ----
 
-  // Bits: something may be claimed by local executors, by those for brief jobs, by remote ones.
+  // Bits: there are jobs to claim for local executors, for those for brief jobs, for remote ones.
   static constexpr std::uint32_t kAny = 1;
   static constexpr std::uint32_t kBrief = 2;
   static constexpr std::uint32_t kRemote = 4;

@@ -21,15 +21,15 @@ enum class Share : std::uint8_t { kTime, kJobs };
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;
   std::uint64_t most = ~std::uint64_t{0};  // jobs
-  // As how many executors the turn counts, which run its jobs side by side. The turn counts as fewer where
-  // the queue or its gate admits fewer, and where the claim has fewer jobs. At most Charge::kMostWidth count.
+  // How many executors run the jobs of the turn side by side; the turn counts as that many. It counts as
+  // fewer if the queue or its gate admits fewer, or the claim has fewer jobs; at most as Charge::kMostWidth.
   std::uint32_t width = 1;
   Nanoseconds quantum{0};          // how long the turn should take; 0: FairRing::Options::quantum
   const GateSet* gates = nullptr;  // of queues that may be served; null: any
   Site site = Site::kLocal;
 };
 
-// What is set of a queue when it is attached to the ring.
+// The options with which a queue is attached to the ring.
 struct QueueOptions {
   std::string tenant = "default";
   std::string customer = {};  // of the tenant; empty: the one of all batches that name none
@@ -53,7 +53,7 @@ struct Charge {
   FairCharge tenant;  // of the tenant, if that group is a customer
   std::uint32_t queue_epoch = 0;
   std::uint16_t place = 0;  // the queue's GateId, and the two flags below
-  // 0 for a local turn of one executor, as nearly all are, so that the ring has one thing to look at.
+  // The width and the site. 0 for a local turn of one executor: nearly all turns are, and cost one comparison.
   std::uint16_t lease = 0;
 
   static constexpr std::uint16_t kCapped = 0x8000;

@@ -23,9 +23,10 @@ inline constexpr GateId kMostGates = 1024;
 class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
-  // How long the executor that claims serves these gates only. kLasting: others could not have it, so the tenants
-  // that it serves owe them no more than a turn of each executor. kPassing: it serves all gates again soon, and the
-  // tenants that it serves now yield to the others then.
+  // How long the executor that claims serves these gates only. kLasting: for good. Tenants at other gates
+  // could not have used it, so the tenants that it serves owe them no more than a turn of each executor.
+  // kPassing: it will serve all gates again soon, and the tenants that it serves now yield to the others
+  // then.
   enum class Restriction : std::uint8_t { kLasting, kPassing };
 
   GateSet() = default;
@@ -71,7 +72,7 @@ struct GateOptions {
 // A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the ring's mutex
 // (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGate {
-  // kIdle: nothing waits. kOpen, kClosed: something does, and may or may not be claimed.
+  // kIdle: no queue waits. kOpen: queues wait, and an executor may claim. kClosed: queues wait, and none may.
   enum class Standing : std::uint8_t { kIdle, kOpen, kClosed };
 
   RingGate(GateId number, FairClock& clock, const GateOptions& given)

@@ -1,4 +1,4 @@
-// The gates of a ring, and at which of them something waits.
+// The gates of a ring, and which of them have queues that wait.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace locksley {
 
-// Owns the gates. Keeps the gates where something waits in two lists, by whether it may be claimed, and
-// tells the hints for threads without the mutex, which it borrows. A member of the ring, guarded by
-// its mutex. Nothing blocks; at() ends the process for a gate that does not exist.
+// Owns the gates. The gates where a queue waits are in two lists: open() and closed(). After each change
+// it also updates the ReadyHints, which it borrows. A member of the ring, guarded by its mutex. Nothing
+// blocks; at() ends the process for a gate that does not exist.
 class RingGates {
  public:
   explicit RingGates(ReadyHints& hints) : hints_(hints) {}
@@ -29,10 +29,10 @@ class RingGates {
   RingGate& at(GateId id) const;
   // By id; null: none.
   const std::vector<std::unique_ptr<RingGate>>& all() const { return all_; }
-  // The gates where something waits: those where it may be claimed, and those where it may not.
+  // The gates where a queue waits: those that admit an executor, and those that admit none.
   const std::vector<RingGate*>& open() const { return open_; }
   const std::vector<RingGate*>& closed() const { return closed_; }
-  // No other gate has anything that waits.
+  // At most one gate has queues that wait.
   bool is_alone() const { return open_.size() + closed_.size() <= 1; }
   bool nothing_waits() const { return open_.empty() && closed_.empty(); }
 

@@ -24,16 +24,17 @@ namespace locksley {
 struct RingGroup;
 class RingQueue;
 
-// A group at a gate: a node among the seats there, and the level of its members of that gate: of its queues, or of the
-// seats of its customers. Owned by its group, made with the first such queue, and kept until group or gate cease to be.
-// Guarded as the gate is.
+// The place of a group at one gate: a node among the seats of that gate, and the level of the group's
+// members there (its queues, or the seats of its customers). Owned by its group: made with the group's
+// first queue at the gate, and kept until the group or the gate is removed. Guarded as the gate is.
 struct RingSeat final : RingNode {
-  RingSeat(RingGroup& whose, FairClock& members, RingGate& where, RingSeat* above)
-      : group(whose),
-        gate(where),
-        parent(above),
-        home_level(above != nullptr ? &above->level : &where.level),
-        level(members) {}
+  // `clock_of_members`: of the queues or seats below. `parent_in`: null for a tenant's seat.
+  RingSeat(RingGroup& group_in, FairClock& clock_of_members, RingGate& gate_in, RingSeat* parent_in)
+      : group(group_in),
+        gate(gate_in),
+        parent(parent_in),
+        home_level(parent_in != nullptr ? &parent_in->level : &gate_in.level),
+        level(clock_of_members) {}
 
   RingLevel& home() const LOCKSLEY_REQUIRES(kRingNodes) { return *home_level; }
   void set_parent(RingSeat& above) LOCKSLEY_REQUIRES(kRingNodes) {
@@ -47,18 +48,21 @@ struct RingSeat final : RingNode {
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
   RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
-  // There is nothing above it but its gate, and its group has no limits and no blocks: the ring has one thing to look at.
+  // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so that a turn
+  // makes one comparison in place of several.
   bool is_plain LOCKSLEY_GUARDED_BY(kRingNodes) = true;
 };
 
 struct RingCustomers;
 
-// A competitor among the tenants, or among the customers of a tenant, at each gate where it has queues; and the clock of
-// its members. The members are its queues, or, from the first customer with a name or with limits on, its customers;
-// those have the queues then. So a tenant without customers has one level less.
+// A tenant among the tenants, or a customer among the customers of its tenant. It has a seat at each gate
+// where it has queues, and the clock of its members. The members of a customer are its queues. The members
+// of a tenant are its queues, too, until its first customer with a name or with limits comes: from then on
+// they are its customers, which have the queues. So a tenant without customers has one level less.
 //
-// Owned by the ring, or by its tenant: made with its first queue, and kept when it has none (FairRing::Options::
-// most_idle_tenants, most_idle_customers). Guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept for a
+// while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
+// mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairOwner<RingSeat, RingNode> {
   // Why nothing of it is served, though it may have queues that are ready. Any number of these at once.
   // The account of results was full at the last claim: FairRing::Groups::reopen_tenants().

@@ -23,11 +23,14 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
   return group.wait_place;
 }
 
-// Which queues and groups wait for an instant, and whether the owner of the ring's timer must be told of a new one.
-// A member of the ring, guarded by its mutex, but for has_new(). Nothing blocks or fails; add_backoff() allocates.
+// The queues and groups that wait for an instant, each with that instant; and whether the owner of the ring's
+// timer must set the timer to an earlier one. A member of the ring, guarded by its mutex, except for
+// has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
-  // ---- Queues whose job broke an executor. At most as many as executors can break in a back-off ----
+  // ---- Back-offs, of queues whose job broke an executor ----
+
+  // Their number is bounded by the number of executors that can break within one back-off.
 
   // The back-off: 100 ms after the first time, twice as long after each further one, up to 5 s. A job that ends well starts
   // the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses: shorter
@@ -40,12 +43,14 @@ class RingWaits {
     note(end);
   }
   void remove_backoff(Nanoseconds end, RingQueue& queue) { backoffs_.erase({end, &queue}); }
-  // One whose back-off has ended by `now`; null: none.
+  // A queue whose back-off has ended by `now`; null: none.
   RingQueue* ended_backoff(Nanoseconds now) const {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
   }
 
-  // ---- Groups that have something to start, and whose rate admits it at an instant ----
+  // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start ----
+
+  // The group waits until `at`; none: it does not wait.
 
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kRingNodes) {
     const bool waits = group.wait_place != FairNode::kNotInHeap;
@@ -56,13 +61,15 @@ class RingWaits {
     waits ? rates_.update(group, *at) : rates_.push(group, *at);
     note(*at);
   }
+  // A group whose rate admits a start by `now`; null: none.
   RingGroup* ended_rate(Nanoseconds now) const {
     return rates_.empty() || rates_.top_key() > now ? nullptr : &rates_.top();
   }
 
   // ---- The timer ----
 
-  // When the next wait ends. The owner of the timer knows it from now on, and need not be told of later ones.
+  // When the next wait ends; none: nothing waits. The caller tells the owner of the timer, so waits that end
+  // later are not news for has_new().
   std::optional<Nanoseconds> next() {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;

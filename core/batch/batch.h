@@ -84,8 +84,8 @@ struct BatchStatus {
   Holds holds;                     // all reasons why it is held
   std::uint64_t rows;              // of results
   std::uint64_t discarded;         // rows below this one were discarded; the others can be read
-  std::uint64_t result_bytes;      // of the rows that were not discarded, and perhaps of some steps more
-  std::uint64_t discarded_bytes;   // what result_bytes leaves out
+  std::uint64_t result_bytes;      // of the rows from the first chunk or step on that has a row left
+  std::uint64_t discarded_bytes;   // of the rows before these
   std::uint64_t steps;             // recorded in the journal
   SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
   std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed

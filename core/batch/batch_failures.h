@@ -40,9 +40,9 @@ class Batch::Failures {
 
   // ---- Failed jobs are queued again, in two halves. One thread at a time ----
 
-  // The first half, of all failed jobs: from now on they count as queued, and a batch that was over no longer is. Returns how
-  // many there are, in how many ranges; its time does not grow with their number. Returns 0 jobs, and does nothing, if
-  // none has failed, the batch lacks_list() or was cancelled, or another requeue has begun.
+  // The first half, for all failed jobs: from now on they count as queued, and a batch that was over is not over
+  // any more. Returns how many jobs these are, and in how many ranges. O(1). Returns 0 jobs, and does
+  // nothing, if no job has failed, if the batch lacks_list() or was cancelled, or if another requeue has begun.
   struct Requeue {
     std::uint64_t jobs = 0;
     std::size_t ranges = 0;
@@ -51,8 +51,9 @@ class Batch::Failures {
   // The same for some of the failed jobs, ascending and disjoint. Needs: check_requeue() allows it, and no other thread
   // begins a requeue. O(ranges of failed jobs).
   Requeue begin_requeue(std::span<const IndexRange> some);
-  // The second half: records that the jobs are queued, and returns them, ascending. The caller puts them into the ring, which
-  // the batch may have left. Holds the mutex for short times only. None if no requeue has begun.
+  // The second half: records that the jobs are queued, and returns them, ascending. The caller puts them into
+  // the ring, which the batch may have left. Holds the mutex for short times only. Empty if no requeue has
+  // begun.
   std::vector<IndexRange> requeue();
   // Whether begin_requeue() can queue these jobs again.
   struct RequeueCheck {
@@ -73,9 +74,10 @@ class Batch::Failures {
   bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
   // A requeue has begun, so the batch is not over any more. Returns what begin_requeue() does.
   Requeue reopen() LOCKSLEY_REQUIRES(batch_.mutex_);
-  // The second and the third step of requeue(). forgive() counts the attempts so far as forgiven, and lists the next ones
-  // in `step`; it takes the mutex for some 100 us at a time. kMayRun: the attempts of the jobs between these must stay as
-  // they are, since those jobs may run.
+  // The second and the third step of requeue(). forgive() marks the failed attempts of `jobs` as forgiven, and
+  // lists the next attempts in `step`; it takes the mutex for some 100 us at a time. `between` is about the
+  // jobs that lie between the ranges. kEnded: they have ended, so their attempts may be changed, too, which is
+  // cheaper. kMayRun: they may run, so their attempts stay as they are.
   enum class Between : std::uint8_t { kEnded, kMayRun };
   void forgive(std::span<const IndexRange> jobs, Between between, BatchStep& step)
       LOCKSLEY_EXCLUDES(batch_.mutex_);

@@ -14,7 +14,7 @@ namespace locksley {
 // thread may read it at any time; nothing blocks or fails.
 struct HandlerStats {
   std::array<std::atomic<std::uint64_t>, kJobStatuses> jobs{};  // by JobStatus
-  // Where jobs are tiny, the mean of the few that were timed together, counted once for each.
+  // Tiny jobs are timed in bursts: each of them counts with the mean of its burst.
   DurationHistogram job_duration;
   DurationHistogram batch_wait;      // submission to first start
   DurationHistogram batch_duration;  // submission to end

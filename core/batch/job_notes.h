@@ -34,8 +34,8 @@ class JobNotes {
   bool set(std::uint64_t index, std::string_view text);
   // Null: the job has none. Valid until the next call of a function that is not const.
   const std::string* find(std::uint64_t index) const;
-  // The jobs at the beginning of `jobs`, which is not empty, that may be leased together: a job with a note alone,
-  // else those before the first one with a note.
+  // The first jobs of `jobs`, which is not empty, that may be leased together. A job with a note is leased alone.
+  // So this is the first job if it has a note; else all jobs before the first one that has a note.
   IndexRange alone(IndexRange jobs) const;
   // The jobs have ended well.
   void forget(IndexRange jobs);

@@ -25,10 +25,11 @@ class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
 
-  // Sets the first elements of `out`, which is not empty, to the payloads of jobs first, first + 1, …; all
-  // of them must have been added. Returns how many it has set: all, or at least one and so many that
-  // `scratch` holds no more than kScratchBytes, or one payload. The views are valid until the next
-  // fetch() with the same `scratch`; where the source keeps the bytes itself, as long as the batch.
+  // Sets the elements of `out`, which is not empty, to the payloads of jobs first, first + 1, …; all of these
+  // jobs must have been added. Returns how many elements it has set, at least one: all, unless `scratch`
+  // would hold more than kScratchBytes. Then it sets as many as fit; the first one always, whatever its
+  // length. The views are valid until the next fetch() with the same `scratch`; as long as the batch, if the
+  // source keeps the bytes itself.
   static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than a worker's other memory
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
 

@@ -133,9 +133,9 @@ class ResultLog {
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
-  // The segments from row `first` on that have rows which are not ok: at most `most` of them. No more than
-  // kMostPassed segments are looked at. `end`: the rows before it that are in no segment are ok. Needs: first >=
-  // first_row().
+  // The segments from row `first` on that have at least one row that is not ok: at most `most` of them, and of
+  // the next kMostPassed segments only. `end`: the search has come to this row; all rows from `first` to
+  // `end` that are in none of the segments are ok. Needs: first >= first_row().
   struct Others {
     std::vector<Segment> segments;
     std::uint64_t end = 0;
@@ -143,7 +143,7 @@ class ResultLog {
   static constexpr std::size_t kMostPassed = 10'000;  // some 50 us
   Others others(std::uint64_t first, std::size_t most) const;
 
-  // Makes an empty log one whose first `rows` rows, of `bytes` bytes, are not in memory. The first
+  // The log, which is empty, begins after `rows` rows of `bytes` bytes that are not in memory. The first
   // `discarded` of these, of about `discarded_bytes` bytes, were discarded.
   void begin_at(std::uint64_t rows, std::uint64_t bytes, std::uint64_t discarded = 0,
                 std::uint64_t discarded_bytes = 0) {

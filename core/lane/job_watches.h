@@ -1,4 +1,4 @@
-// The running jobs whose news clients wait for.
+// The running jobs for whose news clients wait.
 #pragma once
 
 #include <compare>

@@ -21,19 +21,21 @@
 
 namespace locksley {
 
-// What a lane tells the executors of remote workers, which may come and go while it serves batches.
+// The notifications of a lane for the executors of remote workers, which may come and go while it serves batches.
+// Any thread makes them; they must not block.
 class RemoteExecutors {
  public:
   virtual ~RemoteExecutors() = default;
-  // Called by any thread, and must not block. There may be more to claim; a batch was told to stop.
+  // There may be more to claim.
   virtual void lane_has_work() = 0;
+  // A batch was told to stop.
   virtual void lane_has_stops() = 0;
 };
 
-// A ring, and what keeps the record of a batch (core/batch/batch.h) and its queue in the ring in
-// step. Executors (the pool for native handlers, processes for others) take turns of its batches by
-// core/lane/turn.h, and `wake` tells them that there may be something to claim. No other code has
-// access to the ring.
+// A ring, and the operations that change a batch's record (core/batch/batch.h) and its queue in the
+// ring together, so that the two stay consistent. Executors (the pool for native handlers, processes for
+// others) take turns with its batches by core/lane/turn.h; the function of on_work() tells them that there
+// may be something to claim. No other code has access to the ring.
 //
 // Owned by the component that owns the executors; outlives them.
 // Every call may be made from any thread, except where it says otherwise. Calls take the mutexes of
@@ -62,9 +64,9 @@ class Lane {
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
-  // Called by any thread after a wait has begun that ends before all others: the owner of the
-  // executors then calls end_waits() soon, always from the same thread, and again at the time that
-  // end_waits() returns. The pool does so.
+  // Any thread calls it after a wait has begun that ends before all others. The owner of the executors
+  // then calls end_waits() soon, and again at the time that end_waits() returns, always from the same
+  // thread. The pool's monitor does so.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local
@@ -160,9 +162,9 @@ class Lane {
     // [lane-parallelism] relaxed: for display only; nothing follows from a stale value.
     return parallelism_.load(std::memory_order_relaxed);
   }
-  // Batches whose jobs broke an executor are served again if their back-off has ended by `until`, and those of tenants
-  // and customers whose rate admits a start by then. Returns when the next such wait ends; none: nothing waits so. Does
-  // not call wake(), but tells remote executors.
+  // Ends the waits that are over at `until`: back-offs of batches whose jobs broke an executor, and waits of tenants
+  // and customers for their rate. Returns when the next wait ends; none: there is no wait. Tells remote executors of
+  // new work, but does not call wake().
   std::optional<Nanoseconds> end_waits(Nanoseconds until) {
     const auto next = ring_.end_waits(until);
     wake_remote();
@@ -205,7 +207,7 @@ class Lane {
     // [lane-quantum] relaxed: a number on its own.
     return Nanoseconds(quantum_.load(std::memory_order_relaxed));
   }
-  // What can be seen of the jobs that run in the lane, outside the pool.
+  // The jobs that run in the lane outside the pool, as clients see them.
   ShownJobs& running() { return running_; }
   const ShownJobs& running() const { return running_; }
   // How long batches waited for the turns of external executors (core/lane/external_executor.h).
@@ -227,9 +229,9 @@ class Lane {
  private:
   friend class Turn;  // core/lane/turn.h: the only code that claims, joins and settles
 
-  // ---- What executors and their owners are told ----
+  // ---- Notifications of executors and their owners ----
 
-  // Of a wait that ends before all others, if one has begun: on_wait().
+  // Calls the function of on_wait(), if a wait has begun that ends before all others.
   void tell_of_wait() {
     if (ring_.has_new_wait() && wait_) [[unlikely]]
       wait_();

@@ -12,8 +12,8 @@
 
 namespace locksley {
 
-// Weights and limits of tenants and of their customers, as FairRing::Groups has them: those of a tenant are kept also while
-// it has no batches; those of a customer have no effect if it is not in the lane. They hold in this lane by itself.
+// Sets weights and limits of tenants and of their customers in this lane, as FairRing::Groups does in a ring. The limits
+// of a tenant are kept while it has no batches. A call for a customer that has no batches in the lane has no effect.
 //
 // A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
 class Lane::Groups {

@@ -1,4 +1,4 @@
-// The jobs that run outside the pool (in processes, on other machines), as clients see them while they run.
+// The view that clients have of jobs that run outside the pool: in processes, or on other machines.
 #pragma once
 
 #include <atomic>
@@ -87,8 +87,8 @@ class ShownJobs {
  private:
   friend class ShownJob;
 
-  // Those of `all_` that have a job: remote workers may have hundreds of thousands. Two may have the same one for a moment.
-  // A tree for the reason that JobWatches has one.
+  // The entries of `all_` that have a job, by job: remote workers may have hundreds of thousands. For a moment two
+  // executors may have the same job. A tree for the same reason as in JobWatches.
   using ByJob = std::multimap<WatchedJob, ShownJob*>;
 
   ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
@@ -103,7 +103,7 @@ class ShownJobs {
   std::function<void(Batch&)> on_log_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
-// The place of one job at a time among the running ones.
+// One executor's entry among the running jobs: it shows one job at a time.
 //
 // Owned by an executor; the ShownJobs outlive it. One thread at a time. Each call takes the mutex of the ShownJobs for
 // some 50 ns, and for the bytes that are added.
@@ -125,8 +125,9 @@ class ShownJob {
   bool has_said() const { return has_said_; }
   // These need is_begun():
   void set_progress(std::uint32_t per_cent);
-  // The batch gets the note, too, for the next attempt: at most one a second before the end of this one. While the
-  // results of the batch's user are at their limit, a note that is longer than the one before is not kept.
+  // The batch keeps the note for the job's next attempt: it gets at most one note a second, and the last one at the end
+  // of this attempt. While the results of the batch's user are at their limit, a note that is longer than the one
+  // before is not kept.
   void set_note(std::string_view text);
   // The attempt is over, and has no result: gives its last note to the batch, unless the batch has it.
   void save_note();

@@ -10,12 +10,14 @@
 
 namespace locksley {
 
-// The slots of one remote worker. A slot has at most two leases: the one that was claimed first is in front,
-// the worker runs its jobs; the other one waits at the worker, which hides the round trip. Each moment in which
-// a slot has a lease is charged to exactly one lease: a lease that is settled is charged, for each of its slots,
-// for the time since it was claimed or since the last settlement on that slot, whichever is later; and,
-// if another lease was settled before it on that slot although claimed after it, for the time before that
-// one was claimed.
+// The slots of one remote worker. A slot has at most two leases. The one that was claimed first is in front:
+// the worker runs its jobs. The other one waits at the worker, which hides the round trip.
+//
+// Each moment in which a slot has a lease is charged to exactly one lease. When a lease is settled it is
+// charged, for each of its slots:
+//   - for the time since it was claimed, or since the last settlement on that slot, whichever is later;
+//   - and, if the other lease of the slot was claimed after it but settled before it, for the time before
+//     that other lease was claimed.
 //
 // Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
 // earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third

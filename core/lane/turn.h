@@ -25,10 +25,10 @@ namespace locksley {
 // So a reader who sees that nothing of a batch runs sees every job of it that has ended: step 4
 // publishes first. The ring keeps the batch alive from step 1 to step 5.
 //
-// A member of its executor, used for one turn after the other, or of anything else that holds a
-// range of jobs for a while: any number of turns of one batch may be out at once, and they may end
-// in any order. The lane and the writer outlive it. A turn that is destroyed between steps 1 and 5
-// takes the missing steps, and hands back what is left.
+// A member of its executor, which uses it for one turn after the other, or of a Lease. Any number of
+// turns of one batch may run at once, and they may end in any order. The lane and the writer outlive it.
+// A turn that is destroyed between steps 1 and 5 takes the missing steps, and hands back the jobs that
+// have not ended.
 // One thread at a time, except that the monitor may publish through the writer meanwhile.
 // publish() and leave() block while the batch's journal has no room, unless the turn was made with
 // NoRoom::kGoOn. All other calls take the mutexes of the ring, the batch and the writer, one after

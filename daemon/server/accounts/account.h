@@ -53,8 +53,8 @@ inline constexpr std::string_view kResultLimit = "max_result_bytes";
 // refunds it: a batch's charges are held by its record (BatchRecord::Charged), a connection's by its session.
 // An account refuses nothing by itself: Admission asks it, and says which limit a command exceeds.
 //
-// Owned by Tenants; never destroyed before them. The I/O thread only, but for results(). Nothing blocks or
-// fails.
+// Owned by Tenants (the root), by a Tenant or by a Customer; outlives its children. A customer has an account
+// only while it is used. The I/O thread only, but for results(). Nothing blocks or fails.
 class Account {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -83,10 +83,10 @@ class Account {
   // kNoLimit: none.
   std::uint64_t limit(Resource resource) const { return limits_[static_cast<std::size_t>(resource)]; }
   bool has_limit(Resource resource) const { return limit(resource) != kNoLimit; }
-  // kLeavesRoom: below the limit, the account may hold only as much as its parent has free. So, however many
-  // accounts take all that they can get, the next one finds room: half of what is left. As they give back what they
-  // hold and take again, n of them come to one part in n + 1 each. (Dynamic thresholds with factor 1: Choudhury and
-  // Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+  // kFixed: the limit alone counts. kLeavesRoom: within its limit, the account may hold no more than its parent
+  // has free. So the next account always finds room, half of the free amount, however many others hold all that
+  // they may. In the long run n such accounts hold one part in n + 1 each. (Dynamic thresholds with factor 1:
+  // Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
   enum class Kind : std::uint8_t { kFixed, kLeavesRoom };
   void set_limit(Resource resource, std::uint64_t limit, Kind kind = Kind::kFixed) {
     limits_[static_cast<std::size_t>(resource)] = limit;
@@ -101,8 +101,8 @@ class Account {
   bool leaves_room(Resource resource) const {
     return kinds_[static_cast<std::size_t>(resource)] == Kind::kLeavesRoom;
   }
-  // The limit, or less where others have left less. Retention, not the account, knows how much
-  // could be evicted.
+  // The limit; with kLeavesRoom, at most the free amount of the parent. Takes no account of batches that could be
+  // evicted: Retention does.
   std::uint64_t most_now(Resource resource) const {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }

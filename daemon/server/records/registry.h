@@ -134,10 +134,10 @@ class Registry {
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
     return account_of_all().used(Resource::kQueuedJobs);
   }
-  // What memory keeps of a batch that is over and in the store alone (RetainedBatches): at most.
+  // The most bytes that memory keeps of a batch that is over and in the store alone (RetainedBatches).
   static constexpr std::uint64_t kRetainedBytes = 112;
-  // About what memory keeps of another batch, besides its payloads and its results. `options`: those of the command that
-  // makes it, or its own. `waits`: for how many batches it waits.
+  // About how many bytes memory keeps of any other batch, besides its payloads and results. `options`: those of the
+  // command that makes it, or its own. `waits`: for how many batches it waits.
   static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
     return record_bytes_with(
         options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);
@@ -203,8 +203,8 @@ class Registry {
   void count_retained() LOCKSLEY_REQUIRES(kIoThread);
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
-  // The account of the batch's customer; of a batch that is over, that of its tenant.
   static std::uint64_t record_bytes_with(std::size_t text_bytes, std::size_t waits);
+  // The account of the batch's customer; of a batch that is over, that of its tenant.
   Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);

@@ -52,9 +52,10 @@ class Sessions;
 //     after a blocking command up to kBlockedInput is read. A command may grow to limits.max_command,
 //     all unfinished ones together to limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
-//     authentication, while its reader has those limits: kPauseStranger). The connection is dropped
-//     when more than limits.output_buffer waits, or when it holds most of all while all together hold
-//     more than limits.client_memory.
+//     authentication: kPauseStranger). The connection is dropped when more than limits.output_buffer
+//     waits for its peer. It is also dropped when it holds more than every other connection of its user,
+//     and that user is over its client_memory, or all users together are over limits.client_memory and
+//     this user holds most for its weight (Sessions::enforce_memory_limit()).
 //   - Turns go round users, and then round their connections (Turns). After kTurnCommands, kTurnTime
 //     or kTurnOutput the connection goes to the end of its user's line of Slices, and so does one
 //     whose last two turns were longer than kCheapTurn while that line is busy.
@@ -165,7 +166,8 @@ class Session final : private Subscriptions::Sink,
   bool is_dropped() const { return life().is_dropped(); }
   // Whether it has replies that the store holds up.
   bool waits_for_store() const { return output_.is_held(); }
-  // Drops it, since it holds most while all together hold too much. From now on, what it holds does not count.
+  // Drops it, because it holds more than the other connections of its user while `limit` (the key of a limit) is
+  // exceeded. From now on its memory does not count.
   void evict(const std::string& limit);
   // Closes it as soon as its input is executed and what is written is out.
   void finish();

@@ -129,7 +129,7 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.retry(record, demand, failures);
   }
-  // Only the store knows which jobs failed, and `failures` does not say it: null, or of an earlier round.
+  // Whether only the store knows which jobs failed, and `failures` is null or of an earlier round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures) {
     return Intake::must_read_failures(record, failures);
   }
@@ -213,8 +213,9 @@ class Batches {
   bool evict_results_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The store has an outcome. Where it is about very many batches, most of it is settled in slices, until about `until` each
-  // time; then those that have come meanwhile. True: none is left.
+  // The store has an outcome. settle() acts on it at once; if it is about very many batches, settle_until() acts on the
+  // rest in slices, until about `until` each time, and then on the outcomes that have come meanwhile. True: none is
+  // left.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void settled(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);

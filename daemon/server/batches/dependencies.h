@@ -35,9 +35,10 @@ struct StartCondition {
   bool is_immediate() const { return !delay && waits.all.empty(); }
 };
 
-// The batches that AFTER and AFTEROK name, in the order of the command, as far as they have been looked up. A command that names
-// many has them looked up in parts, between which other commands are executed. A batch that was over when it was looked up
-// counts as it was then, whatever has become of it since; any other one counts as it is when the new batch is accepted.
+// The batches that AFTER and AFTEROK name, in the order of the command, as far as they have been looked up. If a command
+// names many, they are looked up in parts, and other commands are executed in between. If a batch was over when it was
+// looked up, its outcome at that moment counts, even if it was forgotten or retried since. Otherwise its state counts
+// at the moment in which the new batch is accepted.
 struct FoundDependencies {
   struct Found {
     std::uint64_t sequence = 0;
@@ -49,8 +50,8 @@ struct FoundDependencies {
   std::string error;
 };
 
-// Which batch waits for which: start conditions are resolved here when a batch is accepted or restored, and
-// satisfied or broken when the batches that they name end.
+// The start conditions of batches: which batch waits for which. A condition is resolved when its batch is accepted
+// or restored. It is satisfied or broken when the batches that it names end.
 //
 // An id is resolved once, when it is looked up, to the sequence number of the batch that has it then. So a batch waits
 // only for older ones, there are no cycles, and a later batch with the same id does not count.
@@ -87,11 +88,12 @@ class Dependencies {
   // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call.
   // Their ends, if they have any, are news of their own, so there is no recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // `told` is called when the last of very many dependents of a batch has been told of its end: is_notifying() is false.
+  // `told` is called after the last of very many dependents of a batch has been told of its end: from then on
+  // is_notifying() is false.
   void on_all_told(std::function<void(std::uint64_t sequence)> told) LOCKSLEY_REQUIRES(kIoThread) {
     on_all_told_ = std::move(told);
   }
-  // Whether some of the batches that waited for it do not know yet that it is over.
+  // Whether some of the batches that waited for this one have not been told yet that it is over.
   bool is_notifying(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
 
  private:

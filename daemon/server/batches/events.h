@@ -60,12 +60,12 @@ class Subscriber {
 // connections at each event. Subscribers that have patterns receive every event of their audience instead
 // (queue_event()), and match it in their own turn.
 //
-// An event with more than kAtOnce subscribers is delivered in slices; the events of its audience that come meanwhile wait
-// until it is delivered. Those of one tenant's audience are in the tenant's line, and are charged to it as what its
-// connections hold. Those of the audience of all are in the daemon's line and are charged to no tenant: the tenants whose
-// batches they are about did not subscribe.
-// If kMostWaiting wait, the daemon cannot keep up: all subscribers of the audience are told so (Subscriber::miss_events()),
-// and close their connections.
+// An event with more than kAtOnce subscribers is delivered in slices. Meanwhile the next events of its audience wait. Events
+// of a tenant's audience wait in the tenant's line of Slices, and are charged to the tenant like the memory of its
+// connections. Events of the audience of all wait in the daemon's line and are charged to no tenant, because the tenants
+// whose batches they are about did not subscribe.
+// If kMostWaiting events of an audience wait, the daemon cannot keep up. Then it tells all subscribers of the audience
+// (Subscriber::miss_events()), and they close their connections.
 class Events {
  public:
   static constexpr std::size_t kAtOnce = 64;         // guess: some 150 us

@@ -14,17 +14,17 @@
 
 namespace locksley::daemon {
 
-// What a change of the configuration does to the batches of one handler that are not over, those of RUN included: they
-// follow the handler's entry in the directory, which has its lane, its gate, and whether its jobs must not start. New
-// batches follow it from the beginning.
+// Applies a change of a handler's configuration to the batches of the handler that are not over, those of RUN included.
+// Each gets the lane, the gate and the hold that the handler's entry in the directory has. New batches have them from
+// the beginning.
 //
-// It looks at kAtOnce active batches within the call, and at the others in slices. If the entry changes meanwhile, it begins
-// anew: what counts for a batch is the entry as it is when the batch is looked at.
+// A call visits kAtOnce active batches at once, and the others in slices. If the entry changes meanwhile, the visits begin
+// anew. A batch gets the values that the entry has at the moment of its visit.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class HandlerBatches {
  public:
-  // `followed` is called each time when all batches of a handler have followed it, within the call or later.
+  // `followed` is called after all batches of a handler have the values of its entry, within the call or later.
   HandlerBatches(Registry& registry, HandlerDirectory& handlers, Slices& slices,
                  std::function<void()> followed)
       : registry_(registry), handlers_(handlers), slices_(slices), followed_(std::move(followed)) {}

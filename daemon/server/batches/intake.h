@@ -118,7 +118,7 @@ class Intake {
   // until then; afterwards record.stored.ticket is that of the retry.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
-  // The record lacks the list of its failed jobs, and these are not those of its round.
+  // Whether the record lacks the list of its failed jobs, and `failures` is null or of another round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
   // Takes on a batch that an earlier process accepted, and that is not over. Admission is not asked.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);

@@ -16,12 +16,12 @@
 
 namespace locksley::daemon {
 
-// What a search reads of one job.
+// A request to JobSearch.
 struct JobDemand {
   std::uint64_t index = 0;
-  // How many rows to look at for its result, about; 0: none, since it has none.
+  // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
-  // Where the payload is to be read from, while the job can be tried again; null: nowhere.
+  // The source of its payload, if the payload is wanted and may still be there; null: do not read it.
   std::shared_ptr<PayloadSource> payloads = {};
 };
 

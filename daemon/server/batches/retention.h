@@ -27,18 +27,19 @@ class Store;
 // are retired to the store (RetainedBatches). A batch that is in memory alone stays there. From all places a
 // batch is forgotten when its time is up, when a client says so, or when it is evicted.
 //
-// Eviction. If the account of a user is over its limit, the user's own batches are evicted, in the
-// order in which they were accepted. If no user is over and all together are, the user with the
-// most for its weight loses batches, as long as it has more for its weight than the user that asks.
-// If such users have no batches left to evict, because their batches are not over, the asking user
-// loses batches of its own. If the asking user has the most itself, it is refused, unless it has no
-// limit of its own. So a new batch never costs a lighter user one of its batches.
-// If no new batch asks, because the results of active batches grow, a user loses a batch only if it
-// has at least as much for its weight as every user with jobs that have not ended: so results never
-// cost a lighter user a batch either. Only when an operator lowers a limit of all does the heaviest
-// user that has a batch lose one in any case.
-// For results in memory, a batch that a reader has begun to discard stays: the reader frees its room, and would lose
-// what it has not read yet.
+// Eviction. Only batches that are over are evicted. The burden of a user is what it has in use, divided by its
+// weight; the heaviest user has the greatest burden.
+//   1. A user that is over its own limit loses its own batches, in the order in which they were accepted.
+//   2. If no user is over its limit, but all users together are, and a new batch needs the room: the heaviest
+//      user loses batches, while it is heavier than the user that asks. If none of the heavier users has a batch
+//      to evict, the user that asks loses its own. If the user that asks is the heaviest itself, its new batch is
+//      refused, unless it has no limit of its own. So a new batch never costs a lighter user a batch.
+//   3. If all users together are over their limit because results grow: the heaviest user that has a batch to
+//      evict loses batches, unless a user with unfinished jobs is heavier. So growing results cost no lighter
+//      user a batch either.
+//   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses batches.
+// To make room for results in memory, no batch is evicted whose results a reader has begun to discard: the reader
+// frees them itself, and would lose the rows that it has not read yet.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
 class Retention {
@@ -51,20 +52,20 @@ class Retention {
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;
 
-  // A batch for which `is_pinned` holds stays for now: it is neither evicted nor retired. Others of its user go in
-  // its place; it is looked at again after unpinned().
+  // While `is_pinned` returns true for a batch, the batch is neither evicted nor retired; other batches of its user
+  // are evicted in its place. The owner calls unpinned() afterwards.
   void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) { is_pinned_ = std::move(is_pinned); }
-  // This batch is pinned no longer. The caller then calls evict(), and evict_results() if take_relief().
+  // The batch is not pinned any more. The caller then calls evict(), and evict_results() if take_relief().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
 
-  // Null: this much more of the tenant's fits, once every batch is evicted that may be evicted for it. Else the
-  // account whose limit would be exceeded. Without effects.
+  // Whether `more` of the resource fits for the tenant, after the eviction of every batch that may be evicted for it.
+  // Null: it fits. Else the account whose limit would be exceeded. Evicts nothing.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
-  // How much the batches of this user that cannot be evicted may take: its limit, or less where others have
-  // left less.
+  // How much of the resource the batches of this user that cannot be evicted may take: the user's limit, or less if
+  // other users leave less free.
   std::uint64_t most_now(const Account& own, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
   // Bytes in the store that a batch is about to take; they are moved to its record, or released.
   void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
@@ -81,9 +82,9 @@ class Retention {
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
-  // user that asks; null: results have grown. One large batch may take the place of a million small ones: evict() and
-  // limits_changed() evict some, and go_on_until() the rest.
+  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the user whose new
+  // batch needs the room; null: results have grown. A large batch may take the place of a million small ones, so
+  // evict() and limits_changed() evict some of them, and go_on_until() the others.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
@@ -111,8 +112,8 @@ class Retention {
   // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires the batches for which memory has no place, as far as the store has all of them: all writes up to
-  // `settled` have had their outcome. Of very many only some: go_on_until() does the rest.
+  // Retires all but the last kMostInMemory batches, in the order of their ends, as far as the store has them whole.
+  // `settled`: all writes up to this ticket have had their outcome. Of very many only some: go_on_until() does the rest.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -92,9 +92,9 @@ class StoredBatches {
   // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it goes with the
   // next group.
   void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
-  // Once this ticket is on the disk, the first `rows` results of the batch are, and so a crash changes neither them nor
-  // their order. 0: that is so now, or the batch is not stored, or the disk fails, so that the time is not known. May have the
-  // store write at once.
+  // The ticket of the write after which the disk has the first `rows` results of the batch, so that a crash changes
+  // neither these rows nor their order. 0: the disk has them already, the batch is not stored, or the disk fails and
+  // there is no such ticket. The store may write at once because of this call.
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
   void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -106,13 +106,15 @@ class StoredBatches {
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
-  // More bytes wait for the store than should; connections whose replies wait for it read no further.
+  // More than kMostUnsettled bytes wait for the store. Connections whose replies wait for it then read no further.
   bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
-  // [the store's thread] This outcome comes to settle_some() soon. After a refusal nothing is accepted until that
-  // has undone what was refused: jobs that were added after refused ones would stand in their places.
+  // [the store's writer] This outcome will be passed to settle_some(). After a refusal no batch and no job is accepted
+  // until settle_some() has undone the refused writes: otherwise jobs that are added now would get the indexes of
+  // refused jobs.
   void expect(const Outcome& outcome);
-  // Acts on some of the writes of this outcome, in their order: a group may have as many as a slow disk has let wait. True: on
-  // all, and is_settled() says so. Needs: expect() was called with it, and those before it are settled.
+  // Acts on some of the writes of this outcome, in their order: on a slow disk a group may have very many. True: it has
+  // acted on all of them, and is_settled() is true for their tickets. Needs: expect() was called with the outcome, and
+  // the outcomes before it are settled.
   bool settle_some(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Reading ----
@@ -158,8 +160,8 @@ class StoredBatches {
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
-  // What load() would not find in the store yet, of batches that were retired. There are as many entries as writes
-  // that the store has yet to make.
+  // Discards of results of retired batches that the store has yet to write: load() adds them to what it reads. At
+  // most as many entries as writes that the store has yet to make.
   struct Discarded {
     Ticket ticket;
     std::uint64_t rows;

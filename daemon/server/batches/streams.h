@@ -89,8 +89,8 @@ class Streams {
   }
 
   Registry& registry_;
-  // The first batch of each list, which the records form: however many a connection has, no step of its own takes long.
-  // kNone: those whose connection has gone.
+  // The first batch of each connection's list. The records themselves are the nodes of the lists, so each step is O(1),
+  // however many batches a connection has. kNone: the batches whose connection has gone.
   std::unordered_map<std::uint64_t, BatchRecord*> first_of_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

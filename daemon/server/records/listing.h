@@ -36,8 +36,8 @@ struct ListPage {
   std::vector<std::pair<std::shared_ptr<BatchRecord>, BatchStatus>> batches;
 };
 
-// Limits how many batches it looks at, and how long it takes. So a page may have fewer than `count` batches,
-// or none, and not be the last. The error is the text of the error reply.
+// One call visits a bounded number of batches, for a bounded time. So a page may have fewer than `count` batches,
+// or none, although it is not the last. The error is the text of the error reply.
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand)
     LOCKSLEY_REQUIRES(kIoThread);
 

@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// A batch of which memory has only this.
+// The entry of one such batch: all that memory has of it.
 struct RetainedBatch {
   std::uint64_t sequence = 0;
   std::uint64_t id_hash = 0;  // RetainedBatches::hash_of()
@@ -122,8 +122,9 @@ class RetainedBatches {
   bool is_restoring_ = false;  // restore() was called, and restored() was not
   std::map<std::uint64_t, Page> pages_;
   std::array<Table, std::size_t{1} << kTableBits> tables_;
-  // When batches go: some of these may be forgotten already. Once these are many, each change moves a few entries from
-  // the end of `going_` to `swept_`, or drops them, until `going_` is empty; then the two change places.
+  // The instants at which batches are forgotten. Entries of batches that were forgotten before their time stay. Once
+  // there are many of these, each change takes a few entries from the end of `going_`, and moves those of batches that
+  // are still retained to `swept_`; when `going_` is empty, the two are swapped.
   Heap going_;
   Heap swept_;
   bool is_sweeping_ = false;

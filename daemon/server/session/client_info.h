@@ -7,7 +7,8 @@
 
 namespace locksley::daemon {
 
-// What a client has said of itself and of the replies that it wants. Set by commands, shown by CLIENT LIST.
+// The names that a client has given itself, and the form in which it wants its replies. Set by HELLO and CLIENT, shown
+// by CLIENT LIST.
 struct ClientInfo {
   // What CLIENT REPLY set.
   enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };

@@ -50,7 +50,8 @@ class SessionOutput {
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
-  // From here on replies wait for this ticket, or for a later one that the replies before them wait for.
+  // Replies that are written from now on wait for this ticket; if the replies before them wait for a later ticket, for
+  // that one.
   // Needs: no outcome has covered the ticket.
   void hold(Ticket ticket);
   // What was written between `begin` and `end` of end() since hold() is a reply that turns into an error if
@@ -64,9 +65,9 @@ class SessionOutput {
   void offer_early(int socket);
   // Ends that, and returns how many bytes were sent. Before anything else is sent, and before release().
   std::size_t take_back_early();
-  // The replies between these two are parts of one reply: nothing of it becomes sendable before end_whole(), nor
-  // before the store has settled all that its parts wait for. Each part that reports a failed write turns into an
-  // error by itself. One at a time.
+  // The replies that are written between these two calls are the parts of one reply. It becomes sendable as a whole:
+  // after end_whole(), and after the store has settled every ticket that a part waits for. A part that reports a failed
+  // write turns into an error by itself. There is one such reply at a time.
   void begin_whole();
   void end_whole();
   // Forgets everything, and waits for nothing any more.

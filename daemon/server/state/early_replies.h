@@ -17,9 +17,9 @@ namespace locksley::daemon {
 //
 // There are places for kMost replies, each of at most kMostBytes: with many clients the I/O thread is awake anyway.
 //
-// Owned by HeldReplies. Functions say which thread calls them. The mutex is not held while a socket is written. Nothing
-// blocks, but take_back(), while the writer sends these few replies, each without waiting for its peer. A peer that has
-// gone, or reads nothing, leaves its reply to the I/O thread.
+// Owned by HeldReplies. Functions say which thread calls them. The mutex is not held while a socket is written. Only
+// take_back() blocks, while the writer sends the reply; the writer never waits for a peer. If the peer has gone or its
+// socket takes no more bytes, the I/O thread sends the rest.
 class EarlyReplies {
  public:
   static constexpr std::size_t kMost = 8;         // guess

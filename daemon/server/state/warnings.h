@@ -11,7 +11,7 @@
 
 namespace locksley::daemon {
 
-// What a peer can cause at will and an operator should know.
+// The warnings of the log that a peer can cause at will.
 enum class Warning : std::uint8_t {
   kCrossProtocol,
   kSlowClient,

@@ -38,8 +38,8 @@ namespace locksley::daemon {
 
 class WorkerSession;
 
-// Everything of the port that belongs to the link thread: the connections, the state machine of the protocol, its
-// timer, and what the state machine asks of the daemon.
+// All parts of the port that belong to the link thread: the connections, the state machine of the protocol
+// (WorkerLink), its timer, and the functions that the state machine calls (WorkerHost).
 //
 // Owned by the WorkerPort, which runs io() on the link thread and outlives it. The link thread only, except where it
 // says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are read from the store. Only listen() fails.
@@ -65,7 +65,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   LinkService& operator=(const LinkService&) = delete;
 
   asio::io_context& io() { return io_; }
-  // [any thread] For what other threads want done.
+  // [any thread] Functions that are posted there run on the link thread.
   IoMailbox& mailbox() const { return mailbox_; }
   // Serves until stop(). `may_poll`: as in IoLoopHooks.
   void run(std::function<bool()> may_poll) LOCKSLEY_REQUIRES(kLinkThread);
@@ -87,8 +87,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void lane_has_stops() override;
   // [any thread] Whether a reply waits for the store, so that stored() is of use.
   bool awaits_store() const {
-    // [link-awaits-store] seq_cst: pairs with the store's ticket: the link sets it before it asks whether the ticket is
-    // written, and the I/O thread asks it after the ticket was.
+    // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it checks whether the
+    // ticket is written; the I/O thread reads the flag after the ticket was written. So one of the two sees the other.
     return awaits_store_.load();
   }
 
@@ -123,7 +123,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const std::string& store() override { return store_; }
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
-  // Drops connections whose certificate is of no authority any more.
+  // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
   void note_written(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);

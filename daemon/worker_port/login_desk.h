@@ -12,10 +12,11 @@
 
 namespace locksley::daemon {
 
-// A user's place among its connections: taken by the login, given back when the last copy goes, on any thread.
+// One connection of a user's quota of connections: taken by the login, given back when the last copy is destroyed, on
+// any thread.
 using ConnectionPlace = std::shared_ptr<void>;
 
-// What a peer has shown to be logged in.
+// The credentials that a peer has shown, and the place that it has already.
 struct LoginQuestion {
   // kNone: it has shown nothing, and is logged in only while no users are configured.
   Credential by = Credential::kNone;
@@ -25,7 +26,7 @@ struct LoginQuestion {
   ConnectionPlace place = {};  // that the peer has already; null: none
 };
 
-// What a login, or a certificate, came to.
+// The outcome of a login.
 struct LoginAnswer {
   UserRef user;  // null: it is not logged in
   ConnectionPlace place;
@@ -33,10 +34,10 @@ struct LoginAnswer {
   std::string refusal;
 };
 
-// Answers logins by the users, the passwords and the quotas that the client port has.
+// Decides about logins at the port for workers, by the users, passwords and quotas of the client port.
 //
-// Owned by the WorkerPort; `state` outlives it, and the posts of places that are given back. The I/O thread only,
-// where nothing blocks: passwords are checked by the Authenticator's thread.
+// Owned by the WorkerPort. `state` outlives it, and also the posts by which places are given back. The I/O thread only.
+// Nothing blocks: the Authenticator's thread checks passwords.
 class LoginDesk {
  public:
   using Done = std::function<void(LoginAnswer)>;

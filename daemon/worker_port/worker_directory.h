@@ -27,7 +27,8 @@ struct WorkerDirectory {
 
   // Null: there is no user of this name.
   const User* user(std::string_view name) const;
-  // The same user as it is here; null if it was removed, or stood for every peer and users are configured here.
+  // The object of this directory for the same user; null if the user was removed, or if it was the user of every peer
+  // (`everybody`) and users are configured now.
   UserRef as_it_is_now(const User& user) const;
 
   bool has_users = false;  // else every peer is `everybody`

@@ -51,7 +51,7 @@ class WorkerPort {
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Has the lanes of handlers for remote workers tell the link thread of new work.
+  // Makes the link thread the RemoteExecutors of the lanes whose handlers remote workers may run.
   void watch_lanes() LOCKSLEY_REQUIRES(kIoThread);
   LinkService::Questions questions();
 

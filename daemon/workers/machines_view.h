@@ -1,4 +1,4 @@
-// What pages, metrics and WORKERS show of remote workers.
+// The view of remote workers for the HTTP pages, the metrics and WORKERS.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,8 @@ struct RemoteLaneView {
 // The remote workers that serve a handler.
 struct RemoteHandlerView {
   std::uint64_t workers = 0;
-  std::uint64_t at_limit = 0;  // of these: those whose user holds as many bytes as it may: they get no jobs
+  std::uint64_t at_limit =
+      0;  // of these: workers that get no jobs, since their user holds as many bytes as it may
 };
 
 // All remote workers at one moment. Immutable once it is published.
@@ -57,7 +58,7 @@ struct MachinesView {
   bool is_open = false;                     // the port
 };
 
-// The picture that the link thread leaves for the others. Any thread; the mutex is held for a copy of a pointer.
+// The last view that the link thread has published. Any thread; the mutex is held for a copy of a pointer.
 class MachinesBoard {
  public:
   using View = std::shared_ptr<const MachinesView>;

@@ -28,7 +28,7 @@ struct ServedHandler {
   std::string name;
   HandlerPlace place;
 };
-// The handlers of a worker, or of a CLAIM, that wait in the same lane.
+// The gates of one lane at which a worker, or a CLAIM, takes jobs.
 struct ServedLane {
   Lane* lane = nullptr;
   GateSet gates;
@@ -49,7 +49,7 @@ class RoundTrip {
   Nanoseconds mean_{};
 };
 
-// A lease with what the link knows of it.
+// A lease that a worker holds, with the state that the link keeps for it.
 struct OutLease {
   OutLease(Lane& lane, LeaseBuffers& buffers) : lease(lane, buffers) {}
 
@@ -65,11 +65,12 @@ struct OutLease {
 
   Lease lease;
   Lease::Shown shown;  // of the jobs that may run, and of those for which the worker has sent a NOTE
-  std::size_t counted_shown = 0;  // what of `shown` is in WorkerAccount::shown
+  std::size_t counted_shown = 0;  // how many entries of `shown` are counted in WorkerAccount::shown
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
-  std::uint64_t next = 0;    // the lowest index that the worker has not started, as it said; else the first
-  bool said_next = false;
+  std::uint64_t next =
+      0;  // the lowest index that the worker has not started, by its last BEAT; else the first
+  bool said_next = false;  // a BEAT has set `next`
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
   // A cut for the sake of idle slots elsewhere, which the worker has not answered.
@@ -95,12 +96,12 @@ struct WaitingClaim {
 // A worker. Owned by the link; one thread. Destroyed without leases. Nothing blocks.
 class RemoteWorker {
  public:
-  RemoteWorker(std::uint64_t over, const JoinCommand& command, std::string as, WorkerAccount& its_account,
-               Nanoseconds lease)
-      : connection(over),
+  RemoteWorker(std::uint64_t connection_in, const JoinCommand& command, std::string user_in,
+               WorkerAccount& account_in, Nanoseconds lease)
+      : connection(connection_in),
         name(command.name),
-        user(std::move(as)),
-        account(its_account),
+        user(std::move(user_in)),
+        account(account_in),
         lease_time(lease),
         wants_pushes(command.wants_pushes),
         slots(command.slots) {}
@@ -110,22 +111,22 @@ class RemoteWorker {
   Nanoseconds quantum() const;
   // Begins the leases that are in front on one of these slots, unless they have begun.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
-  // Shows in the lane (Lane::running()) the jobs of the lease that may run: as many as it has slots
-  // on which it is in front; and those for which the worker has sent a NOTE. No other jobs of the
-  // lease are shown then.
+  // Shows in the lane (Lane::running()) the jobs of the lease that may run, at most one for each slot on which the
+  // lease is in front, and the jobs for which the worker has sent a NOTE. Hides its other jobs.
   void show_running(OutLease& out) const;
   // The lease shows more or fewer jobs than before.
   void count_shown(OutLease& out) const;
-  // Whether it will get an order soon.
+  // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, estimated from its jobs and those in front of it that have ended;
   // none: unknown.
   std::optional<Nanoseconds> time_to_go(const OutLease& lease, Nanoseconds now) const;
   // The same for the leases of each slot together, by their first slot; 0: unknown. O(slots + leases).
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
-  // The lowest job that has not started, as far as is known. None: all that the lease holds has.
+  // The lowest job of the lease that has not started, as far as the link knows. None: all its jobs have.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
-  // Where the lease could be cut: the middle of what has not started. None: at most one job has not.
+  // The index at which the lease could be cut: the middle of the jobs that have not started. None: at most one job has
+  // not started.
   static std::optional<std::uint64_t> middle(const OutLease& lease);
 
   // Constant.

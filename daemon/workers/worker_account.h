@@ -1,4 +1,4 @@
-// What the workers of one user hold of what all users share.
+// How much the workers of one user hold of the resources that all users share.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct WorkerAccount {
   std::uint64_t& shown_of_all;     // by the leases of all users
 };
 
-// How much more a user may take that holds `own`, where all users together hold `all` of `most`: at the end it holds no
-// more than is free then. A user alone comes to half of `most`, the second one to half of what the first one has left.
-// So, however many users take all that they can get, the next one finds room. (The rule, and who found it, are at
-// Account::Kind::kLeavesRoom in daemon/server/accounts/account.h.)
+// How much more a user may take that holds `own`, if all users together hold `all` of `most`. Afterwards the user holds
+// no more than is still free. So the first user gets half of `most`, and the second one half of the rest: the next user
+// always finds room, however many others hold all that they may. (Account::Kind::kLeavesRoom in
+// daemon/server/accounts/account.h is the same rule, with its source.)
 constexpr std::uint64_t room_beside_others(std::uint64_t own, std::uint64_t all, std::uint64_t most) {
   const std::uint64_t free = most > all ? most - all : 0;
   return free > own ? (free - own) / 2 : 0;

@@ -19,7 +19,7 @@
 
 namespace locksley::daemon {
 
-// The limits of what a worker may ask for. All are guesses.
+// The limits of the arguments of a worker's commands. All are guesses.
 struct WorkerLimits {
   std::size_t name_bytes = 256;
   std::uint32_t slots = 4'096;  // of one worker

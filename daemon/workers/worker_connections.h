@@ -17,9 +17,9 @@
 namespace locksley::daemon {
 
 // The bytes to be sent on each connection. A reply may have to wait until the results that it reports are
-// written; the replies after it wait with it. Pushes do not wait. A patient reply, which says nothing
-// for which its worker waits, may be put off until there is more to send: so it costs no packet of its own, and wakes no
-// worker that waits for its next jobs.
+// written; the replies after it wait with it. Pushes do not wait. A patient reply is one that its worker does not wait
+// for. It may be put off until there is more to send, so that it costs no packet of its own, and does not wake a worker
+// that waits for its next jobs.
 //
 // Owned by the link; one thread; nothing blocks. Memory: the replies. Once accepts_commands() is
 // false, the owner of the connection reads no more from it.
@@ -68,8 +68,9 @@ class WorkerConnections {
   bool is_holding() const { return !holding_.empty(); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
-  // Connections that got bytes to send since the last call. Left out are those that got patient replies alone and for which
-  // `may_put_off` returns true: they come with the next bytes of the connection, or after hurry().
+  // The connections that have got bytes to send since the last call. If a connection has got patient replies only, and
+  // `may_put_off` returns true for it, it is left out, and its replies are put off: it is returned once it has more
+  // bytes to send, or after hurry().
   template <class MayPutOff>
   std::vector<Id> take_ready(MayPutOff may_put_off);
   bool is_put_off(Id id) const {
@@ -77,7 +78,7 @@ class WorkerConnections {
     return found != connections_.end() && found->second.is_put_off;
   }
   bool puts_off() const { return puts_off_ != 0; }
-  // Nothing is put off any longer.
+  // Ends all delays: the connections with replies that were put off are ready.
   void hurry();
 
  private:

@@ -1,4 +1,4 @@
-// What the link to remote workers needs of the daemon.
+// The functions of the daemon that the link to remote workers needs.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ class WorkerHost {
   // WorkerLink::written() is called with that number or a higher one. 0: results are not written.
   virtual std::uint64_t last_write() = 0;
 
-  // Why no worker can join here now, as an error reply: another daemon has the batches, or this one reads them. None: it
-  // can.
+  // The error reply to each JOIN, while no worker can join this daemon: another daemon has the batches, or this one
+  // still reads them from the store. None: workers can join.
   virtual std::optional<std::string> why_not_here() = 0;
   // The addresses at which workers may connect, of all daemons of the cluster that live; this daemon's first.
   virtual std::vector<std::string> addresses() = 0;

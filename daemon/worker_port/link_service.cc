@@ -344,7 +344,7 @@ std::uint64_t LinkService::last_write() {
   return asked_for_;
 }
 
-std::optional<std::string> LinkService::why_not_here() {
+std::optional<std::string> LinkService::join_refusal() {
   kLinkThread.assert_held();
   const ClusterBoard* const cluster = directory_->cluster;
   if (cluster == nullptr) return std::nullopt;

@@ -118,7 +118,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
   bool has_room() override;
   std::uint64_t last_write() override;
-  std::optional<std::string> why_not_here() override;
+  std::optional<std::string> join_refusal() override;
   std::vector<std::string> addresses() override;
   const std::string& store() override { return store_; }
 

@@ -47,7 +47,7 @@ class WorkerHost {
 
   // The error reply to each JOIN, while no worker can join this daemon: another daemon has the batches, or this one
   // still reads them from the store. None: workers can join.
-  virtual std::optional<std::string> why_not_here() = 0;
+  virtual std::optional<std::string> join_refusal() = 0;
   // The addresses at which workers may connect, of all daemons of the cluster that live; this daemon's first.
   virtual std::vector<std::string> addresses() = 0;
   // The name of the store whose batches have these numbers; of a daemon without a store: of this life of it.

@@ -152,7 +152,7 @@ std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const 
   if (is_draining_) return "DRAINING the daemon is about to stop";
   if (!host_.may_work(user))
     return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
-  if (auto elsewhere = host_.why_not_here()) return elsewhere;
+  if (auto elsewhere = host_.join_refusal()) return elsewhere;
   for (const std::string_view handler : command.handlers) {
     if (!host_.may_serve(user, handler)) {
       return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,

@@ -65,7 +65,7 @@ class Owner final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
   bool has_room() override { return true; }
   std::uint64_t last_write() override { return disk_.last_write(); }
-  std::optional<std::string> why_not_here() override { return std::nullopt; }
+  std::optional<std::string> join_refusal() override { return std::nullopt; }
   std::vector<std::string> addresses() override { return {}; }
   const std::string& store() override { return store_; }
 

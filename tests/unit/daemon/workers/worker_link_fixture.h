@@ -61,7 +61,7 @@ class FakeHost final : public WorkerHost {
   }
   bool has_room() override { return room; }
   std::uint64_t last_write() override { return writes; }
-  std::optional<std::string> why_not_here() override { return elsewhere; }
+  std::optional<std::string> join_refusal() override { return elsewhere; }
   std::vector<std::string> addresses() override { return {"queue:7771"}; }
   const std::string& store() override { return store_name; }
 

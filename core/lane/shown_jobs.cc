@@ -77,7 +77,7 @@ void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, N
   is_begun_ = true;
   note_saved_ = {};
   has_unsaved_note_ = false;
-  has_said_ = false;
+  has_reports_ = false;
   const MutexLock lock(all_.mutex_);
   forget();
   batch_ = &batch;
@@ -117,14 +117,14 @@ void ShownJob::clear() {
 }
 
 void ShownJob::set_progress(std::uint32_t per_cent) {
-  has_said_ = true;
+  has_reports_ = true;
   const MutexLock lock(all_.mutex_);
   progress_ = per_cent;
 }
 
 void ShownJob::set_note(std::string_view text) {
   constexpr Nanoseconds kSaveAgain = std::chrono::seconds(1);  // guess: each is a step of the batch's journal
-  has_said_ = true;
+  has_reports_ = true;
   {
     const MutexLock lock(all_.mutex_);
     ResultAccount* const account = batch_->options().results;
@@ -156,13 +156,13 @@ void ShownJob::save_note() {
 }
 
 void ShownJob::set_exit_status(std::int32_t status) {
-  has_said_ = true;
+  has_reports_ = true;
   const MutexLock lock(all_.mutex_);
   exit_status_ = status;
 }
 
 void ShownJob::add_log(std::string_view bytes) {
-  has_said_ = true;
+  has_reports_ = true;
   const MutexLock lock(all_.mutex_);
   log_.add(bytes, all_.budget_.get(), batch_->options().results);
   all_.tell(*batch_, index_);

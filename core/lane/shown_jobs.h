@@ -121,8 +121,8 @@ class ShownJob {
   bool is_begun() const { return is_begun_; }
   std::uint64_t index() const { return index_; }
   Nanoseconds since() const { return since_; }  // as begin() got it
-  // Whether any of the functions below that report something of the job was called since begin().
-  bool has_said() const { return has_said_; }
+  // Whether the job has reported progress, a note, an exit status or a log since begin().
+  bool has_reports() const { return has_reports_; }
   // These need is_begun():
   void set_progress(std::uint32_t per_cent);
   // The batch keeps the note for the job's next attempt: it gets at most one note a second, and the last one at the end
@@ -147,7 +147,7 @@ class ShownJob {
 
   // The executor's thread.
   bool is_begun_ = false;
-  bool has_said_ = false;
+  bool has_reports_ = false;
   Nanoseconds note_saved_{};  // when the batch got the last one
   bool has_unsaved_note_ = false;
 

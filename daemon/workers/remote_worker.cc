@@ -58,7 +58,7 @@ void RemoteWorker::show_running(OutLease& out) const {
   }
   std::erase_if(out.shown, [&](const auto& job) {
     if (!held.contains(job.first)) return true;
-    return !job.second->has_said() && !std::ranges::binary_search(begun, job.first);
+    return !job.second->has_reports() && !std::ranges::binary_search(begun, job.first);
   });
   for (const std::uint64_t index : begun) (void)out.shown_job(index, name);
   count_shown(out);

@@ -51,7 +51,7 @@ void RemoteWorker::show_running(OutLease& out) const {
   const IndexSet& held = out.lease.held();
   std::uint64_t most = slots.in_front(out.occupation);
   // Only jobs that the worker has begun, if it reports that.
-  if (out.said_next) most = std::min(most, held.count_below(out.next));
+  if (out.has_reported_next) most = std::min(most, held.count_below(out.next));
   std::vector<std::uint64_t> begun;
   for (const IndexRange& range : held.ranges(most)) {
     for (std::uint64_t index = range.low; index < range.high; ++index) begun.push_back(index);
@@ -97,7 +97,7 @@ namespace {
 std::uint64_t started_jobs(const OutLease& out) {
   // A lease in front has started at least one job for each slot.
   const std::uint64_t running = out.lease.has_begun() ? out.lease.width() : 0;
-  return out.said_next ? std::max(running, out.lease.held().count_below(out.next)) : running;
+  return out.has_reported_next ? std::max(running, out.lease.held().count_below(out.next)) : running;
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ struct OutLease {
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t next =
       0;  // the lowest index that the worker has not started, by its last BEAT; else the first
-  bool said_next = false;  // a BEAT has set `next`
+  bool has_reported_next = false;  // in a BEAT
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
   // A cut for the sake of idle slots elsewhere, which the worker has not answered.

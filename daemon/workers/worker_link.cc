@@ -264,7 +264,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
       continue;
     }
     out->next = std::max(out->next, std::min(next, out->lease.range().high));
-    out->said_next = true;
+    out->has_reported_next = true;
     told.insert(out);
   }
   for (OutLease* const out : told) worker.show_running(*out);

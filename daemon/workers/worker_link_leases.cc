@@ -91,7 +91,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
-    const std::uint64_t started = out.said_next ? out.lease.held().count_below(out.next) : in_front;
+    const std::uint64_t started = out.has_reported_next ? out.lease.held().count_below(out.next) : in_front;
     (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
     ++stats_.timed_out;
     ++worker.lost;

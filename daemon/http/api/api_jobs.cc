@@ -81,7 +81,7 @@ void put_bytes(Json& object, const std::string& key, const std::optional<std::st
   object[key + "_bytes"] = bytes ? Json(bytes->size()) : Json();
 }
 
-HttpReply job_reply(const JobLook& look) {
+HttpReply job_reply(const JobLookup& look) {
   kIoThread.assert_held();
   const auto job = look.end();
   if (!job) return json_error(job.error());
@@ -128,9 +128,9 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
     const auto later = [this, record, at = *index](const HttpReply::Answer& answer) {
       kIoThread.assert_held();
       // The look holds what it has found, and the search calls this once it is done.
-      const auto look = std::make_shared<std::optional<JobLook>>();
-      auto begun =
-          JobLook::begin(state_, record, at, [look, answer](const FoundJob&) { answer(job_reply(**look)); });
+      const auto look = std::make_shared<std::optional<JobLookup>>();
+      auto begun = JobLookup::begin(state_, record, at,
+                                    [look, answer](const FoundJob&) { answer(job_reply(**look)); });
       if (!begun) return answer(json_error(begun.error()));
       *look = *std::move(begun);
     };

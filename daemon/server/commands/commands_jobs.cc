@@ -101,7 +101,7 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_job(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
-  const auto look = JobLook::begin(session.state(), record, parsed->index);
+  const auto look = JobLookup::begin(session.state(), record, parsed->index);
   command = {};
   if (!look) {
     session.fail(look.error());

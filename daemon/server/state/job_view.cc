@@ -24,15 +24,15 @@ std::int64_t microseconds(Nanoseconds time) {
 
 }  // namespace
 
-std::expected<JobLook, std::string> JobLook::begin(ServerState& state,
-                                                   const std::shared_ptr<BatchRecord>& record,
-                                                   std::uint64_t index,
-                                                   std::function<void(const FoundJob&)> on_found) {
+std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
+                                                       const std::shared_ptr<BatchRecord>& record,
+                                                       std::uint64_t index,
+                                                       std::function<void(const FoundJob&)> on_found) {
   const std::uint64_t jobs = record->status().jobs;
   if (index >= jobs) {
     return std::unexpected(no_such_job(record->id(), jobs));
   }
-  JobLook look;
+  JobLookup look;
   look.record_ = record;
   look.view_.index = index;
   look.view_.attempt = record->attempt(index);
@@ -48,7 +48,7 @@ std::expected<JobLook, std::string> JobLook::begin(ServerState& state,
   return look;
 }
 
-void JobLook::look_at_running(const ServerState& state) {
+void JobLookup::look_at_running(const ServerState& state) {
   const auto since = [this](Nanoseconds began) {
     view_.duration_us = microseconds(steady_now() - began);
     view_.started_at = unix_milliseconds() - view_.duration_us / 1000;
@@ -75,7 +75,7 @@ void JobLook::look_at_running(const ServerState& state) {
   }
 }
 
-std::expected<JobView, std::string> JobLook::end() const {
+std::expected<JobView, std::string> JobLookup::end() const {
   if (!found_->error.empty()) return std::unexpected("STORE " + found_->error);
   JobView view = view_;
   bool may_run = true;
@@ -110,7 +110,7 @@ std::expected<JobView, std::string> JobLook::end() const {
   return view;
 }
 
-std::string_view JobLook::status_without_row() const {
+std::string_view JobLookup::status_without_row() const {
   if (place_ == Place::kRunning || place_ == Place::kMaybeRunning) return "running";
   if (place_ == Place::kQueued) return "queued";
   const BatchStatus status = record_->status();

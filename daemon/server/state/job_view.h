@@ -37,14 +37,14 @@ struct JobView {
 // result and payload; end() adds what the search has found.
 //
 // Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread searches.
-class JobLook {
+class JobLookup {
  public:
   // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not empty. The error is the
   // text of the error reply: the batch has no such job.
-  static std::expected<JobLook, std::string> begin(ServerState& state,
-                                                   const std::shared_ptr<BatchRecord>& record,
-                                                   std::uint64_t index,
-                                                   std::function<void(const FoundJob&)> on_found = {})
+  static std::expected<JobLookup, std::string> begin(ServerState& state,
+                                                     const std::shared_ptr<BatchRecord>& record,
+                                                     std::uint64_t index,
+                                                     std::function<void(const FoundJob&)> on_found = {})
       LOCKSLEY_REQUIRES(kIoThread);
 
   bool is_done() const { return found_->is_done; }

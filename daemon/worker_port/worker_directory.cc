@@ -30,7 +30,7 @@ const User* WorkerDirectory::user(std::string_view name) const {
   return found == users.end() ? nullptr : found->second.get();
 }
 
-UserRef WorkerDirectory::as_it_is_now(const User& user) const {
+UserRef WorkerDirectory::current_of(const User& user) const {
   if (user.is_everybody()) return has_users ? nullptr : everybody;
   const auto found = users.find(user.name());
   return found == users.end() ? nullptr : found->second;

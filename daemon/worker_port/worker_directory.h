@@ -29,7 +29,7 @@ struct WorkerDirectory {
   const User* user(std::string_view name) const;
   // The object of this directory for the same user; null if the user was removed, or if it was the user of every peer
   // (`everybody`) and users are configured now.
-  UserRef as_it_is_now(const User& user) const;
+  UserRef current_of(const User& user) const;
 
   bool has_users = false;  // else every peer is `everybody`
   UserRef everybody;

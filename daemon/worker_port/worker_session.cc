@@ -197,7 +197,7 @@ void WorkerSession::directory_changed() {
   if (!is_logged_in()) return;
   const WorkerDirectory& directory = service_.directory();
   reader_.set_limits(directory.limits);
-  UserRef current = directory.as_it_is_now(*user_);
+  UserRef current = directory.current_of(*user_);
   if (current == nullptr) {
     return drop(user_->is_everybody() ? "users are configured now, and it has not logged in"
                                       : "its user was removed");

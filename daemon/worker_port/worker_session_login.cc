@@ -169,7 +169,7 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
     co_return by != Credential::kPassword && got->refusal.empty();
   }
   // The directory may have changed since the I/O thread answered.
-  UserRef user = service_.directory().as_it_is_now(*got->user);
+  UserRef user = service_.directory().current_of(*got->user);
   if (user == nullptr || !objection_to(by, *got->user, *user).empty()) {
     if (by == Credential::kPassword) fail(kChangedMeanwhile);
     co_return by != Credential::kPassword;

@@ -162,7 +162,7 @@ UserRef Users::by_certificate(std::string_view common_name) const {
   return found == by_certificate_.end() ? nullptr : found->second;
 }
 
-UserRef Users::as_it_is_now(const User& user) const {
+UserRef Users::current_of(const User& user) const {
   if (user.is_everybody()) return are_configured() ? nullptr : everybody_;
   return find(user.name());
 }

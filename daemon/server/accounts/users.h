@@ -93,7 +93,7 @@ class Users {
   // The user whose client certificate has this common name; null if there is none.
   UserRef by_certificate(std::string_view common_name) const LOCKSLEY_REQUIRES(kIoThread);
   // The same user as it is now; null if it was removed.
-  UserRef as_it_is_now(const User& user) const LOCKSLEY_REQUIRES(kIoThread);
+  UserRef current_of(const User& user) const LOCKSLEY_REQUIRES(kIoThread);
 
   // The limits of the tenants that have a limit, or another weight than 1.
   const std::map<std::string, GroupLimits>& limits() const LOCKSLEY_REQUIRES(kIoThread) { return limits_; }

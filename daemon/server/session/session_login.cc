@@ -85,7 +85,7 @@ void Session::users_changed() {
       drop("it was asked to log in, and no users are configured any more");
     return;
   }
-  UserRef user = state_.users().as_it_is_now(*login_.user());
+  UserRef user = state_.users().current_of(*login_.user());
   if (user == nullptr) return drop("its user was removed");
   if (const std::string_view objection = login_.objection(*user); !objection.empty()) return drop(objection);
   // Its subscriptions would be silent for ever. Redis drops such a connection, too.

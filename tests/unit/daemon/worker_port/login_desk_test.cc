@@ -75,22 +75,22 @@ TEST_F(LoginDeskTest, APeerThatLogsInOnceMoreIsCountedOnce) {
 TEST_F(LoginDeskTest, TheDirectoryHasEachUserAsItWasWhenItWasMade) {
   start_with_alice();
   const UserRef alice = log_in("alice's laptop").user;
-  EXPECT_EQ(directory()->as_it_is_now(*alice), alice);
+  EXPECT_EQ(directory()->current_of(*alice), alice);
   reconfigure([](config::Config& config) { config.users["alice"].certificate = "alice's desktop"; });
-  const UserRef changed = directory()->as_it_is_now(*alice);
+  const UserRef changed = directory()->current_of(*alice);
   ASSERT_NE(changed, nullptr);
   EXPECT_EQ(changed->certificate(), "alice's desktop");
   reconfigure([](config::Config& config) { config.users.erase("alice"); });
-  EXPECT_EQ(directory()->as_it_is_now(*alice), nullptr);
+  EXPECT_EQ(directory()->current_of(*alice), nullptr);
 }
 
 TEST_F(LoginDeskTest, WhoeverWasLoggedInWithoutUsersIsNobodyWhereThereAreSome) {
   start();
   const UserRef everybody = directory()->everybody;
-  EXPECT_EQ(directory()->as_it_is_now(*everybody), everybody);
+  EXPECT_EQ(directory()->current_of(*everybody), everybody);
   // Of the same name.
   reconfigure([](config::Config& config) { config.users["default"].password_hash = "a hash"; });
-  EXPECT_EQ(directory()->as_it_is_now(*everybody), nullptr);
+  EXPECT_EQ(directory()->current_of(*everybody), nullptr);
 }
 
 }  // namespace

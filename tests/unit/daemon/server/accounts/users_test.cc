@@ -80,7 +80,7 @@ TEST_F(UsersTest, AChangeMakesAnotherUserOfTheSameTenant) {
   users_.replace({{"alice", with({CommandGroup::kRead})}});
   const UserRef before = users_.find("alice");
   users_.replace({{"alice", with({CommandGroup::kSubmit})}});
-  const UserRef now = users_.as_it_is_now(*before);
+  const UserRef now = users_.current_of(*before);
   EXPECT_TRUE(now->may(Group::kSubmit));
   EXPECT_TRUE(before->may(Group::kRead)) << "what somebody holds does not change";
   EXPECT_EQ(&before->tenant(), &now->tenant());
@@ -91,16 +91,16 @@ TEST_F(UsersTest, WhoIsRemovedIsThereNoMore) {
   users_.replace({{"alice", with({})}, {"bob", with({})}});
   const UserRef alice = users_.find("alice");
   users_.replace({{"bob", with({})}});
-  EXPECT_EQ(users_.as_it_is_now(*alice), nullptr);
+  EXPECT_EQ(users_.current_of(*alice), nullptr);
   EXPECT_NE(tenants_.find("alice"), nullptr) << "its batches may be there";
 }
 
 TEST_F(UsersTest, EverybodyIsNotTheConfiguredDefault) {
   const ThreadRoleScope io_thread(kIoThread);
   const UserRef everybody = users_.everybody();
-  EXPECT_EQ(users_.as_it_is_now(*everybody), everybody);
+  EXPECT_EQ(users_.current_of(*everybody), everybody);
   users_.replace({{"default", with({CommandGroup::kRead})}});
-  EXPECT_EQ(users_.as_it_is_now(*everybody), nullptr) << "who never showed a password is not it";
+  EXPECT_EQ(users_.current_of(*everybody), nullptr) << "who never showed a password is not it";
   EXPECT_FALSE(users_.find("default")->is_everybody());
 }
 

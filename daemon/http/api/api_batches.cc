@@ -71,14 +71,14 @@ std::optional<std::string> set_state(ListDemand& demand, const std::string& stat
     return std::nullopt;
   }
   if (state == "failed") {
-    demand.is_so = [](const BatchStatus& status) { return status.failed != 0; };
+    demand.matches_status = [](const BatchStatus& status) { return status.failed != 0; };
     return std::nullopt;
   }
   for (const BatchState known : {BatchState::kOpen, BatchState::kQueued, BatchState::kRunning,
                                  BatchState::kDone, BatchState::kCancelled}) {
     if (state != to_string(known)) continue;
     demand.active_only = known != BatchState::kDone && known != BatchState::kCancelled;
-    demand.is_so = [known](const BatchStatus& status) { return status.state == known; };
+    demand.matches_status = [known](const BatchStatus& status) { return status.state == known; };
     return std::nullopt;
   }
   return "ERR state must be active, failed, open, queued, running, done or cancelled";
@@ -136,10 +136,10 @@ HttpReply Api::batches(const HttpRequest& request) const {
   if (match != nullptr && match->size() > proto::kMaxGlobBytes) return json_error("ERR match is too long");
   const std::string* const customer = query->find("customer");
   if (handler != nullptr || match != nullptr || customer != nullptr) {
-    demand.is_named = [handler, match, customer](const BatchRecord& record) {
+    demand.matches_batch = [handler, match, customer](const BatchRecord& record) {
       return (handler == nullptr || record.handler().name() == *handler) &&
              (customer == nullptr || record.options().customer == *customer) &&
-             (match == nullptr || is_named_like(record, *match));
+             (match == nullptr || matches_id_or_name(record, *match));
     };
   }
   const auto listed = list_page(state_.batches().registry(), demand);

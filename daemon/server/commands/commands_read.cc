@@ -229,14 +229,16 @@ void list_command(Session& session, proto::Command& command) {
     customer = named->name;
   }
   if (parsed->match || parsed->handler || customer) {
-    demand.is_named = [&](const BatchRecord& record) {
-      return (!parsed->match || is_named_like(record, *parsed->match)) &&
+    demand.matches_batch = [&](const BatchRecord& record) {
+      return (!parsed->match || matches_id_or_name(record, *parsed->match)) &&
              (!parsed->handler || record.handler().name() == *parsed->handler) &&
              (!customer || record.options().customer == *customer);
     };
   }
   if (!parsed->state.empty()) {
-    demand.is_so = [&](const BatchStatus& status) { return parsed->state == to_string(status.state); };
+    demand.matches_status = [&](const BatchStatus& status) {
+      return parsed->state == to_string(status.state);
+    };
   }
   const auto page = list_page(session.state().batches().registry(), demand);
   if (!page) return session.fail(page.error());

@@ -22,7 +22,7 @@ constexpr std::size_t kListAtLeast = 250;
 }  // namespace
 
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand) {
-  const bool is_filtered = demand.is_named || demand.is_so;
+  const bool is_filtered = demand.matches_batch || demand.matches_status;
   const auto until = processor_time() + kListTime;
   std::size_t looked = 0;
   ListPage page;
@@ -35,9 +35,9 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
                                     const bool may_end = ++looked % 8 == 0 &&
                                                          (is_filtered || page.batches.size() >= kListAtLeast);
                                     if (may_end && processor_time() > until) return false;
-                                    if (demand.is_named && !demand.is_named(record)) return true;
+                                    if (demand.matches_batch && !demand.matches_batch(record)) return true;
                                     const BatchStatus status = record.status();
-                                    if (demand.is_so && !demand.is_so(status)) return true;
+                                    if (demand.matches_status && !demand.matches_status(status)) return true;
                                     page.batches.emplace_back(record.shared(), status);
                                     return true;
                                   });
@@ -46,7 +46,7 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
   return page;
 }
 
-bool is_named_like(const BatchRecord& record, std::string_view glob) {
+bool matches_id_or_name(const BatchRecord& record, std::string_view glob) {
   return proto::glob_match(glob, record.id()) || proto::glob_match(glob, record.options().name);
 }
 

@@ -23,10 +23,10 @@ struct ListDemand {
   std::uint64_t count = 0;   // the most batches
   bool active_only = false;
   const Tenant* tenant = nullptr;  // null: of all tenants
-  // Filters; empty: every batch passes. `is_so` needs the status, which costs a lock, so it is called only for
-  // batches that pass `is_named`.
-  std::function<bool(const BatchRecord&)> is_named = {};
-  std::function<bool(const BatchStatus&)> is_so = {};
+  // Filters; empty: every batch passes. `matches_status` needs the status, which costs a lock, so it is called only for
+  // batches that pass `matches_batch`.
+  std::function<bool(const BatchRecord&)> matches_batch = {};
+  std::function<bool(const BatchStatus&)> matches_status = {};
 };
 
 // A page of batches, newest first.
@@ -42,6 +42,6 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
     LOCKSLEY_REQUIRES(kIoThread);
 
 // Whether the glob matches the batch's id or its name.
-bool is_named_like(const BatchRecord& record, std::string_view glob);
+bool matches_id_or_name(const BatchRecord& record, std::string_view glob);
 
 }  // namespace locksley::daemon

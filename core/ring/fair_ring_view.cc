@@ -36,60 +36,58 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
     return &gate == &own.gate || gate.standing == RingGate::Standing::kOpen;
   };
-  const auto start_of = [](const auto& level, FairKey key) LOCKSLEY_REQUIRES(kRingNodes) {
-    key.start = level.time_of(key.start);
-    return key;
-  };
-  const FairKey queue_key = start_of(own.level, FairKey(queue.fair));
+  const FairKey queue_key = start_of(own.level, queue);
   std::uint64_t ahead = 0;
   // The keys lie side by side in the heap, so one costs a nanosecond; of very many, a sample is
   // read.
   for (const auto& seat : own.group.parts) {
     if (!counts(seat->gate)) continue;
     const std::size_t stride = 1 + seat->level.size() / kMostLooked;
-    seat->level.for_each_ready(stride,
-                               [&](const RingNode&, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
-                                 ahead += start_of(seat->level, key) < queue_key ? stride : 0U;
-                               });
+    seat->level.for_each_ready(stride, [&](const RingNode&, FairKey key) LOCKSLEY_REQUIRES(kRingNodes) {
+      key.start = seat->level.time_of(key.start);
+      ahead += key < queue_key ? stride : 0U;
+    });
   }
 
-  // The turns of other groups on this level until `mine` has served those before; a turn takes about one quantum, or
-  // costs as much as a start.
-  const auto turn =
-      static_cast<double>(ring_.options_.share == Share::kTime
-                              ? std::max(ring_.options_.quantum.count(), own.gate.options.start_cost.count())
-                              : kJobService);
-  const auto add_others = [&](const RingSeat& mine, const RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
-    const FairKey own_key = start_of(mine.home(), FairKey(mine.fair));
-    const double start =
-        static_cast<double>(own_key.start) + static_cast<double>(ahead) * turn / mine.fair.weight;
-    const std::size_t stride = 1 + level.size() / kMostVisited;
-    std::uint64_t others = 0;
-    level.for_each_ready(stride, [&](const RingNode& node, const FairKey& key) LOCKSLEY_REQUIRES(kRingNodes) {
-      const auto& other = static_cast<const RingSeat&>(node);
-      if (&other.group == &mine.group) return;
-      const FairKey other_key = start_of(level, key);
-      const double before = (start - static_cast<double>(other_key.start)) * other.fair.weight / turn;
-      const std::uint64_t most = other.group.customers == nullptr ? other.level.size() : other.group.queues;
-      double turns = std::clamp(before, 0.0, static_cast<double>(most));
-      if (turns < 1 && other_key < own_key) turns = 1;
-      others += static_cast<std::uint64_t>(turns) * stride;
-    });
-    return others;
-  };
+  // Then one level up at a time: `ahead` counts the turns below that come first.
   if (own.parent != nullptr) {
     std::uint64_t others = 0;
     for (const auto& seat : own.parent->group.parts) {
-      if (counts(seat->gate)) others += add_others(own, seat->level);
+      if (counts(seat->gate)) others += turns_of_others(own, seat->level, own.gate, ahead);
     }
     ahead += others;
   }
+  const RingSeat& tenant = own.parent == nullptr ? own : *own.parent;
   std::uint64_t others = 0;
   for (const auto& gate : ring_.gates_.all()) {
-    if (gate != nullptr && counts(*gate))
-      others += add_others(own.parent == nullptr ? own : *own.parent, gate->level);
+    if (gate != nullptr && counts(*gate)) others += turns_of_others(tenant, gate->level, own.gate, ahead);
   }
   return ahead + others;
+}
+
+std::uint64_t FairRing::View::turns_of_others(const RingSeat& own, const RingLevel& level,
+                                              const RingGate& gate, std::uint64_t own_turns) const {
+  // A turn takes about one quantum, or costs as much as a start.
+  const auto turn =
+      static_cast<double>(ring_.options_.share == Share::kTime
+                              ? std::max(ring_.options_.quantum.count(), gate.options.start_cost.count())
+                              : kJobService);
+  const FairKey own_key = start_of(own.home(), own);
+  const double start =
+      static_cast<double>(own_key.start) + static_cast<double>(own_turns) * turn / own.fair.weight;
+  const std::size_t stride = 1 + level.size() / kMostVisited;
+  std::uint64_t others = 0;
+  level.for_each_ready(stride, [&](const RingNode& node, FairKey key) LOCKSLEY_REQUIRES(kRingNodes) {
+    const auto& other = static_cast<const RingSeat&>(node);
+    if (&other.group == &own.group) return;
+    key.start = level.time_of(key.start);
+    const double before = (start - static_cast<double>(key.start)) * other.fair.weight / turn;
+    const std::uint64_t most = other.group.customers == nullptr ? other.level.size() : other.group.queues;
+    double turns = std::clamp(before, 0.0, static_cast<double>(most));
+    if (turns < 1 && key < own_key) turns = 1;
+    others += static_cast<std::uint64_t>(turns) * stride;
+  });
+  return others;
 }
 
 bool FairRing::View::has_queues(GateId gate) const {

@@ -64,6 +64,10 @@ class FairRing::View {
       LOCKSLEY_REQUIRES(kRingNodes);
   double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+  // How many turns the other groups on the level take before the group of `own` has taken `own_turns` turns.
+  // `gate`: its start cost tells how long a turn takes.
+  std::uint64_t turns_of_others(const RingSeat& own, const RingLevel& level, const RingGate& gate,
+                                std::uint64_t own_turns) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
   CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
       LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
 

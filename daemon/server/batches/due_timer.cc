@@ -35,7 +35,7 @@ void DueTimer::take_soon() {
 
 Instant DueTimer::next_due() {
   const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
-  return std::min(next, registry_.retained().none_goes_before());
+  return std::min(next, registry_.retained().earliest_forget_bound());
 }
 
 void DueTimer::take(BatchRecord& record, Due due) {
@@ -47,7 +47,7 @@ bool DueTimer::take_due(Instant until) {
   for (Instant at = now(); at < until; at = now()) {
     if (const RetainedBatch* const going = registry_.retained().due_at(at)) {
       actions_.forget(going->sequence);
-    } else if (registry_.retained().none_goes_before() <= at) {
+    } else if (registry_.retained().earliest_forget_bound() <= at) {
       continue;
     } else if (!registry_.due().empty() && registry_.due().next().at <= at) {
       const DueQueue::Item item = registry_.due().next();

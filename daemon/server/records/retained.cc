@@ -140,7 +140,7 @@ RetainedBatches::Heap* RetainedBatches::first_heap() {
   return going_.empty() || going_.front() > swept_.front() ? &swept_ : &going_;
 }
 
-Instant RetainedBatches::none_goes_before() {
+Instant RetainedBatches::earliest_forget_bound() {
   const Heap* const heap = first_heap();
   return heap == nullptr ? Instant::max() : heap->front().at;
 }
@@ -156,7 +156,7 @@ const RetainedBatch* RetainedBatches::due_at(Instant at) {
   return nullptr;
 }
 
-const RetainedBatch* RetainedBatches::next_to_go() {
+const RetainedBatch* RetainedBatches::next_to_forget() {
   while (first_heap() != nullptr) {
     if (const RetainedBatch* const next = due_at(Instant::max())) return next;
   }

@@ -70,14 +70,15 @@ class RetainedBatches {
   // The sequences of all whose ids have this hash.
   std::vector<std::uint64_t> with_hash(std::uint64_t id_hash) const;
 
-  // No batch goes before this instant, which may be that of one that was forgotten before its time; Instant::max(): there
-  // is none. O(1).
-  Instant none_goes_before();
-  // The batch that goes first, if it goes at `at` or before. Null: none does, or many were forgotten before their time: then
-  // none_goes_before() is not after `at`, and the caller asks again.
+  // No batch has a forget_at before this instant; Instant::max(): there is no batch. It may be earlier than every
+  // forget_at, if batches were forgotten before their time. O(1).
+  Instant earliest_forget_bound();
+  // The batch with the earliest forget_at, if that is not after `at`. Null: there is none; or the call has come upon many
+  // entries of batches that were forgotten before their time. In the second case earliest_forget_bound() is not after
+  // `at`, and the caller calls again.
   const RetainedBatch* due_at(Instant at);
   // The batch with the earliest forget_at; null if there is none. O(batches that were forgotten before their time).
-  const RetainedBatch* next_to_go();
+  const RetainedBatch* next_to_forget();
 
  private:
   // A page has the entries of 256 successive sequence numbers, sorted; an empty page is removed.

@@ -139,7 +139,7 @@ TEST_F(RestoredTimesTest, TimesGoOnAsTheyWere) {
 TEST_F(RestoredTimesTest, AClockThatJumpedForwardDeletesNothingAtTheFirstLook) {
   const ThreadRoleScope io_thread(kIoThread);
   start(kJump);
-  EXPECT_EQ(registry_.retained().next_to_go()->forget_at, earliest_);
+  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, earliest_);
   EXPECT_EQ(deadline_at(), earliest_);
   look_again(kJump + StoreClock::kSecondLook);
   EXPECT_EQ(forgotten_at(), earliest_) << "the daemon was away for weeks";
@@ -151,7 +151,7 @@ TEST_F(RestoredTimesTest, AClockThatIsSetBackToTheTruthCounts) {
   look_again(minutes(40));
   EXPECT_TRUE(has_changed_);
   const Instant second = begin_ + StoreClock::kSecondLook;
-  EXPECT_EQ(registry_.retained().next_to_go()->forget_at, second + kLasting - minutes(40));
+  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, second + kLasting - minutes(40));
   EXPECT_EQ(deadline_at(), second + kLasting - kBefore - minutes(40));
   EXPECT_EQ(starts_at(), second + kLasting - kBefore - minutes(40));
 }

@@ -271,7 +271,7 @@ TEST_F(RetiringTest, IsDueWhenItWasDue) {
   end(*record);
   registry_.retire(*record);
   EXPECT_TRUE(registry_.due().empty());
-  EXPECT_EQ(registry_.retained().next_to_go()->forget_at, now_ + seconds(60));
+  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, now_ + seconds(60));
 }
 
 TEST_F(RetiringTest, ListShowsAllInOneOrder) {

@@ -46,7 +46,7 @@ TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
   longest = {};
   for (std::uint64_t i = 2; i < kMany / 4; ++i) {
     time([&] { all.remove(i); });
-    time([&] { ASSERT_LE(all.none_goes_before(), Instant(std::chrono::seconds(1))); });
+    time([&] { ASSERT_LE(all.earliest_forget_bound(), Instant(std::chrono::seconds(1))); });
   }
   time([&] { all.remove(1); });
   const RetainedBatch* first = nullptr;

@@ -40,7 +40,7 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(all.remove(7), std::nullopt);
   EXPECT_EQ(all.size(), 0U);
   EXPECT_EQ(all.next_of(0, 0), nullptr);
-  EXPECT_EQ(all.next_to_go(), nullptr);
+  EXPECT_EQ(all.next_to_forget(), nullptr);
 }
 
 TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
@@ -66,11 +66,11 @@ TEST(RetainedBatchesTest, AnInstantMovesOnlyFromWhereItIsSaidToBe) {
   all.add(batch(all, 1, Instant(seconds(10))));
   all.add(batch(all, 2, Instant(seconds(20))));
   all.postpone(1, Instant(seconds(10)), Instant(seconds(30)));
-  EXPECT_EQ(all.next_to_go()->sequence, 2u);
+  EXPECT_EQ(all.next_to_forget()->sequence, 2u);
   all.postpone(2, Instant(seconds(19)), Instant(seconds(40)));
   EXPECT_EQ(all.find(2)->forget_at, Instant(seconds(20)));
   all.postpone(1, Instant(seconds(30)), Instant(seconds(5)));
-  EXPECT_EQ(all.next_to_go()->sequence, 1u);
+  EXPECT_EQ(all.next_to_forget()->sequence, 1u);
   all.postpone(77, Instant(seconds(1)), Instant(seconds(2)));
   EXPECT_EQ(all.size(), 2u);
 }
@@ -107,8 +107,8 @@ TEST(RetainedBatchesTest, RestoredBatchesAreAsThoseThatWereAdded) {
       added.add(each);
       restored.add(each);
     }
-    ASSERT_EQ(restored.next_to_go()->forget_at, added.next_to_go()->forget_at);
-    const std::uint64_t next = restored.next_to_go()->sequence;
+    ASSERT_EQ(restored.next_to_forget()->forget_at, added.next_to_forget()->forget_at);
+    const std::uint64_t next = restored.next_to_forget()->sequence;
     EXPECT_TRUE(restored.remove(next).has_value());
     EXPECT_TRUE(added.remove(next).has_value());
   }
@@ -118,7 +118,7 @@ TEST(RetainedBatchesTest, RestoredBatchesAreAsThoseThatWereAdded) {
 TEST(RetainedBatchesTest, NothingIsRestored) {
   RetainedBatches all(1);
   all.restored();
-  EXPECT_EQ(all.next_to_go(), nullptr);
+  EXPECT_EQ(all.next_to_forget(), nullptr);
   all.add(batch(all, 1));
   EXPECT_EQ(all.with_hash(all.find(1)->id_hash).size(), 1U);
 }
@@ -135,7 +135,7 @@ TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
     ASSERT_EQ(all.next_of(0, 0)->sequence, model.begin()->first);
     const auto earliest =
         std::ranges::min_element(model, {}, [](const auto& entry) { return entry.second.forget_at; });
-    ASSERT_EQ(all.next_to_go()->forget_at, earliest->second.forget_at);
+    ASSERT_EQ(all.next_to_forget()->forget_at, earliest->second.forget_at);
     const std::uint64_t at = random() % (model.rbegin()->first + 10);
     const auto behind = model.lower_bound(at);
     const RetainedBatch* before = all.before(at);

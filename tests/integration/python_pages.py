@@ -3,6 +3,7 @@
 what deploy/client-packages builds."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -34,6 +35,17 @@ class Pages(unittest.TestCase):
     def test_what_is_installed(self):
         sources = {path.name for path in (PACKAGE / "locksley").iterdir() if path.suffix in (".py", ".typed")}
         self.assertLessEqual(sources, {path.name for path in (self.installed / "locksley").iterdir()})
+
+    def test_another_python_in_front_of_debians_builds_nothing(self):
+        """It may lack setuptools or wheel, for example in an environment of its own."""
+        with tempfile.TemporaryDirectory() as folder:
+            other = pathlib.Path(folder, "python3")
+            other.write_text("#!/bin/sh\necho another python >&2; exit 9\n")
+            other.chmod(0o755)
+            environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", PIP_ROOT_USER_ACTION="ignore")
+            done = subprocess.run([ROOT / "deploy/client-packages", f"{folder}/into", "python"], env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(len(list(pathlib.Path(folder, "into").glob("*.whl"))), 1)
 
     def test_what_is_built(self):
         names = sorted(path.name for path in (self.folder / "packages").iterdir())

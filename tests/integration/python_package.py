@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from datetime import timedelta
@@ -19,8 +20,10 @@ from decimal import Decimal
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
-from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, locksley, tasks, url_of
+from remote_worker import port_for_workers
+from secured import Secured
 from store_daemon import StoreTest
 from users import PASSWORD, users
 
@@ -194,6 +197,29 @@ class Refusals(DaemonTest):
             self.assertEqual((ended.returncode, len(ended.stderr.splitlines())), (1, 1), ended.stderr)
             self.assertIn(said, ended.stderr)
 
+    def test_an_authority_is_for_tls(self):
+        for words in (["--url", "redis://127.0.0.1:1"], ["--url", "127.0.0.1:1"], []):
+            words = [sys.executable, "-B", "-m", "locksley", "package_tasks:far", *words, "--ca-file", "ca.pem"]
+            done = subprocess.run(words, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--ca-file is for TLS: it needs --url rediss://", done.stderr)
+
+    def test_how_to_name_an_authority_that_is_missing(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        settings = Secured(folder.name, ["far"]).settings
+        daemon = self.start(merged(settings, {"workers": {"port": 0, "tls": settings["listen"]["tls"]}, "handlers": {"far": {"remote": True}}}))
+        url = f"rediss://renderer:x@127.0.0.1:{port_for_workers(daemon)}"
+        worker = subprocess.Popen([sys.executable, "-B", "-m", "locksley", "package_tasks:far", "--url", url], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(worker.communicate)
+        self.addCleanup(worker.kill)
+        advice = "certificate.*: name the authority that signed it: --ca-file FILE"
+        self.assertRegex(worker.stderr.readline(), advice)
+        app = locksley.App(f"rediss://{daemon.host}:{daemon.port}", patience=0)
+        self.addCleanup(app.close)
+        with self.assertRaisesRegex(locksley.Unreachable, advice):
+            app.batch("x").status()
+
     def test_errors_of_the_daemon(self):
         daemon = self.start(users(alice={"handlers": ["echo"]}))
         app = locksley.App(f"redis://alice:{PASSWORD.format('alice')}@{daemon.host}:{daemon.port}", handler="sha256")
@@ -224,6 +250,17 @@ class Refusals(DaemonTest):
         for wrong in ("30s", timedelta(seconds=30), float("nan"), b"3"):
             with self.assertRaisesRegex(TypeError, "the option 'timeout' is a number of seconds, such as 0.5 or 30, not "):
                 option_words({"timeout": wrong})
+
+    def test_a_task_with_further_options(self):
+        app = locksley.App()
+        task = app.task(retries=3, weight=2)(tasks.identity.function)
+        later = task.using(weight=5, delay=60)
+        self.assertEqual((later.options, later.name, later.handler), ({"retries": 3, "weight": 5, "delay": 60}, "identity", "python"))
+        self.assertEqual(task.options, {"retries": 3, "weight": 2})
+        with app.inline():
+            self.assertEqual(later.submit("a").result(), "a")
+        with self.assertRaisesRegex(TypeError, "no option 'countdown'"):
+            task.using(countdown=60)
 
     def test_mistakes_in_a_program(self):
         app = locksley.App()

@@ -89,6 +89,12 @@ export class Task {
     Object.assign(this, { app, name, fn, handler, raw, options, codec: raw ? RAW_CODEC : app.codec });
   }
 
+  // The same task with these options as well; for submit(), whose arguments are all the function's: task.using({ delay: 60_000 }).submit(x).
+  using(options) {
+    const { app, name, fn, handler, raw } = this;
+    return new Task(app, name, fn, { handler, raw, ...this.options, ...options });
+  }
+
   payload(args) {
     if (this.raw) return this.codec.dumps(args[0]);
     // JSON would make null of one that is undefined, and then a function does not take its default.

@@ -138,6 +138,8 @@ export class Task<A extends any[], R> {
   readonly name: string;
   readonly handler: string;
   readonly fn: (...args: A) => R | Promise<R>;
+  /** The same task with these options as well; for submit(), whose arguments are all the function's. */
+  using(options: BatchOptions): Task<A, R>;
   /** A batch with a job for each item. Jobs of a long iterable run while it is still read. */
   map(items: Iterable<A[0]> | AsyncIterable<A[0]>, options?: SubmitOptions): Promise<Batch<R>>;
   /** As map(), but each item is an array of arguments. */

@@ -48,6 +48,8 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that running jobs have after SIGTERM (default 30)")
     parser.add_argument("--ca-file", help="PEM file with the authorities that may have signed the daemon's certificate")
     given = parser.parse_args()
+    if given.ca_file and not (given.url or "").startswith("rediss://"):
+        parser.error("--ca-file is for TLS: it needs --url rediss://…")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="locksley: %(message)s")
     if given.url is None:
         pipes = take_the_pipes()  # before the application is imported: it may print

@@ -97,6 +97,11 @@ class Task(Generic[R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
+    def using(self, **options: Any) -> Task[R]:
+        """The same task with these options as well; for submit(), whose arguments are all the function's: task.using(delay=60).submit(x)."""
+        option_words(options)
+        return Task(self.app, self.function, self.name, self.handler, self.raw, {**self.options, **options})
+
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         call = {"task": self.name, "args": list(args)}
         return self.codec.dumps(args[0] if self.raw else {**call, "kwargs": kwargs} if kwargs else call)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Refused
-from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, packed, redis, refusal, text
+from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, packed, redis, refusal, text, trouble_of
 from .worker import Job, run_job
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class RemoteWorker:
                 trouble = refusal(error) if isinstance(error, ERROR_REPLIES) else error
                 if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and self._addresses.has(url):
                     raise trouble from None
-                log.warning("%s: %s; trying again", Addresses.host(url), trouble or type(error).__name__)
+                log.warning("%s: %s; trying again", Addresses.host(url), trouble_of(trouble))
                 self._addresses.turn(url, str(trouble))
             finally:
                 connection.disconnect()

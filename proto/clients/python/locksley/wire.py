@@ -126,6 +126,14 @@ def refusal(error: BaseException) -> Refused:
     return Refused(code, rest) if code.isalpha() and code.isupper() else Refused("ERR", str(error))
 
 
+def trouble_of(error: BaseException) -> str:
+    """What is wrong with a connection, and what to do about it, where redis-py does not say so."""
+    said = str(error).rstrip(".") or type(error).__name__
+    if "local issuer certificate" in said or "self-signed certificate" in said or "self signed certificate" in said:
+        said += ": name the authority that signed it: --ca-file FILE for a worker, App(url, ssl_ca_certs=FILE) for an App"
+    return said
+
+
 def text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
@@ -269,7 +277,7 @@ class Transport:
         if isinstance(error, ERROR_REPLIES):  # of the log-in
             raise refusal(error) from error
         if isinstance(error, BROKEN):
-            error = Unreachable(f"no answer from {Addresses.host(url)}: {str(error).rstrip('.')}")
+            error = Unreachable(f"no answer from {Addresses.host(url)}: {trouble_of(error)}")
         elif not isinstance(error, Refused):
             raise error
         self._addresses.turn(url, str(error))

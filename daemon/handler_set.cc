@@ -285,6 +285,7 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
                   .timeout = timeout,
                   .retries = settings.retries,
                   .is_at_rate = [&in_lane] { return in_lane.is_at_rate(); },
+                  .is_backing_off = [&in_lane] { return in_lane.is_backing_off(); },
                   .processes = [&in_lane] { return in_lane.processes(); },
                   .restart =
                       [&lane, &in_lane] {

@@ -62,6 +62,8 @@ void LaneHandler::update_rate(Nanoseconds now) {
 void LaneHandler::update_gate() {
   const std::uint32_t most = program_ == nullptr ? 0 : std::min(program_->settings().concurrency, slots_);
   const std::uint32_t limit = most - std::min(most, pausing_);
+  // [handler-backoff] relaxed: as in is_backing_off().
+  backs_off_.store(most != 0 && limit == 0, std::memory_order_relaxed);
   if (limit != 0 && std::exchange(limit_, limit) != limit) lane_.gates().set_concurrency(gate_, limit);
   // A start uses up an interval of the rate, in which all its slots could work.
   if (most != 0) lane_.gates().set_start_cost(rate_.interval() * static_cast<std::int64_t>(most), gate_);

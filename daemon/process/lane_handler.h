@@ -24,8 +24,8 @@ namespace locksley::daemon {
 // there is no program, or while `rate` lets nothing start.
 //
 // Owned by a ProcessLane, for the lane's whole life: a handler that was removed may come back, or leave its gate to
-// another handler. gate(), is_at_rate(), processes(): any thread; is_wanted(), set_wanted(): the I/O thread; the
-// rest: the process thread. The compiler checks both. Nothing blocks or fails.
+// another handler. gate(), is_at_rate(), is_backing_off(), processes(): any thread; is_wanted(), set_wanted(): the
+// I/O thread; the rest: the process thread. The compiler checks both. Nothing blocks or fails.
 class LaneHandler {
  public:
   LaneHandler(Lane& lane, ProcessExecutor executor, GateId gate)
@@ -38,6 +38,11 @@ class LaneHandler {
   bool is_at_rate() const {
     // [lane-at-rate] relaxed: for display only; nothing follows from a stale value.
     return at_rate_.load(std::memory_order_relaxed);
+  }
+  // Whether no job starts because all its runners pause: its processes ended before they read a job.
+  bool is_backing_off() const {
+    // [handler-backoff] relaxed: for display only; nothing follows from a stale value.
+    return backs_off_.load(std::memory_order_relaxed);
   }
   // Its processes at this moment.
   std::uint32_t processes() const {
@@ -105,6 +110,7 @@ class LaneHandler {
 
   // Written by the process thread, read by any for display.
   std::atomic<bool> at_rate_{false};
+  std::atomic<bool> backs_off_{false};
   std::atomic<std::uint32_t> processes_{0};
 };
 

@@ -257,6 +257,17 @@ class Replacement(LaneTest):
             pause = jobs[index + 1]["started_at"] - jobs[index]["finished_at"]
             self.assertGreaterEqual(pause, min(100 << index, 5000) - 5, f"after crash {index}")
 
+    def test_a_handler_whose_workers_cannot_work_says_so(self):
+        connection = self.serve(py={"worker": ["sh", "-c", "echo no module named tasks >&2; exit 3"], "concurrency": 2})
+        batch = connection("SUBMIT", "py", "JOBS", *["job"] * 20)
+        wait_for("both runners to pause", lambda: connection.explain(batch)["reason"] == "crash-backoff")
+        reasons = {connection.explain(batch)["reason"] for _ in range(20)}
+        self.assertLessEqual(reasons, {"crash-backoff", "running", "lane-at-limit"})
+        self.daemon.configure({"handlers": {"py": worker()}})
+        connection("CONFIG", "RELOAD")
+        connection("CANCEL", batch)
+        self.assertEqual(connection("RUN", "py", "JOBS", "answer(1)"), [["ok", "1"]])
+
     def test_a_batch_that_waits_after_a_crash_can_be_cancelled_and_follows_another_program(self):
         handler = worker(concurrency=1)
         connection = self.serve(py=handler)

@@ -40,6 +40,8 @@ class HandlerDirectory {
     std::uint32_t retries = 0;             // of a failed job
     // Whether its jobs wait now because their rate is limited; called by any thread. Empty: never.
     std::function<bool()> is_at_rate = {};
+    // Whether its jobs wait now because its processes cannot work; called by any thread. Empty: never.
+    std::function<bool()> is_backing_off = {};
     // Its processes now; called by any thread. Empty: it has none.
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.

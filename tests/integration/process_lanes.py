@@ -261,8 +261,6 @@ class Replacement(LaneTest):
         connection = self.serve(py={"worker": ["sh", "-c", "echo no module named tasks >&2; exit 3"], "concurrency": 2})
         batch = connection("SUBMIT", "py", "JOBS", *["job"] * 20)
         wait_for("both runners to pause", lambda: connection.explain(batch)["reason"] == "crash-backoff")
-        reasons = {connection.explain(batch)["reason"] for _ in range(20)}
-        self.assertLessEqual(reasons, {"crash-backoff", "running", "lane-at-limit"})
         self.daemon.configure({"handlers": {"py": worker()}})
         connection("CONFIG", "RELOAD")
         connection("CANCEL", batch)

@@ -20,14 +20,14 @@ inline void append_range(std::vector<IndexRange>& to, IndexRange range) {
   }
 }
 
-// The number of indexes. Needs: disjoint.
+// The number of indexes in the ranges, which must be disjoint.
 inline std::uint64_t count_of(std::span<const IndexRange> ranges) {
   std::uint64_t sum = 0;
   for (const IndexRange& range : ranges) sum += range.size();
   return sum;
 }
 
-// The same set, ascending, in as few ranges as possible. Needs: disjoint.
+// The same set of indexes, ascending, in as few ranges as possible. The ranges must be disjoint.
 inline std::vector<IndexRange> sorted(std::vector<IndexRange> ranges) {
   std::ranges::sort(ranges, {}, &IndexRange::low);
   std::vector<IndexRange> result;
@@ -35,7 +35,7 @@ inline std::vector<IndexRange> sorted(std::vector<IndexRange> ranges) {
   return result;
 }
 
-// The indexes in `all` that are not in `without`. Needs: both ascending and disjoint.
+// The indexes in `all` that are not in `without`. Both must be ascending and disjoint.
 inline std::vector<IndexRange> difference(std::span<const IndexRange> all,
                                           std::span<const IndexRange> without) {
   std::vector<IndexRange> result;
@@ -51,14 +51,14 @@ inline std::vector<IndexRange> difference(std::span<const IndexRange> all,
   return result;
 }
 
-// Those of `ranges` that have an index in common with `range`. Needs: ascending and disjoint.
+// The ranges that have an index in common with `range`. `ranges` must be ascending and disjoint.
 inline std::span<const IndexRange> overlapping(std::span<const IndexRange> ranges, IndexRange range) {
   const auto first = std::ranges::upper_bound(ranges, range.low, {}, &IndexRange::high);
   const auto last = std::ranges::lower_bound(first, ranges.end(), range.high, {}, &IndexRange::low);
   return {first, last};
 }
 
-// Needs: ascending and disjoint.
+// Whether one of the ranges has the index. They must be ascending and disjoint.
 inline bool contains(std::span<const IndexRange> ranges, std::uint64_t index) {
   const auto after = std::ranges::upper_bound(ranges, index, {}, &IndexRange::low);
   return after != ranges.begin() && index < (after - 1)->high;

@@ -12,13 +12,14 @@
 
 namespace locksley {
 
-// Says of nearly all of very many short ranges, in a few ns each, that they have no index in common with a few others.
+// A filter made from a few ranges, in the manner of a Bloom filter. may_overlap() tells in a few ns whether another range
+// may overlap one of them: "no" is certain, "maybe" is not. Of very many short ranges, nearly all get a certain "no".
 //
-// 8 KiB: one bit for each of 65,536 equal parts of the indexes up to the highest of the others; it is set if one of
-// these lies there. Nothing blocks or fails.
+// 8 KiB: the indexes up to the highest of the few ranges are divided into 65,536 equal parts, with one bit for each part,
+// which is set if one of the ranges overlaps the part. Nothing blocks or fails.
 class RangeSieve {
  public:
-  // Needs: ascending and disjoint, none empty.
+  // The ranges must be ascending and disjoint, and none empty.
   explicit RangeSieve(std::span<const IndexRange> ranges) {
     if (ranges.empty()) return;
     shift_ = std::max(static_cast<int>(std::bit_width(ranges.back().high - 1)), kBits) - kBits;
@@ -27,7 +28,7 @@ class RangeSieve {
     }
   }
 
-  // False: `range`, which is not empty, has no index in common with them. True: it may have.
+  // False: `range`, which is not empty, overlaps none of the ranges. True: it may overlap one.
   bool may_overlap(const IndexRange& range) const {
     constexpr std::uint64_t kFew = 8;
     const std::uint64_t first = part_of(range.low);

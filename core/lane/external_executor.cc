@@ -34,7 +34,7 @@ void ExternalExecutor::fetch(std::uint64_t most, std::size_t most_bytes) {
   try {
     most = batch().payloads().fetch(first_, payloads_, scratch_);
   } catch (const std::exception& exception) {
-    // The first alone: perhaps it is another one that cannot be read.
+    // Fetches the first payload alone: perhaps only a later one cannot be read.
     if (most > 1) return fetch(1, most_bytes);
     started_ = 1;
     end_job(JobStatus::kError, std::string("cannot read the payload: ") + exception.what());

@@ -89,7 +89,7 @@ bool Lease::fetch(std::size_t most_bytes) {
       fetched = batch().payloads().fetch(range_.low, payloads, buffers_.scratch);
       break;
     } catch (const std::exception& exception) {
-      // The first alone: perhaps it is another one that cannot be read.
+      // Fetches the first payload alone: perhaps only a later one cannot be read.
       if (!is_alone) continue;
       const auto ended = held_.take({range_.low, range_.low + 1});
       begin();

@@ -76,10 +76,10 @@ void ResultWriter::refuse_output() {
 void ResultWriter::grow_output(std::size_t size) {
   const std::size_t before = output_bytes();
   if (before <= most_output_ && size <= most_output_ - before) return grow(size);
-  // A second refusal of the same job, whose handler goes on: the first one is the news.
+  // After the first refusal the handler may go on and be refused again: the error names the length of the first one.
   if (most_output_ == allowed_output_) refused_bytes_ = before + size;
   clear_output();
-  next(1);  // the room of the next row's head is there
+  next(1);  // commit() has made room for a second head, so that one byte fits
   most_output_ = 0;
   throw std::length_error(too_long(refused_bytes_));
 }

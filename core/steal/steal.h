@@ -1,4 +1,4 @@
-// What one attempt to steal has come to.
+// The outcomes of one attempt to steal.
 #pragma once
 
 namespace locksley {

@@ -172,14 +172,14 @@ class StealRange<Payload, Atomics>::Owner {
     });
   }
 
-  // Takes all that is left, in one step: how a claim is closed whose quantum has ended early, to
-  // hand it back.
+  // Takes all that is left, in one step. A worker whose quantum has ended does so, to hand back the rest of
+  // its claim.
   [[nodiscard]] IndexRange take_all() {
     return range_->take_as([](std::uint64_t left) { return left; });
   }
 
   // What was left when the owner last looked, by publishing or taking; thieves may have made it
-  // less. But 0 is certain.
+  // less. But if it is 0, nothing is left.
   std::uint64_t len() const { return range_->known_len(); }
 
   [[nodiscard]] Thief thief() const { return range_->thief(); }

@@ -26,8 +26,8 @@ struct JobFrame {
   Instant time_limit = kNever;  // when the job should stop; kNever: no limit
 };
 
-// For which job some code runs, and on which worker. The pool passes one to each job, sub-job and
-// burst of a parallel loop.
+// The job for which some code runs, and the worker on which it runs. The pool passes one to each job, sub-job
+// and burst of a parallel loop.
 //
 // On the stack of a worker; valid until the code that got it returns. Only that code's thread may
 // call it. sleep_for() and parallel_for() block. attempt() takes the batch's mutex if a job of the

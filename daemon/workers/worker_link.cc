@@ -296,7 +296,7 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
-  // Words about more jobs than may be shown are not kept.
+  // A NOTE about a job that may not be shown is acknowledged, but not kept.
   const bool may_be_shown = out->shown.contains(command->index) || may_show_more(worker.account);
   if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {
     worker.count_shown(*out);
@@ -309,7 +309,8 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
 }
 
 std::vector<WorkerLink::Id> WorkerLink::take_ready() {
-  // A worker keeps its results for so much longer. A guess: some leases of the shortest jobs.
+  // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as long as some leases of
+  // the shortest jobs take.
   constexpr std::chrono::milliseconds kPutOff{2};
   auto ready = connections_.take_ready([this](Id id) {
     const auto worker = workers_.find(id);

@@ -103,8 +103,8 @@ void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant 
     parts_.events.publish_end(record, status);
   } else if (record.published.started && record.due.progress == kNever &&
              parts_.events.has_listener(record)) {
-    // Published when it is due, as the batch stands then, so that the last of a burst of changes is not the
-    // one that is left out.
+    // The event is published later, with the state that the batch has then: so the last change of a burst is never
+    // left out.
     parts_.registry.schedule(record, Due::kProgress,
                              std::max(at, record.published.progress + kProgressPeriod));
   }

@@ -13,8 +13,8 @@
 namespace locksley::daemon {
 
 namespace {
-// After this time the daemon looks again whether it may forget a batch of which some dependents do not know yet
-// that it is over. A guess: by then they do.
+// A batch must not be forgotten before its dependents have been told that it is over. If they have not, the daemon tries
+// again after this time. A guess: by then they have been told.
 constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 
@@ -159,7 +159,7 @@ void Batches::relieve_results() {
   const bool is_full = std::ranges::any_of(
       registry_.tenants().all(), [](const Tenant& tenant) { return tenant.account.results().is_full(); });
   if (store_ == nullptr || !is_full) return evict_results();
-  // No result is lost with what the disk has.
+  // First frees the results that the disk has: none of them is lost.
   store_->free_results([this] {
     asio::post(io_, [this] {
       kIoThread.assert_held();

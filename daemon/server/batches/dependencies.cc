@@ -16,7 +16,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// What the end of one batch may do before the next poll; the rest is done in slices.
+// How long the end of one batch may work before the next poll; the rest is done in slices.
 constexpr std::chrono::microseconds kTimeAtOnce{200};
 
 bool is_all_ok(const BatchStatus& status) {
@@ -35,7 +35,8 @@ std::string reason_not_ok(std::string_view id) {
   return fmt::format("not every job of the batch '{}' was ok", id);
 }
 
-// Adds what is to be waited for. False: the store has refused the batch since it was looked up, so it was never there.
+// Adds the found batch to the condition, if the new batch must wait for it. False: the store has refused the found batch
+// since it was looked up, so it counts as unknown.
 bool add_wait(StartCondition& condition, const proto::AfterBatch& after,
               const FoundDependencies::Found& found) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchRecord* const unfinished = found.unfinished.get();

@@ -169,7 +169,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
-  // Before anything that may have changed since the first time: a repetition finds what it made.
+  // A repetition finds the batch that the first command made. This comes before all checks whose result may have
+  // changed since.
   if (BatchRecord* const known = found->known) {
     // A RUN is never a repetition: it runs its jobs each time.
     if (origin == Origin::kRun) return existing(*known, command.handler, false);
@@ -218,7 +219,8 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   if (BatchRecord* const known = found->known) {
-    // An OPEN whose reply was lost; once there are jobs, it is not known whose they are.
+    // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it may be another
+    // client's.
     const bool untouched = known->origin == Origin::kOpen && known->is_active && known->terms.jobs == 0;
     return existing(*known, command.handler, untouched);
   }

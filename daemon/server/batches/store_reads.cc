@@ -9,7 +9,7 @@
 namespace locksley::daemon {
 
 namespace {
-// Where a thread that has read something for the I/O thread says so.
+// The way back to the I/O thread, for a thread that has read something for it.
 struct ReadersHome {
   IoMailbox& mailbox;
   Slices& slices;

@@ -155,7 +155,7 @@ void StoredBatches::write_changes(BatchRecord& record) {
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   record.stored.has_changes = true;
   const BatchStatus status = record.status();
-  // It is not known of a batch that was loaded.
+  // For a batch that was loaded (it has no steps) it is not known, so it may.
   const bool may_be_inside = status.finished_at != 0 && (status.steps == 0 || has_results_inside(status));
   const Ticket ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
                                                       .changes = changes_of(record),
@@ -163,7 +163,8 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
                                                       .may_have_marks = may_have_marks(status),
                                                       .may_have_results_inside = may_be_inside},
                                           Urgency::kWithNext);
-  // It is not retired before the store has this; if it was retired already, load() adds it.
+  // A batch in memory is not retired before the store has this write. For a batch that is retired already, load() adds
+  // the discard to what it reads.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
@@ -176,7 +177,8 @@ Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
   if (rows <= stored.rows && is_settled(stored.rows_ticket)) return 0;
   if (!parts_.store->error().empty()) return 0;
   if (rows > stored.rows) {
-    // In this order: a step is put before its rows can be counted.
+    // First the rows, then the marker: a step is put into the store before its rows are counted, so the marker comes
+    // after all of them.
     stored.rows = record.status().rows;
     stored.rows_ticket = parts_.store->put_marker();
   }

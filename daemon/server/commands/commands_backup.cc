@@ -13,14 +13,15 @@
 namespace locksley::daemon {
 namespace {
 
-// Of one BACKUP: shared with what tells of it, which may come after the connection has gone. The I/O thread only.
+// The progress of one BACKUP. Shared by the command and by the callbacks of the store, which may come after the
+// connection has gone. The I/O thread only.
 struct BackupProgress {
   std::optional<std::string> written;  // the outcome of the marker: an error of the store, or empty
   std::optional<Backups::Result> result;
 };
 
-// Why there can be no backup; empty: there can.
-std::string why_no_backup(const ServerState& state, const std::string& name) {
+// The error reply, if no backup can be made; empty: one can.
+std::string backup_refusal(const ServerState& state, const std::string& name) {
   const Store* const store = state.store();
   if (store == nullptr) return "ERR there is no store: store.path is empty, so there is nothing to back up";
   if (const std::string_view reason = store->why_no_copies(); !reason.empty()) {
@@ -34,13 +35,13 @@ std::string why_no_backup(const ServerState& state, const std::string& name) {
 Coroutine<void> backup_command(Session& session, proto::Command& command) {
   ServerState& state = session.state();
   const std::string name(command.arguments[1]);
-  if (const std::string refusal = why_no_backup(state, name); !refusal.empty()) {
+  if (const std::string refusal = backup_refusal(state, name); !refusal.empty()) {
     session.fail(refusal);
     co_return;
   }
   const auto progress = std::make_shared<BackupProgress>();
   const std::weak_ptr<Session> waiting = session.weak_from_this();
-  // Results that clients have read may wait for the disk for some milliseconds: they belong into the copy.
+  // The copy must have all results that clients have read; some of these may wait for the disk for some milliseconds.
   state.held_replies().hold(state.store()->put_marker(), [progress, waiting](const std::string& error) {
     progress->written = error;
     if (const auto alive = waiting.lock()) alive->wake();

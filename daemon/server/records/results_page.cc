@@ -17,10 +17,10 @@ namespace {
 constexpr std::size_t kRowHead = 40;               // of RESULTS, about what surrounds an output
 constexpr std::uint64_t kMostPassedOver = 10'000;  // of RESULTS in one page; guess: a millisecond
 
-// Which rows a page takes: those that are shown, as many as the demand allows, and what lies between them.
+// Decides which rows a page takes: as many shown rows as the demand allows, and the rows between them.
 class PageRows {
  public:
-  // `page` has its first row and what is superseded.
+  // Needs: page.first and page.superseded are set.
   PageRows(ResultsPage& page, const ResultsDemand& demand) : page_(page), demand_(demand) {}
 
   // The number of rows that may be looked at.
@@ -36,7 +36,7 @@ class PageRows {
     ++page_.rows;
     return true;
   }
-  // The same of the row at `place`, where rows between were left out.
+  // The same for the row at `place`, if the reader has skipped rows before it.
   bool fits(std::uint64_t place, const ResultRow& row) {
     if (is_superseded(place, row, page_.superseded)) return ++passed_over_ <= kMostPassedOver;
     if (page_.shown == demand_.count) return false;

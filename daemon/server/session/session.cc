@@ -70,7 +70,7 @@ Coroutine<void> Session::converse() {
     const Instant began = now();
     const Turn turn = execute(began);
     match_events();
-    // Without sending, which wakes the peer: that may take the processor at once.
+    // Sending is not counted: it wakes the peer, which may take the processor at once.
     const Instant::duration took = turn == Turn::kBlock ? Instant::duration{} : now() - began;
     if (turn == Turn::kBlock) {
       co_await sessions_.executor().execute_blocking(*this, spec_->id, command_);
@@ -78,7 +78,7 @@ Coroutine<void> Session::converse() {
       active_at_ = now();
     }
     needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
-    // Sending takes as long as making what is sent.
+    // To send replies takes about as long as to make them.
     if (output_.sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
       co_await wait_for_slice();
     }
@@ -94,7 +94,7 @@ Coroutine<void> Session::converse() {
                           transport().can_receive() || subscriptions_.has_waiting_events();
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
-      // All others that have something to do come first.
+      // First the other connections that are ready have their turns.
       co_await wait_for_slice();
       continue;
     }
@@ -104,12 +104,12 @@ Coroutine<void> Session::converse() {
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
     if (!output_.sendable().empty()) transport().wait_writable(*this);
     if (output_.is_held()) offer_early();
-    // Twice in a row: once may be another program that had the processor.
+    // Only two long turns in a row count as costly: in one, another program may have had the processor.
     const bool was_long = took > kCheapTurn;
     const bool is_costly = std::exchange(was_long_, was_long) && was_long;
     if (was_long) state_.slices().charge(took);
     if (!wakeup().take()) co_await wakeup().wait();
-    // Its next turn may be as long: the clients that ask for little come first.
+    // Its next turn may be as long, so clients with short turns come first.
     if (is_costly && !state_.slices().has_time()) co_await wait_for_slice();
   }
 }

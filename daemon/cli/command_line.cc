@@ -58,6 +58,11 @@ void check_payloads(const PayloadOptions& payloads) {
   }
 }
 
+// `locksley exec` without `--`, as users of xargs and GNU parallel write it.
+constexpr std::string_view kNoMark =
+    "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"
+    "A command with a pipe or a variable needs a shell: locksley exec -- sh -c 'sort \"$1\" | uniq' _ {}";
+
 // What is wrong with the word that stands where a command should, as in `locksley customer show`; empty: there is none.
 std::string problem_with_command(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(true);
@@ -102,7 +107,12 @@ class Parser {
       if (const std::string wrong = problem_with_command(app_); lacks_a_command && !wrong.empty()) {
         problem.str(wrong + "\nRun with --help for more information.\n");
       }
-      const int wrong = app_.got_subcommand("exec") ? daemon::kExitExecFailed : daemon::kExitUsage;
+      const bool is_exec = app_.got_subcommand("exec");
+      // `locksley exec wc -l`: CLI11 took `-l` for an option of `exec`.
+      const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+      if (is_exec && is_extra && marked_ == 0 && !exec_.words.empty())
+        problem.str(std::string(kNoMark) + '\n');
+      const int wrong = is_exec ? daemon::kExitExecFailed : daemon::kExitUsage;
       return std::unexpected(
           CommandLineEnd{code == 0 ? int{daemon::kExitOk} : wrong, code == 0 ? out.str() : problem.str()});
     }
@@ -248,8 +258,7 @@ class Parser {
         ->capture_default_str();
     add_batch_options(*command, exec_.batch);
     command->callback([this] {
-      if (exec_.words.size() > marked_)
-        throw CLI::ValidationError("WORD", "-- must stand before the command");
+      if (exec_.words.size() > marked_) throw CLI::ValidationError(std::string(kNoMark));
       std::string none;
       unmark_payload_words(exec_.words, none, marked_);
       if (auto plan = ExecPlan::make(exec_); !plan) throw CLI::ValidationError("exec", plan.error());

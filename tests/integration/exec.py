@@ -74,7 +74,10 @@ class Words(ExecTest):
 
     def test_words_that_are_refused(self):
         for words, said in (
-            (("echo", "a"), "-- must stand before the command"),
+            (("echo", "a"), "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"),
+            (("wc", "-l"), "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"),
+            (("sort {} | uniq",), "a pipe or a variable needs a shell: locksley exec -- sh -c "),
+            (("--no-such-option", "wc", "-l", "--", "echo"), "not expected"),
             (("--",), "a command must follow --"),
             (("--", ":::", "a"), "a command must follow --"),
             (("--", "echo", ":::+", "a"), "goes along with the list before it"),

@@ -34,8 +34,8 @@ class BlockPool {
   // Needs: bytes >= kLeastBytes. give(): the number for take(), or size_of() it.
   void* take(std::size_t bytes);
   void give(void* memory, std::size_t bytes) noexcept;
-  // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel moves their pages. Null:
-  // they have the size of blocks that are kept, or the kernel has no room; they stay where they are.
+  // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel moves their pages, by whole
+  // tables of 2 MiB. Null: they have the size of blocks that are kept, or the kernel has no room; they stay where they are.
   void* try_grow(void* memory, std::size_t from, std::size_t to) noexcept;
 
   // How many mappings there are: of blocks in use, and kept ones.

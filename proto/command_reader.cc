@@ -167,6 +167,16 @@ void CommandReader::finish(Command& command) {
   command.arguments.swap(pending_);
   command_bytes_ = 0;
   state_ = State::kStart;
+  if (block_ && block_->capacity() > 2 * kBlockBytes) leave_block();
+}
+
+// The owner of the command decides which thread frees its memory: so no reference to a large block is left here.
+void CommandReader::leave_block() {
+  if (read_ != written_)
+    return move_to_new_block(std::max(next_block_bytes_, written_ - read_ + kMinimumRead));
+  block_.reset();
+  read_ = 0;
+  written_ = 0;
 }
 
 ReadStatus CommandReader::fail(std::string_view what) {
@@ -370,6 +380,13 @@ void CommandReader::release() {
   written_ = 0;
   next_block_bytes_ = kFirstBlockBytes;
   pending_ = ArgumentList();
+}
+
+ArgumentList CommandReader::abandon() {
+  if (block_) pending_.open_segment(block_);
+  block_.reset();
+  state_ = State::kFailed;
+  return std::move(pending_);
 }
 
 std::size_t CommandReader::memory_bytes() const {

@@ -94,6 +94,9 @@ class CommandReader {
   // for the socket. The next prepare() starts with a small block again.
   void release();
 
+  // Gives up what was received of an unfinished command, and its memory, for the caller to free. No call comes after it.
+  ArgumentList abandon();
+
   // Bytes that were received and not yet handed out in a command.
   std::size_t buffered_bytes() const { return command_bytes_ + (written_ - read_); }
 
@@ -124,6 +127,7 @@ class CommandReader {
   void finish(Command& command);
   ReadStatus fail(std::string_view what);
   void move_to_new_block(std::size_t capacity);
+  void leave_block();
   // The size to which blocks grow.
   std::size_t largest_block() const { return limits_.authenticated ? kBlockBytes : kFirstBlockBytes; }
   // Moves read_ by n bytes within the unfinished command.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -93,6 +94,31 @@ TEST(BlockPoolTest, OnlyBlocksThatAreNotKeptGrowAndTheirBytesStay) {
 }
 
 // The reader's memory for a bulk string that arrives slowly: it has no second copy of what has come.
+// The kernel then moves their tables of pages, and not the entries of all pages one by one.
+TEST(BlockPoolTest, BlocksThatGrowBeginWhereATableOfPagesDoes) {
+  constexpr std::size_t kTable = std::size_t{2} * 1024 * 1024;
+  const auto place_in_table = [](const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % kTable;
+  };
+  BlockPool pool(kPooled);
+  for (std::size_t bytes : {kPooled + 1, 2 * kTable + 5}) {
+    void* memory = pool.take(bytes);
+    std::memset(memory, 'x', bytes);
+    EXPECT_EQ(place_in_table(memory), 0U);
+    for (int n = 0; n < 4; ++n) {
+      void* const grown = pool.try_grow(memory, bytes, 3 * bytes);
+      ASSERT_NE(grown, nullptr);
+      EXPECT_EQ(place_in_table(grown), 0U);
+      const std::string_view kept(static_cast<const char*>(grown), bytes);
+      EXPECT_EQ(kept.find_first_not_of('x'), std::string_view::npos);
+      memory = grown;
+      std::memset(memory, 'x', bytes *= 3);
+    }
+    pool.give(memory, bytes);
+  }
+  EXPECT_EQ(pool.mapped(), 0U);
+}
+
 TEST(BlockPoolTest, ALargeBulkStringGrowsWhereItIs) {
   constexpr std::size_t kBytes = 40 * CommandReader::kBlockBytes;
   BlockPool pool(kPooled);
@@ -117,6 +143,41 @@ TEST(BlockPoolTest, ALargeBulkStringGrowsWhereItIs) {
   feed("\r\n");
   ASSERT_EQ(reader.next(command), ReadStatus::kComplete);
   EXPECT_TRUE(command.arguments[1] == payload);
+}
+
+// Else the thread that reads would free its memory, whichever thread frees the command.
+TEST(BlockPoolTest, ALargeBlockGoesWithItsCommand) {
+  for (const std::string_view tail : {std::string_view(), std::string_view("*1\r\n$4\r\nPI")}) {
+    BlockPool pool(kPooled);
+    CommandReader reader({}, &pool);
+    Command command;
+    ReadStatus status = ReadStatus::kNeedMore;
+    const auto feed = [&](std::string_view bytes) {
+      while (!bytes.empty() && status == ReadStatus::kNeedMore) {
+        const std::span<std::byte> space = reader.prepare();
+        const std::size_t some = std::min(space.size(), bytes.size());
+        std::memcpy(space.data(), bytes.data(), some);
+        reader.commit(some);
+        bytes.remove_prefix(some);
+        status = reader.next(command);
+      }
+    };
+    constexpr std::size_t kBytes = 8 * CommandReader::kBlockBytes;
+    std::string bytes = "*2\r\n$4\r\nECHO\r\n$" + std::to_string(kBytes) + "\r\n" + std::string(kBytes, 'x');
+    feed((bytes += "\r\n") += tail);
+    ASSERT_EQ(status, ReadStatus::kComplete);
+    ASSERT_EQ(command.arguments[1].size(), kBytes);
+    const std::size_t mapped = pool.mapped();
+    Command taken = std::exchange(command, {});
+    taken = {};
+    EXPECT_EQ(pool.mapped(), mapped - 1);
+    if (tail.empty()) continue;
+    status = reader.next(command);
+    ASSERT_EQ(status, ReadStatus::kNeedMore);
+    feed("NG\r\n");
+    ASSERT_EQ(status, ReadStatus::kComplete);
+    EXPECT_EQ(command.name(), "PING");
+  }
 }
 
 TEST(BlockPoolTest, ManyThreadsTakeAndGive) {

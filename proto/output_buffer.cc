@@ -67,6 +67,7 @@ OutputBuffer::Bytes OutputBuffer::allocate(std::size_t capacity) {
 }
 
 void OutputBuffer::Release::operator()(char* bytes) const {
+  if (capacity == 0) return;
   if (capacity < kPages) {
     delete[] bytes;
   } else if (!kept_chunks.keep(bytes, capacity)) {
@@ -76,12 +77,19 @@ void OutputBuffer::Release::operator()(char* bytes) const {
 
 OutputBuffer::OutputBuffer(OutputBuffer&& other) noexcept { *this = std::move(other); }
 
+OutputBuffer OutputBuffer::of_views() {
+  OutputBuffer buffer;
+  buffer.has_views_ = true;
+  return buffer;
+}
+
 OutputBuffer& OutputBuffer::operator=(OutputBuffer&& other) noexcept {
   if (this != &other) {
     chunks_ = std::exchange(other.chunks_, {});
     next_ = std::exchange(other.next_, nullptr);
     limit_ = std::exchange(other.limit_, nullptr);
     size_ = std::exchange(other.size_, 0);
+    has_views_ = other.has_views_;
   }
   return *this;
 }
@@ -91,11 +99,29 @@ void OutputBuffer::append(OutputBuffer&& other) {
     *this = std::move(other);
     return;
   }
-  for (std::size_t i = 0; i < other.chunks_.size(); ++i) {
-    const Chunk& chunk = other.chunks_[i];
-    append({chunk.bytes.get() + chunk.begin, other.end_of(i) - chunk.begin});
+  constexpr std::size_t kFewBytes = 16 * 1024;  // to copy them costs less than a chunk that is half empty
+  if (other.size() <= kFewBytes) {
+    for (std::size_t i = 0; i < other.chunks_.size(); ++i) {
+      const Chunk& chunk = other.chunks_[i];
+      append({chunk.bytes.get() + chunk.begin, other.end_of(i) - chunk.begin});
+    }
+  } else {
+    chunks_.back().end = end_of(chunks_.size() - 1);
+    std::ranges::move(other.chunks_, std::back_inserter(chunks_));
+    next_ = other.next_;
+    limit_ = other.limit_;
+    size_ += other.size_;
   }
   other.clear();
+}
+
+void OutputBuffer::append_large(std::string_view bytes) {
+  if (!has_views_) return append(bytes);
+  if (bytes.empty()) return;
+  if (!chunks_.empty()) chunks_.back().end = end_of(chunks_.size() - 1);
+  chunks_.push_back({{const_cast<char*>(bytes.data()), Release{0}}, 0, 0, bytes.size()});
+  next_ = limit_ = chunks_.back().bytes.get() + bytes.size();
+  size_ += bytes.size();
 }
 
 void OutputBuffer::append(std::string_view bytes) {
@@ -116,7 +142,7 @@ void OutputBuffer::add_chunk(std::size_t n) {
   if (!chunks_.empty()) {
     Chunk& last = chunks_.back();
     last.end = end_of(chunks_.size() - 1);
-    capacity = std::min(kChunkBytes, kChunkGrowth * last.capacity);
+    capacity = std::clamp(kChunkGrowth * last.capacity, kFirstChunkBytes, kChunkBytes);
     if (last.begin == last.end) chunks_.pop_back();
   }
   capacity = std::max(capacity, n);
@@ -156,7 +182,7 @@ void OutputBuffer::consume(std::size_t n) {
   // All bytes are written. The last chunk is used again from its start, unless one large string made it larger
   // than usual.
   Chunk& last = chunks_.back();
-  if (last.capacity > kChunkBytes) {
+  if (last.capacity > kChunkBytes || last.capacity == 0) {
     clear();
     return;
   }

@@ -26,6 +26,9 @@ class OutputBuffer {
   static constexpr std::size_t kChunkBytes = 256 * 1024;  // guess: a few socket buffers
 
   OutputBuffer() = default;
+  // append_large() copies nothing: the bytes must stay where they are for as long as the buffer has them. For a reply that is
+  // to be copied to another buffer part by part.
+  static OutputBuffer of_views();
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
   OutputBuffer(OutputBuffer&& other) noexcept;
@@ -43,7 +46,9 @@ class OutputBuffer {
     size_ += n;
   }
   void append(std::string_view bytes);
-  // Takes over the bytes of `other`; without a copy if this buffer is empty.
+  // The same; by a view of them in a buffer of_views().
+  void append_large(std::string_view bytes);
+  // Takes over the bytes of `other`; without a copy if this buffer is empty, or if they are many.
   void append(OutputBuffer&& other);
 
   std::size_t size() const { return size_; }
@@ -70,7 +75,7 @@ class OutputBuffer {
 
  private:
   struct Release {
-    std::size_t capacity;
+    std::size_t capacity;  // 0: bytes of others
     void operator()(char* bytes) const;
   };
   using Bytes = std::unique_ptr<char[], Release>;
@@ -89,6 +94,7 @@ class OutputBuffer {
   char* next_ = nullptr;   // in the last chunk: where the next byte goes
   char* limit_ = nullptr;  // its end
   std::size_t size_ = 0;
+  bool has_views_ = false;
 };
 
 }  // namespace locksley::proto

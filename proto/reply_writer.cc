@@ -63,7 +63,7 @@ void ReplyWriter::header(char type, std::uint64_t value) {
 void ReplyWriter::bulk(std::string_view bytes) {
   if (bytes.size() > kOnePieceBytes) {
     header('$', bytes.size());
-    out_->append(bytes);
+    out_->append_large(bytes);
     out_->append("\r\n");
     return;
   }
@@ -137,7 +137,7 @@ void ReplyWriter::result_row(std::uint64_t index, std::string_view status, std::
   if (is_short) to = write_line(to, output);
   out_->commit(static_cast<std::size_t>(to - begin));
   if (!is_short) {
-    out_->append(output);
+    out_->append_large(output);
     out_->append("\r\n");
   }
 }

@@ -3,12 +3,15 @@
 commands."""
 
 import pathlib
+import signal
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import io_stretch
-from resp import Error
+from locksley_daemon import wait_for
+from resp import Error, encode
+from scratch import scratch
 
 MEBI = 1 << 20
 
@@ -37,6 +40,90 @@ class Words(io_stretch.Stretches):
         self.command("RESET")
         self.assertIsInstance(self.command.ask("SUBSCRIBE", *words * 4), Error)
         self.note_longest("a SUBSCRIBE of 290 MB")
+
+
+class Replies(io_stretch.Stretches):
+    """To copy a text into a reply takes as long as to receive it, and to free it takes milliseconds."""
+
+    SIZE = 48 * MEBI
+
+    def large(self):
+        """A batch whose only job has a large payload and a large result."""
+        self.command("SUBMIT", "echo", "ID", "large", "JOBS", "x" * self.SIZE)
+        self.command.wait("large")
+        self.note_longest("an echo of 48 MiB")
+
+    @io_stretch.once_of_three
+    def test_messages_that_come_back(self):
+        message = b"m" * self.SIZE
+        for command in ("ECHO", "PING"):
+            self.assertEqual(self.command(command, message), message.decode())
+            self.note_longest(f"{command} of 48 MiB")
+        self.command("MULTI")
+        self.command("ECHO", message[: self.SIZE // 2])
+        self.command.send(encode("EXEC"))
+        self.assertEqual(self.command.read(), [message[: self.SIZE // 2].decode()])
+        self.note_longest("EXEC with an ECHO of 24 MiB")
+
+    @io_stretch.once_of_three
+    def test_a_large_result(self):
+        self.large()
+        self.assertEqual(self.command("RESULTS", "large"), ["0", [[0, "ok", "x" * self.SIZE]]])
+        self.note_longest("RESULTS")
+        self.assertEqual(self.command.map("JOB", "large", 0)["output"], "x" * self.SIZE)
+        self.note_longest("JOB")
+        self.assertEqual(self.daemon.get("/api/batches/large/jobs/0")[0], 200)
+        self.note_longest("its page of the HTTP API")
+
+    @io_stretch.once_of_three
+    def test_a_large_run(self):
+        self.assertEqual(self.command("RUN", "echo", "JOBS", "a", "x" * self.SIZE, "b"), [["ok", "a"], ["ok", "x" * self.SIZE], ["ok", "b"]])
+        self.note_longest("RUN of three jobs, one with a result of 48 MiB")
+        payloads = [f"{n}" for n in range(300_000)]
+        self.assertEqual(self.command("RUN", "echo", "JOBS", *payloads), [["ok", payload] for payload in payloads])
+        self.note_longest("RUN of 300,000 jobs")
+        self.assertIn("TOOBIG", self.command.ask("RUN", "echo", "JOBS", *["x" * self.SIZE] * 2))
+        self.note_longest("RUN with more than fits into a reply")
+
+    @io_stretch.once_of_three
+    def test_a_large_payload(self):
+        self.command("SUBMIT", "echo", "ID", "later", "DELAY", 600_000, "JOBS", "x" * self.SIZE)
+        self.assertEqual(self.command.map("JOB", "later", 0)["payload"], "x" * self.SIZE)
+        self.note_longest("JOB of a job with a payload of 48 MiB")
+        self.command("SUBMIT", "echo", "ID", "range", "DELAY", 600_000, "RANGE", 0, 9, "{}" * (8 * MEBI))
+        self.assertEqual(self.command.map("JOB", "range", 7)["payload"], "7" * (8 * MEBI))
+        self.note_longest("JOB of a job of a range with a pattern of 16 MiB")
+
+    @io_stretch.once_of_three
+    def test_readers_that_leave(self):
+        self.large()
+        with self.connect(self.daemon) as reader:
+            reader.send(encode("RESULTS", "large"))
+            wait_for("the reply to wait", lambda: self.held() > self.SIZE // 2)
+        wait_for("the reader to have left", lambda: self.held() < MEBI)
+        self.note_longest("a reader of a result of 48 MiB leaves")
+        with self.connect(self.daemon) as writer:
+            writer.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n" % (2 * self.SIZE) + b"m" * self.SIZE)
+            self.command("PING")
+        wait_for("the writer to have left", lambda: self.daemon.metrics()["locksley_connections"] == 1)
+        self.note_longest("a client leaves in the middle of a message of 96 MiB")
+
+    def held(self):
+        account = self.command("INFO", "account")
+        return int(account.split("account_client_bytes:used=")[1].split(",")[0])
+
+
+class StoredReplies(Replies):
+    def setUp(self):
+        self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
+        super().setUp()
+
+    def large(self):
+        super().large()
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
 
 
 if __name__ == "__main__":

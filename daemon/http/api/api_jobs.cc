@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/batch/job_facts.h"
@@ -30,7 +31,9 @@ class JobJson {
 
   template <class Value>
   void operator()(const char* key, const Value& value) const {
-    if constexpr (requires { value.has_value(); }) {
+    if constexpr (std::is_same_v<Value, std::optional<std::string_view>>) {
+      // put_bytes() puts the beginning.
+    } else if constexpr (requires { value.has_value(); }) {
       object_[key] = value ? Json(*value) : Json();
     } else {
       object_[key] = value;
@@ -68,8 +71,8 @@ std::string first_bytes(std::string_view bytes) {
 
 // What clients and programs wrote may be any bytes, and many: KEY has the first of them as text, KEY_hex the same in
 // hexadecimal if they are no text, KEY_bytes how many there are.
-void put_bytes(Json& object, const std::string& key, const std::optional<std::string>& bytes) {
-  const std::string shown = first_bytes(bytes.value_or(std::string()));
+void put_bytes(Json& object, const std::string& key, std::optional<std::string_view> bytes) {
+  const std::string shown = first_bytes(bytes.value_or(std::string_view()));
   Json hex;
   if (!is_text(shown)) {
     std::string digits;

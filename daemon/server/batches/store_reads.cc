@@ -90,8 +90,14 @@ std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<Batch
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   const bool is_in_store = record->is_stored() && !record->stored.is_rejected;
   JobDemand demand{.index = index, .most_rows = most_rows};
-  if (is_in_store && !record->payloads().in_memory(index))
-    demand.payloads = parts_.store->payloads(record->sequence);
+  BatchPayloads& payloads = record->payloads();
+  if (!payloads.in_memory(index)) {
+    if (const RangePayloads* const range = payloads.range()) {
+      demand.payloads = std::make_shared<RangePayloads>(range->low(), range->pattern());
+    } else if (is_in_store) {
+      demand.payloads = parts_.store->payloads(record->sequence);
+    }
+  }
   const auto post = [parts = &parts_, owner](Reader::Task task) {
     parts->store != nullptr ? parts->store->read(std::move(task), owner)
                             : parts->aside.post(std::move(task), owner);

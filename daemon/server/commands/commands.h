@@ -26,8 +26,10 @@ const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Comman
 // commands_connection.cc
 void command_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void echo_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> echo_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void info_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void ping_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> ping_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void quit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> reset_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void select_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -48,9 +50,9 @@ Coroutine<void> client_command(Session& session, proto::Command& command) LOCKSL
 // commands_submit.cc
 void submit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-// Whether a SUBMIT or an OPEN is to be executed in slices, by the two functions below: it has many payloads, or names many
-// batches after which it starts.
-bool is_long_submission(const proto::Command& command);
+// Whether a command is to be executed in slices, by its other function: it has many bytes or payloads, or names many batches
+// after which it starts.
+bool is_long(const proto::Command& command);
 Coroutine<void> submit_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> open_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void add_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);

@@ -13,6 +13,7 @@
 #include "daemon/server/state/server_state.h"
 #include "proto/command_docs.h"
 #include "proto/number.h"
+#include "proto/output_buffer.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -21,10 +22,7 @@ namespace {
 
 using proto::equals_ignoring_case;
 
-}  // namespace
-
-void ping_command(Session& session, proto::Command& command) {
-  proto::ReplyWriter reply = session.reply();
+void write_pong(Session& session, proto::ReplyWriter reply, const proto::Command& command) {
   const bool has_message = command.arguments.size() > 1;
   if (session.info().protocol == proto::Protocol::kResp2 && !session.subscriptions().empty()) {
     reply.array(2);
@@ -37,7 +35,25 @@ void ping_command(Session& session, proto::Command& command) {
   }
 }
 
+}  // namespace
+
+void ping_command(Session& session, proto::Command& command) {
+  write_pong(session, session.reply(), command);
+}
+
 void echo_command(Session& session, proto::Command& command) { session.reply().bulk(command.arguments[1]); }
+
+Coroutine<void> echo_long_command(Session& session, proto::Command& command) {
+  auto views = proto::OutputBuffer::of_views();
+  proto::ReplyWriter(views, session.info().protocol).bulk(command.arguments[1]);
+  co_await session.reply_in_slices(std::move(views));
+}
+
+Coroutine<void> ping_long_command(Session& session, proto::Command& command) {
+  auto views = proto::OutputBuffer::of_views();
+  write_pong(session, proto::ReplyWriter(views, session.info().protocol), command);
+  co_await session.reply_in_slices(std::move(views));
+}
 
 void quit_command(Session& session, proto::Command&) {
   session.transaction().close();

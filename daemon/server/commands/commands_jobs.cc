@@ -18,6 +18,7 @@
 #include "daemon/server/state/job_view.h"
 #include "daemon/server/state/running_view.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/output_buffer.h"
 #include "proto/read_options.h"
 
 namespace locksley::daemon {
@@ -121,9 +122,12 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
         "TOOBIG the job's payload and output have {} bytes, and limits.output_buffer is {}", bytes, most));
     co_return;
   }
-  proto::ReplyWriter reply = session.reply();
+  auto views = proto::OutputBuffer::of_views();
+  proto::ReplyWriter reply =
+      bytes < Session::kLargeReply ? session.reply() : proto::ReplyWriter(views, session.info().protocol);
   reply.map(kJobMembers);
   visit_members(*job, JobMembers(reply));
+  if (!views.empty()) co_await session.reply_in_slices(std::move(views));
 }
 
 Coroutine<void> log_command(Session& session, proto::Command& command) {

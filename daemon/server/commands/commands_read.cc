@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/batch/batch_results.h"
 #include "daemon/base/time.h"
@@ -20,6 +21,7 @@
 #include "daemon/server/records/results_page.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
+#include "proto/output_buffer.h"
 #include "proto/read_options.h"
 
 namespace locksley::daemon {
@@ -30,25 +32,36 @@ namespace {
 // clients for 2 to 3 ms.
 constexpr std::uint64_t kMostPageBytes = 256 * 1024;
 
-// A page has at least one row. One that limits.output_buffer has no room for would close the connection.
-bool has_too_large_row(Session& session, const ResultsPage& page) {
-  if (page.shown != 1) return false;
-  const std::uint64_t most = session.state().config().limits.output_buffer.count;
-  bool is_too_large = false;
+struct LargeRow {
+  std::uint64_t place = 0;
+  std::uint64_t bytes = 0;
+};
+// A page has at least one row, of any size: a large one is alone in its page. None: the page has no such row.
+std::optional<LargeRow> large_row(const ResultsPage& page, std::uint64_t least) {
+  std::optional<LargeRow> found;
+  if (page.shown != 1) return found;
   visit_results(page, [&](std::uint64_t place, const ResultRow& row) {
-    is_too_large = row.output.size() > most;
-    if (is_too_large) {
-      session.fail(fmt::format(
-          "TOOBIG result {} has {} bytes, and limits.output_buffer is {}; to skip it, continue FROM {}",
-          place, row.output.size(), most, place + 2));
-    }
+    if (row.output.size() >= least) found = {place, row.output.size()};
     return true;
   });
-  return is_too_large;
+  return found;
+}
+
+Coroutine<void> write_page_of(Session& session, const ResultsPage& page, LargeRow row, std::uint64_t most)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  if (row.bytes > most) {  // it would close the connection
+    session.fail(fmt::format(
+        "TOOBIG result {} has {} bytes, and limits.output_buffer is {}; to skip it, continue FROM {}",
+        row.place, row.bytes, most, row.place + 2));
+    co_return;
+  }
+  auto views = proto::OutputBuffer::of_views();
+  proto::ReplyWriter reply(views, session.info().protocol);
+  write_results(reply, page);
+  co_await session.reply_in_slices(std::move(views));
 }
 
 void write_page(Session& session, const ResultsPage& page) {
-  if (has_too_large_row(session, page)) return;
   const Instant began = now();
   proto::ReplyWriter reply = session.reply();
   write_results(reply, page);
@@ -194,7 +207,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
       if (awaited == Session::Awaited::kGone) co_return;
     }
-    const std::optional<ResultsPage> page = co_await page_of(session, record, demand);
+    std::optional<ResultsPage> page = co_await page_of(session, record, demand);
     if (!page) co_return;
     // There were rows, and all of them were ok: wait for more.
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
@@ -204,7 +217,14 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       // The last page has no next cursor.
       if (!page->is_end && page->rows != 0)
         session.hold_replies(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
-      write_page(session, *page);
+      const std::uint64_t most = session.state().config().limits.output_buffer.count;
+      if (const auto large = large_row(*page, std::min<std::uint64_t>(Session::kLargeReply, most + 1))) {
+        co_await write_page_of(session, *page, *large, most);
+        // It may be the only one that has the row.
+        session.state().batches().free_dropped(std::make_shared<ResultsPage>(*std::move(page)), large->bytes);
+      } else {
+        write_page(session, *page);
+      }
       co_return;
     }
     demand.cursor = page->first + page->rows + 1;

@@ -79,6 +79,40 @@ Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::optio
   co_return is_wanted;
 }
 
+// Writes the reply of a RUN that is over, and returns true. False: its results are many or large, for write_large_run().
+bool write_small_run(Session& session, const BatchRecord& record, proto::Keep keep) {
+  constexpr std::uint64_t kFewJobs = 1024;
+  const BatchStatus status = record.status();
+  if (status.jobs > kFewJobs || status.result_bytes > Session::kLargeReply) return false;
+  const std::uint64_t most = session.state().config().limits.output_buffer.count;
+  RunOutputs outputs(record, status.jobs, keep, most, session.reply());
+  outputs.go_on(Instant::max());
+  if (!outputs.error().empty()) session.fail(outputs.error());
+  return true;
+}
+
+Coroutine<void> write_large_run(Session& session, const BatchRecord& record, proto::Keep keep)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  const std::uint64_t most = session.state().config().limits.output_buffer.count;
+  proto::OutputBuffer whole;
+  RunOutputs outputs(record, record.status().jobs, keep, most,
+                     proto::ReplyWriter(whole, session.info().protocol));
+  Slices& slices = session.state().slices();
+  if (!slices.has_time()) co_await session.wait_for_slice();
+  while (!outputs.go_on(now() + Slices::kSlice) && !session.is_dropped()) {
+    session.update_memory(outputs.memory_bytes());
+    co_await session.wait_for_slice();
+  }
+  if (session.is_dropped()) {
+    const std::uint64_t bytes = whole.memory_bytes();
+    session.state().batches().free_dropped(std::make_shared<proto::OutputBuffer>(std::move(whole)), bytes);
+  } else if (!outputs.error().empty()) {
+    session.fail(outputs.error());
+  } else {
+    session.reply().buffer().append(std::move(whole));
+  }
+}
+
 // Adds the arguments from `first` on to the batch that the second argument names.
 void add_payloads(Session& session, proto::Command& command, std::size_t first,
                   std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread) {
@@ -101,7 +135,7 @@ void submit_command(Session& session, proto::Command& command) {
   reply_id(session, session.state().batches().submit(session.user(), *parsed, std::move(command.arguments)));
 }
 
-bool is_long_submission(const proto::Command& command) {
+bool is_long(const proto::Command& command) {
   // Guesses: some 100 us of computing a digest.
   constexpr std::size_t kMany = 8192;
   constexpr std::size_t kManyBytes = std::size_t{1} << 20;
@@ -197,7 +231,7 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
     batches.free_refused(std::move(command.arguments));
     co_return;
   }
-  const std::shared_ptr<BatchRecord> record = *accepted;
+  std::shared_ptr<BatchRecord> record = *accepted;
   note_batch(session, *record);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
@@ -215,10 +249,12 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
     session.fail(record->refusal);
     co_return;
   }
-  proto::ReplyWriter reply = session.reply();
-  const auto written = write_run_outputs(reply, *record, parsed->options.keep,
-                                         session.state().config().limits.output_buffer.count);
-  if (!written) session.fail(written.error());
+  if (write_small_run(session, *record, parsed->options.keep)) co_return;
+  co_await write_large_run(session, *record, parsed->options.keep);
+  // The last reference.
+  record->refund_results();
+  const std::uint64_t memory = record->memory_bytes();
+  batches.free_dropped(std::move(record), memory);
 }
 
 }  // namespace locksley::daemon

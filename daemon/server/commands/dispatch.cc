@@ -18,7 +18,7 @@ namespace {
 using proto::CommandId;
 
 // The functions that execute a command. If both are set, `blocking` executes those of which
-// is_long_submission() is true. Both write exactly one reply to the session (subscriptions: one a channel)
+// is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel)
 // and may take the arguments out of the command. They run on the I/O thread and do not block it;
 // `blocking` may suspend.
 struct CommandHandler {
@@ -60,6 +60,7 @@ constexpr HandlerTable kTable = [] {
   plain(CommandId::kCustomer, customer_command);
   plain(CommandId::kDiscard, discard_command);
   plain(CommandId::kEcho, echo_command);
+  large(CommandId::kEcho, echo_long_command);
   blocking(CommandId::kExec, exec_command);
   plain(CommandId::kExplain, explain_command);
   plain(CommandId::kForget, forget_command);
@@ -76,6 +77,7 @@ constexpr HandlerTable kTable = [] {
   large(CommandId::kOpen, open_long_command);
   plain(CommandId::kPause, pause_command);
   plain(CommandId::kPing, ping_command);
+  large(CommandId::kPing, ping_long_command);
   blocking(CommandId::kPsubscribe, psubscribe_command);
   blocking(CommandId::kPunsubscribe, punsubscribe_command);
   plain(CommandId::kQuit, quit_command);
@@ -216,8 +218,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     return Executed::kDone;
   }
   const CommandHandler& handler = kTable.handlers[index_of(found->id)];
-  const bool is_plain =
-      handler.execute != nullptr && (handler.blocking == nullptr || !is_long_submission(command));
+  const bool is_plain = handler.execute != nullptr && (handler.blocking == nullptr || !is_long(command));
   if (!is_plain) return Executed::kBlocks;
   handler.execute(session, command);
   end_audit_line(session);

@@ -20,6 +20,18 @@ namespace locksley::daemon {
 // Opens the payloads of one batch in the store. Empty: the batch is not in the store.
 using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
 
+// A payload, whose bytes stay where they are for as long as `owner` lives.
+struct HeldPayload {
+  std::shared_ptr<const void> owner;
+  std::string_view bytes;
+
+  static HeldPayload of(std::string text) {
+    auto owner = std::make_shared<const std::string>(std::move(text));
+    const std::string_view bytes = *owner;
+    return {std::move(owner), bytes};
+  }
+};
+
 // The payloads of one batch of the daemon, from its acceptance until it is forgotten. Each implementation
 // knows whether its payloads lie in memory, in the store or in both, and manages their lifetime itself; the
 // rest of the daemon does not ask.
@@ -44,8 +56,9 @@ class BatchPayloads : public PayloadSource {
   enum class Repetition : std::uint8_t { kImpossible, kPossible };
   virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
 
-  // The payload of a job of the batch. None if it is not in memory.
-  virtual std::optional<std::string> in_memory(std::uint64_t index) = 0;
+  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take long: then range()
+  // computes it.
+  virtual std::optional<HeldPayload> in_memory(std::uint64_t index) = 0;
   // Whether a second submission with the same id has the same jobs.
   virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
   // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing millions of

@@ -31,11 +31,13 @@ class RangedPayloads final : public BatchPayloads {
   Released release(FailedJobs, Repetition) override {
     return {.freed = nullptr, .kept_bytes = payloads_.pattern() ? payloads_.memory_bytes() : 0};
   }
-  std::optional<std::string> in_memory(std::uint64_t index) override {
+  std::optional<HeldPayload> in_memory(std::uint64_t index) override {
+    constexpr std::size_t kLong = 64 * 1024;  // some 100 us, if it is full of places
+    if (payloads_.pattern() && payloads_.pattern()->size() > kLong) return std::nullopt;
     std::string scratch;
     std::string_view payload;
     payloads_.fetch(index, {&payload, 1}, scratch);
-    return std::string(payload);
+    return HeldPayload::of(std::string(payload));
   }
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const RangeJobs& other) const override {
@@ -71,7 +73,7 @@ class UncachedPayloads final : public BatchPayloads {
     stored_->drop_cached();
     return {};
   }
-  std::optional<std::string> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
+  std::optional<HeldPayload> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
   bool is_same(const proto::ArgumentList& payloads) const override {
     return payloads.size() == jobs_ && digest_.has_value() && *digest_ == digest_of(payloads);
   }

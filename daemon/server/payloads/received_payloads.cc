@@ -38,11 +38,11 @@ BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repeti
   return {.freed = std::exchange(payloads_, nullptr), .freed_bytes = bytes};
 }
 
-std::optional<std::string> ReceivedPayloads::in_memory(std::uint64_t index) {
+std::optional<HeldPayload> ReceivedPayloads::in_memory(std::uint64_t index) {
   if (payloads_ == nullptr) return std::nullopt;
   std::string_view payload;
   payloads_->fetch(static_cast<std::size_t>(index), {&payload, 1});
-  return std::string(payload);
+  return HeldPayload{payloads_, payload};
 }
 
 bool ReceivedPayloads::is_same(const proto::ArgumentList& payloads) const {

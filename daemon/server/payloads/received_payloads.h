@@ -31,7 +31,7 @@ class ReceivedPayloads final : public BatchPayloads {
   }
 
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
-  std::optional<std::string> in_memory(std::uint64_t index) override;
+  std::optional<HeldPayload> in_memory(std::uint64_t index) override;
   // Compares the payloads themselves while they are in memory, their digest afterwards: it is computed once,
   // when the batch is over.
   bool is_same(const proto::ArgumentList& payloads) const override;

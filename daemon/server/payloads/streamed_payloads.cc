@@ -108,15 +108,18 @@ bool StreamedPayloads::fetch_from_memory(std::uint64_t first, std::span<std::str
   return true;
 }
 
-std::optional<std::string> StreamedPayloads::in_memory(std::uint64_t index) {
+std::optional<HeldPayload> StreamedPayloads::in_memory(std::uint64_t index) {
+  std::shared_ptr<const proto::ArgumentList> received;
   {
     const ReaderLock lock(mutex_);
     if (index >= count_ || pieces_.empty()) return std::nullopt;
+    received = piece_of(index)->received;
   }
   // This thread alone changes them.
   std::string_view payload;
   if (!fetch_from_memory(index, {&payload, 1})) return std::nullopt;
-  return std::string(payload);
+  return received == nullptr ? HeldPayload::of(std::string(payload))
+                             : HeldPayload{std::move(received), payload};
 }
 
 BatchPayloads::Released StreamedPayloads::release(FailedJobs failed_jobs, Repetition) {

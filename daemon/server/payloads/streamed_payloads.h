@@ -42,7 +42,7 @@ class StreamedPayloads final : public BatchPayloads {
   void withdraw(std::uint64_t count) override;
   Released keep_only(std::span<const IndexRange> wanted) override;
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
-  std::optional<std::string> in_memory(std::uint64_t index) override;
+  std::optional<HeldPayload> in_memory(std::uint64_t index) override;
   // Never: it is not known whether another OPEN would send the same.
   bool is_same(const proto::ArgumentList&) const override { return false; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <array>
 #include <asio/post.hpp>
 #include <utility>
 
@@ -83,7 +84,7 @@ Coroutine<void> Session::converse() {
       co_await wait_for_slice();
     }
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
-    output_.drop_muted();
+    if (auto muted = output_.take_muted()) free_if_large(std::move(*muted));
     update_memory();
     if (turn == Turn::kClose || life().is_closing()) {
       co_await say_goodbye();
@@ -152,10 +153,37 @@ Session::Turn Session::refuse_stream() {
   return Turn::kClose;
 }
 
-proto::ReplyWriter Session::reply() {
+bool Session::is_muted() const {
   using enum ClientInfo::ReplyMode;
-  if (info_.reply_mode == kOff || info_.reply_mode == kSkipping) return {output_.muted(), info_.protocol};
+  return info_.reply_mode == kOff || info_.reply_mode == kSkipping;
+}
+
+proto::ReplyWriter Session::reply() {
+  if (is_muted()) return {output_.muted(), info_.protocol};
   return {output_.end(), info_.protocol};
+}
+
+Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
+  constexpr std::size_t kAtOnce = 64 * 1024;  // some 30 us, with the faults of fresh pages
+  if (is_muted()) co_return;
+  proto::OutputBuffer copy;
+  Slices::Spending time(state_.slices());
+  while (!views.empty()) {
+    std::array<std::string_view, 1> first;
+    views.gather(first);
+    const std::string_view some = first[0].substr(0, kAtOnce);
+    copy.append(some);
+    views.consume(some.size());
+    if (!time.is_over()) continue;
+    update_memory(copy.memory_bytes());
+    co_await wait_for_slice();
+    if (is_dropped()) {
+      free_if_large(std::move(copy));
+      co_return;
+    }
+    time.go_on();
+  }
+  reply().buffer().append(std::move(copy));
 }
 
 bool Session::is_held_up() const {
@@ -277,12 +305,21 @@ std::string Session::describe() const {
       info_.library_name, info_.library_version, static_cast<int>(info_.protocol));
 }
 
+void Session::free_if_large(proto::OutputBuffer bytes) {
+  const std::size_t much = bytes.memory_bytes();
+  if (much > kMuchToFree) {
+    state_.batches().free_dropped(std::make_shared<proto::OutputBuffer>(std::move(bytes)), much);
+  }
+}
+
 void Session::end() {
   subscriptions_.clear();
   transaction_.close();
   set_user(nullptr, Credential::kNone);
   take_back_early();  // before the socket is closed, to which the store's writer may send
-  output_.clear();
+  free_if_large(output_.take_all());
+  sessions_.executor().finish(*this, command_);
+  if (reader_.memory_bytes() > kMuchToFree) state_.batches().free_refused(reader_.abandon());
   connection_.close();
   memory_.clear();
   sessions_.ended(*this);

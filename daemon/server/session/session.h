@@ -119,6 +119,11 @@ class Session final : private Subscriptions::Sink,
   proto::ReplyWriter reply();
   // Bytes of replies that were written and not sent.
   std::size_t output_size() const { return output_.size(); }
+  // Writes the reply that is in `views` (OutputBuffer::of_views()), whose bytes stay where they are meanwhile: very many are
+  // copied in slices.
+  Coroutine<void> reply_in_slices(proto::OutputBuffer views) LOCKSLEY_REQUIRES(kIoThread);
+  // From so many bytes on, a reply should be written so. Some 100 us of copying.
+  static constexpr std::size_t kLargeReply = 256 * 1024;
   // Writes an error reply, and counts it by its code.
   void fail(std::string_view text);
   // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything up to
@@ -203,6 +208,11 @@ class Session final : private Subscriptions::Sink,
   bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);
   // The store has settled the first of the replies that wait for it.
   void release_replies(const std::string& error);
+  // To free more takes milliseconds: another thread does it.
+  static constexpr std::size_t kMuchToFree = 1 << 20;
+  void free_if_large(proto::OutputBuffer bytes);
+  // Whether the client wants no reply to the command.
+  bool is_muted() const;
   // Matches events with the patterns for a turn's time at most.
   void match_events();
   bool takes_messages() const override { return !is_dropped(); }

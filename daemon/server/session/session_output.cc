@@ -114,15 +114,17 @@ void SessionOutput::append_with_errors(proto::OutputBuffer& to, const Held& held
   to.append(std::string_view(bytes).substr(at));
 }
 
-void SessionOutput::clear() {
+proto::OutputBuffer SessionOutput::take_all() {
   take_back_early();
-  for (const Held& held : held_) {
+  proto::OutputBuffer all = std::move(sendable_);
+  for (Held& held : held_) {
     if (held.place) queue_.withdraw(*held.place);
+    all.append(std::move(held.bytes));
   }
   held_.clear();
   is_under_way_ = false;
   unsettled_ = 0;
-  sendable_.clear();
+  return all;
 }
 
 }  // namespace locksley::daemon

@@ -20,7 +20,7 @@ namespace locksley::daemon {
 // The replies of one connection in their order: first those that may be sent, then those that are held until
 // the store has written what they report, with all replies after them.
 //
-// A member of a Session. The I/O thread only. Nothing blocks. clear() comes before the HeldReplies queue ends.
+// A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
 class SessionOutput {
  public:
   // `queue`: of all connections. `settled`: called once for each held ticket, in their order; it calls
@@ -41,8 +41,8 @@ class SessionOutput {
     return *muted_;
   }
 
-  // Frees that reply, once its command is over.
-  void drop_muted() { muted_ = nullptr; }
+  // Takes that reply, to free it once its command is over; null: there is none.
+  std::unique_ptr<proto::OutputBuffer> take_muted() { return std::move(muted_); }
 
   bool is_held() const { return !held_.empty(); }
   bool empty() const { return sendable_.empty() && held_.empty(); }
@@ -70,8 +70,8 @@ class SessionOutput {
   // write turns into an error by itself. There is one such reply at a time.
   void begin_whole();
   void end_whole();
-  // Forgets everything, and waits for nothing any more.
-  void clear();
+  // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller to free.
+  proto::OutputBuffer take_all();
 
  private:
   struct Held {

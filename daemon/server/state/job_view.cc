@@ -32,7 +32,7 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
   if (index >= jobs) {
     return std::unexpected(no_such_job(record->id(), jobs));
   }
-  JobLookup look;
+  JobLookup look(state.batches());
   look.record_ = record;
   look.view_.index = index;
   look.view_.attempt = record->attempt(index);
@@ -46,6 +46,13 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
                                                                  : 0;
   look.found_ = state.batches().find_job(record, index, rows, std::move(on_found));
   return look;
+}
+
+JobLookup::~JobLookup() {
+  if (found_ == nullptr || !found_->is_done) return;
+  const std::uint64_t bytes =
+      (found_->row ? found_->row->output.size() : 0) + (found_->payload ? found_->payload->size() : 0);
+  batches_->free_dropped(std::const_pointer_cast<FoundJob>(std::move(found_)), bytes);
 }
 
 void JobLookup::look_at_running(const ServerState& state) {
@@ -105,8 +112,12 @@ std::expected<JobView, std::string> JobLookup::end() const {
     }
   }
   if (!may_run) return view;
-  view.payload = record_->payloads().in_memory(view.index);
-  if (!view.payload) view.payload = found_->payload;
+  if (auto held = record_->payloads().in_memory(view.index)) {
+    view.payload = held->bytes;
+    view.payload_owner = std::move(held->owner);
+  } else if (found_->payload) {
+    view.payload = *found_->payload;
+  }
   return view;
 }
 

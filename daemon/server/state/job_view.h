@@ -14,9 +14,11 @@
 
 namespace locksley::daemon {
 
+class Batches;
 class ServerState;
 
-// What is known of a job. The texts are empty, and the numbers 0, where it is not known.
+// What is known of a job. The texts are empty, and the numbers 0, where it is not known. Output and payload may have many
+// megabytes: they stay where they are for as long as the view and the JobLookup that made it.
 struct JobView {
   std::uint64_t index = 0;
   std::string_view status = {};
@@ -29,16 +31,22 @@ struct JobView {
   std::optional<std::uint32_t> progress = {};
   std::optional<std::string> note = {};
   std::uint64_t log_bytes = 0;
-  std::optional<std::string> output = {};
-  std::optional<std::string> payload = {};
+  std::optional<std::string_view> output = {};
+  std::optional<std::string_view> payload = {};
+  std::shared_ptr<const void> payload_owner = {};
 };
 
 // Looks up a job in two steps: begin() takes what is known at once, and starts a search for its
 // result and payload; end() adds what the search has found.
 //
-// Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread searches.
+// Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread searches, and frees a
+// large result.
 class JobLookup {
  public:
+  ~JobLookup();
+  JobLookup(JobLookup&&) = default;
+  JobLookup& operator=(JobLookup&&) = default;
+
   // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not empty. The error is the
   // text of the error reply: the batch has no such job.
   static std::expected<JobLookup, std::string> begin(ServerState& state,
@@ -54,10 +62,13 @@ class JobLookup {
  private:
   enum class Place : std::uint8_t { kUnknown, kRunning, kMaybeRunning, kQueued };
 
+  explicit JobLookup(Batches& batches) : batches_(&batches) {}
+
   void look_at_running(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
   // The status of a job for which neither a row nor an executor was found.
   std::string_view status_without_row() const LOCKSLEY_REQUIRES(kIoThread);
 
+  Batches* batches_;
   std::shared_ptr<BatchRecord> record_;
   JobView view_;
   Place place_ = Place::kUnknown;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace locksley::proto {
@@ -41,6 +42,65 @@ TEST(OutputBufferTest, BytesComeOutAsTheyWentInWhateverTheSizes) {
     ASSERT_EQ(buffer.size(), expected.size());
   }
   EXPECT_EQ(buffer.to_string(), expected);
+}
+
+TEST(OutputBufferTest, ViewsAreCopiedByNobodyAndMixWithBytesOfItsOwn) {
+  const std::string large(300'000, 'l');
+  OutputBuffer views = OutputBuffer::of_views();
+  OutputBuffer copies;
+  std::string expected;
+  for (OutputBuffer* const buffer : {&views, &copies}) {
+    for (int i = 0; i < 3; ++i) {
+      buffer->append("head");
+      buffer->append_large(large);
+      buffer->append_large(std::string_view(large).substr(1));
+    }
+    buffer->append("tail");
+  }
+  for (int i = 0; i < 3; ++i) expected += "head" + large + large.substr(1);
+  expected += "tail";
+  EXPECT_EQ(views.to_string(), expected);
+  EXPECT_EQ(copies.to_string(), expected);
+  EXPECT_LT(views.memory_bytes(), 20'000U);
+  std::array<std::string_view, 2> first;
+  ASSERT_EQ(views.gather(first), 2U);
+  EXPECT_EQ(first[1].data(), large.data());
+  OutputBuffer copy;
+  while (!views.empty()) {
+    views.gather(first);
+    const std::string_view some = first[0].substr(0, 65'536);
+    copy.append(some);
+    views.consume(some.size());
+  }
+  EXPECT_EQ(copy.to_string(), expected);
+  views.append_large(large);
+  views.consume(large.size());
+  views.append("its own bytes again");
+  EXPECT_EQ(views.to_string(), "its own bytes again");
+  EXPECT_EQ(large, std::string(300'000, 'l'));
+}
+
+TEST(OutputBufferTest, ManyBytesOfAnotherBufferAreTakenOverWithoutACopy) {
+  for (const std::size_t size : {std::size_t{10}, std::size_t{100'000}, std::size_t{1'000'000}}) {
+    OutputBuffer from;
+    for (std::size_t i = 0; i < size; i += 10) from.append("0123456789");
+    from.consume(3);
+    const std::string expected = "before" + from.to_string() + "after";
+    std::array<std::string_view, 2> views;
+    from.gather(views);
+    const char* const begin = views[0].data();
+    OutputBuffer to;
+    to.append("before");
+    to.append(std::move(from));
+    EXPECT_TRUE(from.empty());
+    EXPECT_EQ(to.size(), expected.size() - 5);
+    EXPECT_EQ(to.gather(views) == 2 && views[1].data() == begin, size >= 100'000) << size;
+    to.append("after");
+    EXPECT_EQ(to.to_string(), expected);
+    to.consume(to.size());
+    to.append("and again");
+    EXPECT_EQ(to.to_string(), "and again");
+  }
 }
 
 TEST(OutputBufferTest, AppendingMovesNothingThatIsBeingWritten) {

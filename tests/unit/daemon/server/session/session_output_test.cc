@@ -65,7 +65,7 @@ TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers)
 TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
   write_held(1, "a");
   write_held(2, "b");
-  output_.clear();
+  output_.take_all();
   EXPECT_TRUE(queue_.empty());
   queue_.settle({.up_to = 2, .error = "no"});
   EXPECT_EQ(errors_, 0u);
@@ -160,7 +160,7 @@ TEST_F(SessionOutputTest, AMessageIsNotInsideAWholeReply) {
 TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {
   output_.begin_whole();
   write_held(1, "a");
-  output_.clear();
+  output_.take_all();
   output_.end_whole();
   EXPECT_TRUE(queue_.empty());
   EXPECT_TRUE(output_.empty());

@@ -104,7 +104,7 @@ TEST_F(EarlyRepliesTest, NothingIsOfferedThatHasSomethingBeforeItOrIsNotTheOnlyO
   send(1);
   send(2);
   EXPECT_EQ(pipe_.read(), "");
-  output_.clear();
+  output_.take_all();
   output_.begin_whole();
   output_.end().append("[");
   output_.offer_early(pipe_.socket());
@@ -121,7 +121,7 @@ TEST_F(EarlyRepliesTest, WhatIsTakenBackIsNotSent) {
   send(1);
   EXPECT_EQ(pipe_.read(), "");
   output_.offer_early(pipe_.socket());
-  output_.clear();
+  output_.take_all();
   send(1);
   EXPECT_EQ(pipe_.read(), "");
 }

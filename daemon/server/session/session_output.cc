@@ -49,6 +49,13 @@ void SessionOutput::end_whole() {
   if (held_[index].unsettled == 0) send_whole(index);
 }
 
+std::size_t SessionOutput::whole_bytes() const {
+  if (!is_under_way_) return 0;
+  std::size_t sum = 0;
+  for (std::size_t i = held_.size() - 1 - unsettled_; i < held_.size(); ++i) sum += held_[i].bytes.size();
+  return sum;
+}
+
 void SessionOutput::send_whole(std::size_t index) {
   Held whole = std::move(held_[index]);
   held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));

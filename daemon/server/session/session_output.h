@@ -70,6 +70,8 @@ class SessionOutput {
   // write turns into an error by itself. There is one such reply at a time.
   void begin_whole();
   void end_whole();
+  // Bytes of the parts that the reply under way has; 0: there is none.
+  std::size_t whole_bytes() const;
   // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller to free.
   proto::OutputBuffer take_all();
 

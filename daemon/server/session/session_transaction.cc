@@ -31,7 +31,6 @@ class Session::ExecReply {
     // CLIENT REPLY SKIP is about the whole EXEC, not about its first command.
     if (mode_ == ReplyMode::kSkipping) session_.info_.reply_mode = ReplyMode::kOff;
     session_.output_.begin_whole();
-    before_ = session_.output_.size();
   }
   ~ExecReply() {
     session_.output_.end_whole();
@@ -40,12 +39,11 @@ class Session::ExecReply {
   ExecReply(const ExecReply&) = delete;
   ExecReply& operator=(const ExecReply&) = delete;
 
-  std::size_t size() const { return session_.output_.size() - before_; }
+  std::size_t size() const { return session_.output_.whole_bytes(); }
 
  private:
   Session& session_;
   const ReplyMode mode_;
-  std::size_t before_ = 0;
 };
 
 Coroutine<void> Session::run_transaction() {

@@ -148,6 +148,25 @@ TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) 
   EXPECT_FALSE(output_.is_held());
 }
 
+// Else a client whose earlier replies are sent while its EXEC waits for a command would be told that EXEC's are too many.
+TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
+  EXPECT_EQ(output_.whole_bytes(), 0u);
+  write_held(1, "earlier");
+  output_.begin_whole();
+  write("[");
+  EXPECT_EQ(output_.whole_bytes(), 1u);
+  write_held(2, "ab");
+  write("c");
+  EXPECT_EQ(output_.whole_bytes(), 4u);
+  queue_.settle({.up_to = 2, .error = {}});
+  output_.sendable().consume(output_.sendable().size());
+  EXPECT_EQ(output_.whole_bytes(), 4u);
+  output_.sendable().append("message");
+  EXPECT_EQ(output_.whole_bytes(), 4u);
+  output_.end_whole();
+  EXPECT_EQ(output_.whole_bytes(), 0u);
+}
+
 TEST_F(SessionOutputTest, AMessageIsNotInsideAWholeReply) {
   output_.begin_whole();
   write("[");

@@ -21,9 +21,9 @@ BOUNDS = {
     "turn_of_customers": 2500,  # 2103
     "turn_at_gates": 2950,  # 2490
     "parse": 147,  # 122
-    "options": 2820,  # 2401
-    "ping": 494,  # 412
-    "row": 270,  # 228
+    "options": 2820,  # 2384
+    "ping": 494,  # 439
+    "row": 270,  # 243
 }
 N = 20_000
 TRIES = 3

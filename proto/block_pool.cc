@@ -70,7 +70,7 @@ void* BlockPool::try_grow(void* memory, std::size_t from, std::size_t to) noexce
   void* const place = map_at_table(to);
   if (place == nullptr) return nullptr;
   void* const moved = ::mremap(memory, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  // After a failure the place may be another thread's already.
+  // After a failure the place is left alone: the kernel may have freed it, and another thread may have it already.
   return moved == MAP_FAILED ? nullptr : moved;
 }
 

@@ -33,7 +33,8 @@ class CommandExecutor {
   // the command, which outlives it. finish() comes afterwards.
   virtual Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
                                            proto::Command& command) const = 0;
-  // For a command that has its reply, or that is not executed: frees what is left of it, on another thread if it is large.
+  // Called once the command has its reply, or will not be executed. Frees its remaining memory: on another thread if that is
+  // much.
   virtual void finish(Session& session, proto::Command& command) const LOCKSLEY_REQUIRES(kIoThread) = 0;
 };
 

@@ -93,8 +93,7 @@ TEST(BlockPoolTest, OnlyBlocksThatAreNotKeptGrowAndTheirBytesStay) {
   EXPECT_FALSE(of_the_heap.try_grow(4 * CommandReader::kBlockBytes));
 }
 
-// The reader's memory for a bulk string that arrives slowly: it has no second copy of what has come.
-// The kernel then moves their tables of pages, and not the entries of all pages one by one.
+// So the kernel moves their tables of pages, and not the entries of all pages one by one.
 TEST(BlockPoolTest, BlocksThatGrowBeginWhereATableOfPagesDoes) {
   constexpr std::size_t kTable = std::size_t{2} * 1024 * 1024;
   const auto place_in_table = [](const void* memory) {
@@ -119,6 +118,7 @@ TEST(BlockPoolTest, BlocksThatGrowBeginWhereATableOfPagesDoes) {
   EXPECT_EQ(pool.mapped(), 0U);
 }
 
+// The reader's memory for a bulk string that arrives slowly: it has no second copy of what has come.
 TEST(BlockPoolTest, ALargeBulkStringGrowsWhereItIs) {
   constexpr std::size_t kBytes = 40 * CommandReader::kBlockBytes;
   BlockPool pool(kPooled);

@@ -4,13 +4,19 @@
 #include <string>
 
 #include "daemon/store/key.h"
+#include "daemon/store/merged_kinds.h"
 
 namespace locksley::daemon {
 
-std::vector<std::unique_ptr<RowCursor>> Engine::scan_several(std::span<const RowRange> ranges) {
+std::unique_ptr<RowCursor> Engine::scan_batches(std::span<const char> kinds) {
   std::vector<std::unique_ptr<RowCursor>> cursors;
-  for (const RowRange& range : ranges) cursors.push_back(scan(range));
-  return cursors;
+  for (const char kind : kinds) {
+    cursors.push_back(scan({.table = Table::kIndex,
+                            .low = Key(kind),
+                            .high = Key(static_cast<char>(kind + 1)),
+                            .is_read_once = true}));
+  }
+  return std::make_unique<MergedKinds>(std::move(cursors));
 }
 
 std::expected<std::uint64_t, EngineError> Engine::highest_batch(std::span<const char> kinds) {

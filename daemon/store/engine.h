@@ -169,8 +169,8 @@ class Engine {
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
-  // By default one after the other.
-  virtual std::vector<std::unique_ptr<RowCursor>> scan_several(std::span<const RowRange> ranges);
+  // By default with a cursor for each kind.
+  virtual std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds);
   // By default with a cursor for each kind, which begins with the last row.
   virtual std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds);
 };
@@ -201,9 +201,10 @@ class EngineReading {
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }
-  // A cursor for each range. An engine on another machine looks for the first rows of all of them at the same time.
-  std::vector<std::unique_ptr<RowCursor>> scan_several(std::span<const RowRange> ranges) const {
-    return engine_.scan_several(ranges);
+  // All rows of the index that are of a batch and of these kinds, which are ascending: in the order of their batches, and
+  // those of one batch in the order of their keys. A start reads all batches so. Use no kind that names a customer.
+  std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) const {
+    return engine_.scan_batches(kinds);
   }
   // The highest batch that has a row in any table; 0: there are no rows. `kinds`: of all rows of the index that are of a batch.
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) const {

@@ -228,6 +228,10 @@ inline constexpr std::uint64_t kMarkBit = std::uint64_t{1} << 63;
 inline Key mark_key(std::uint64_t sequence, std::uint64_t first) {
   return part_key(sequence, first | kMarkBit);
 }
+// The batch of a row of the index that is of a batch.
+inline std::uint64_t batch_in(std::string_view key) {
+  return key_number(key.substr(1, sizeof(std::uint64_t)));
+}
 // The number at the end of a key of payloads, results or steps.
 inline std::uint64_t last_number(std::string_view key) {
   return key_number(key.substr(key.size() - sizeof(std::uint64_t)));

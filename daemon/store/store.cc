@@ -6,77 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <initializer_list>
 #include <utility>
 
-#include "core/base/index_ranges.h"
 #include "daemon/base/log_line.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/journal.h"
-#include "daemon/store/step_replay.h"
 #include "daemon/store/stored_payloads.h"
 
 namespace locksley::daemon {
 namespace {
-
-// Iterates over all rows of one kind that has one row a batch, in the order of the batches.
-class KindCursor {
- public:
-  // `at`: over all rows of the kind.
-  explicit KindCursor(std::unique_ptr<RowCursor> at) : at_(std::move(at)) { look(); }
-
-  // The row of this batch, if there is one. Call it with ascending batches.
-  std::optional<std::string_view> of(std::uint64_t sequence) {
-    while (sequence_ < sequence) next();
-    if (sequence_ != sequence) return std::nullopt;
-    return value();
-  }
-
-  bool is_valid() const { return sequence_ != kEnd; }
-  void next() {
-    at_->next();
-    look();
-  }
-  std::uint64_t sequence() const { return sequence_; }
-  std::string_view value() const { return at_->value(); }
-  EngineDone status() const { return at_->status(); }
-
- private:
-  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
-  void look() { sequence_ = at_->is_valid() ? key_number(at_->key().substr(1)) : kEnd; }
-
-  std::unique_ptr<RowCursor> at_;
-  std::uint64_t sequence_ = kEnd;  // of the row at which it is
-};
-
-// One for each of these kinds.
-std::vector<KindCursor> cursors_of_kinds(const EngineReading& reading, std::initializer_list<char> kinds) {
-  std::vector<std::pair<Key, Key>> bounds;
-  for (const char kind : kinds) bounds.emplace_back(Key(kind), Key(static_cast<char>(kind + 1)));
-  std::vector<RowRange> ranges;
-  for (const auto& [low, high] : bounds) {
-    ranges.push_back({.table = Table::kIndex, .low = low, .high = high, .is_read_once = true});
-  }
-  std::vector<KindCursor> cursors;
-  for (auto& at : reading.scan_several(ranges)) cursors.emplace_back(std::move(at));
-  return cursors;
-}
-
-void apply(const StepRow& step, BatchHistory& history) {
-  history.totals = step.totals;
-  history.rows = step.rows;
-  history.result_bytes = step.result_bytes;
-  history.started_at = step.started_at;
-  history.finished_at = step.finished_at;
-  history.retried = step.retried;
-  history.superseded = step.superseded;
-  history.superseded_jobs = step.superseded_jobs;
-  history.retry_rounds = step.retry_rounds;
-  if (step.cancelled) {
-    history.cancelled = true;
-    history.stop_reason = step.stop_reason;
-  }
-}
 
 // The same step, to be written again.
 BatchStep step_of(StepRow row) {
@@ -98,63 +36,6 @@ BatchStep step_of(StepRow row) {
   step.notes = std::move(row.notes);
   step.retry_rounds = row.retry_rounds;
   return step;
-}
-
-// The rows of the index that describe a batch, without its steps.
-struct BatchRows {
-  std::string_view accepted;
-  std::optional<std::string_view> changes;
-  std::optional<std::string_view> end;
-};
-
-// Fills in what the rows say about the batch. The error says which row is damaged.
-std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& batch) {
-  const auto accepted = split_row(rows.accepted);
-  if (!accepted || !decode(accepted->row, batch.accepted)) return std::unexpected("its first row is damaged");
-  if (!accepted->inside.empty()) batch.parts = PayloadParts::kInRow;
-  batch.has_changes = rows.changes.has_value();
-  BatchHistory& history = batch.history;
-  history.jobs = batch.accepted.jobs;
-  history.closed = !batch.accepted.is_streamed;
-  history.weight = batch.accepted.options.weight;
-  history.slots = batch.accepted.options.slots;
-  history.submitted_at = batch.accepted.submitted_at;
-  batch.payload_bytes = batch.accepted.payload_bytes;
-  if (rows.changes) {
-    auto changed = decode_changes(*rows.changes);
-    if (!changed) return std::unexpected("its changes are damaged");
-    history.weight = changed->weight;
-    if (changed->slots) history.slots = *changed->slots;
-    history.paused = changed->is_paused;
-    history.cancelled = changed->is_cancelled;
-    history.stop_reason = changed->stop_reason;
-    history.attempt = changed->attempt;
-    history.discarded = changed->discarded_rows;
-    history.discarded_bytes = changed->discarded_bytes;
-    if (batch.accepted.is_streamed) {
-      history.jobs = changed->jobs;
-      batch.payload_bytes = changed->payload_bytes;
-      history.closed = changed->is_closed;
-    }
-    batch.changes = std::move(*changed);
-  }
-  if (rows.end) {
-    const auto split = split_row(*rows.end);
-    StepRow end;
-    if (!split || !decode(split->row, end) || end.finished_at == 0) {
-      return std::unexpected("the row of its end is damaged");
-    }
-    apply(end, history);
-    history.failed = std::move(end.failed);
-    history.failed_unread = end.failed_apart != 0;
-    history.notes = std::move(end.notes);
-    history.closed = true;
-    history.jobs = history.totals.total();
-    batch.has_results_inside = !split->inside.empty();
-    // Payloads inside the first row stay there.
-    if (history.totals.failed() == 0 && batch.parts != PayloadParts::kInRow) batch.payload_bytes = 0;
-  }
-  return {};
 }
 
 }  // namespace
@@ -199,8 +80,13 @@ std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) cons
   if (!error.empty()) return std::unexpected(fmt::format("batch number {}: {}", sequence, error));
   StoredBatch batch;
   batch.sequence = sequence;
-  if (auto put_together = assemble({*accepted, changes, end}, batch); !put_together) {
-    return std::unexpected(fmt::format("batch number {}: {}", sequence, put_together.error()));
+  BatchAssembly assembly(batch);
+  for (const auto& [kind, value] :
+       {std::pair{kAcceptedKey, accepted}, std::pair{kChangesKey, changes}, std::pair{kEndKey, end}}) {
+    if (!value) continue;
+    if (auto added = assembly.add(row_key(kind, sequence), *value); !added) {
+      return std::unexpected(fmt::format("batch number {}: {}", sequence, added.error()));
+    }
   }
   return batch;
 }
@@ -271,45 +157,27 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));
   };
   const EngineReading reading(*engine_);
-  std::vector<KindCursor> kinds = cursors_of_kinds(reading, {kAcceptedKey, kChangesKey, kEndKey});
-  KindCursor &accepted = kinds[0], &changes = kinds[1], &ends = kinds[2];
-  for (; accepted.is_valid(); accepted.next()) {
+  const auto row = reading.scan_batches(std::array{kAcceptedKey, kChangesKey, kEndKey, kStepKey});
+  while (row->is_valid()) {
     StoredBatch batch;
-    batch.sequence = accepted.sequence();
-    const BatchRows rows{accepted.value(), changes.of(batch.sequence), ends.of(batch.sequence)};
-    if (auto put_together = assemble(rows, batch); !put_together) {
-      return damaged(batch.sequence, put_together.error());
-    }
-    BatchHistory& history = batch.history;
-    if (history.failed.size() > failed_ranges_) long_ends_.push_back(batch.sequence);
-    if (!rows.end) {
-      StepReplay replay;
-      bool is_whole = true;
-      const auto visited =
-          reading.visit_prefix(Table::kIndex, row_key(kStepKey, batch.sequence),
-                               [&](std::string_view key, std::string_view value) {
-                                 auto step = decode_step(value);
-                                 is_whole = step && replay.apply(last_number(key), std::move(*step));
-                                 return is_whole;
-                               });
-      if (!visited) return damaged(batch.sequence, visited.error().what, Engine::Damage::kUnreadable);
-      const auto ended = replay.ended(history.jobs);
-      if (!is_whole || !ended || count_of(*ended) != replay.last().totals.total()) {
-        return damaged(batch.sequence, "its results and its counters disagree");
+    batch.sequence = batch_in(row->key());
+    BatchAssembly assembly(batch);
+    for (; row->is_valid() && batch_in(row->key()) == batch.sequence; row->next()) {
+      if (auto added = assembly.add(row->key(), row->value()); !added) {
+        return damaged(batch.sequence, added.error());
       }
-      if (replay.steps() != 0) apply(replay.last(), history);
-      history.superseded_jobs = replay.superseded_jobs();
-      history.steps = replay.steps();
-      history.failed = replay.failed();
-      history.job_attempts = replay.job_attempts();
-      history.notes = replay.notes();
-      // A cancelled batch takes no further jobs, although its last row of changes may say that it is open.
-      history.closed = history.closed || history.cancelled;
-      const IndexRange whole{0, history.jobs};
-      batch.left = difference({&whole, 1}, *ended);
+    }
+    if (!row->status()) break;  // other rows of this batch may be missing
+    if (!assembly.is_accepted()) continue;
+    if (auto finished = assembly.finish(); !finished) return damaged(batch.sequence, finished.error());
+    if (assembly.is_over() && batch.history.failed.size() > failed_ranges_) {
+      long_ends_.push_back(batch.sequence);
     }
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));
+  }
+  if (const auto status = row->status(); !status) {
+    return damaged(next_sequence_, status.error().what, Engine::Damage::kUnreadable);
   }
   // A crash may leave payloads of a batch that was not accepted, or of an ADD to a batch that was
   // evicted. No new batch gets such a number, and start() deletes the payloads.
@@ -318,11 +186,6 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
       reading.highest_batch(std::array{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey});
   if (!highest) return damaged(next_sequence_, highest.error().what, Engine::Damage::kUnreadable);
   next_sequence_ = std::max(next_sequence_, *highest + 1);
-  for (const KindCursor& cursor : kinds) {
-    if (const auto status = cursor.status(); !status) {
-      return damaged(next_sequence_, status.error().what, Engine::Damage::kUnreadable);
-    }
-  }
   return {};
 }
 

@@ -22,27 +22,13 @@
 #include "daemon/store/group_commit.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
+#include "daemon/store/stored_batch.h"
 
 namespace spdlog {
 class logger;
 }
 
 namespace locksley::daemon {
-
-// A batch as the store holds it.
-struct StoredBatch {
-  std::uint64_t sequence = 0;
-  AcceptedRow accepted;
-  ChangesRow changes;  // of default values if there is no such row
-  BatchHistory history;
-  std::uint64_t payload_bytes = 0;  // that the store has
-  // What is known of its rows, as in StoredRows.
-  PayloadParts parts = PayloadParts::kUnknown;
-  bool has_changes = false;
-  bool has_results_inside = false;
-  // The jobs that have not ended, ascending; empty if the batch has ended.
-  std::vector<IndexRange> left;
-};
 
 // The batches, their payloads and their results on the disk. After a crash it holds everything that
 // was acknowledged, and possibly writes whose acknowledgement was not sent yet.

@@ -147,6 +147,7 @@ class MemoryEngine final : public daemon::Engine {
   bool begin_reading(daemon::ReadingWait wait) override { return gate_.enter(wait); }
   void end_reading() override { gate_.leave(); }
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override {
+    ++disk_.readings;
     const auto tables = disk_.tables();
     const MemoryDisk::Rows& rows = (*tables)[static_cast<std::size_t>(table)];
     const auto found = rows.find(key);
@@ -155,6 +156,7 @@ class MemoryEngine final : public daemon::Engine {
     return true;
   }
   std::unique_ptr<daemon::RowCursor> scan(const daemon::RowRange& range) override {
+    ++disk_.readings;
     return std::make_unique<MemoryCursor>(disk_.tables(), range);
   }
 

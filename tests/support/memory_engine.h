@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -50,6 +51,9 @@ class MemoryDisk final : public StoreDisk {
   std::uint64_t reserve = 0;
   // What Engine::reclaim() was called with.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> reclaimed;
+
+  // How often its engines have looked for a row, or made a cursor.
+  std::atomic<std::uint64_t> readings = 0;
 
   // ---- For its engine ----
 

@@ -275,10 +275,12 @@ PgExpected<Result> PgConnection::run(const std::string& sql, Instant deadline) {
   return last_result(deadline);
 }
 
-PgExpected<void> PgConnection::begin_copy(const std::string& sql, ExecStatusType direction,
-                                          Instant deadline) {
+PgExpected<void> PgConnection::ask_copy(const std::string& sql) {
   if (PQsendQuery(connection_.get(), sql.c_str()) == 0) return std::unexpected(lost(""));
-  if (const auto sent = flush(); !sent) return sent;
+  return flush();
+}
+
+PgExpected<void> PgConnection::begin_copy(ExecStatusType direction, Instant deadline) {
   if (const auto ready = await_result(deadline); !ready) return ready;
   const Result begun(PQgetResult(connection_.get()));
   if (begun != nullptr && PQresultStatus(begun.get()) == direction) return {};
@@ -290,28 +292,34 @@ PgExpected<void> PgConnection::begin_copy(const std::string& sql, ExecStatusType
   }
 }
 
-PgExpected<std::string> PgConnection::copy_out(const std::string& sql, Instant deadline) {
-  if (const auto begun = begin_copy(sql, PGRES_COPY_OUT, deadline); !begun)
-    return std::unexpected(begun.error());
-  std::string bytes;
+PgExpected<CopiedRow> PgConnection::copy_row(Instant deadline) {
   for (;;) {
     char* row = nullptr;
     const int size = PQgetCopyData(connection_.get(), &row, 1);
-    if (size > 0) {
-      bytes.append(row, static_cast<std::size_t>(size));
-      PQfreemem(row);
-      continue;
-    }
+    if (size > 0) return CopiedRow(row, static_cast<std::size_t>(size));
     if (size < 0) break;  // the end, or an error, which the result says
     if (const auto ready = wait(POLLIN, deadline); !ready) return std::unexpected(ready.error());
     if (PQconsumeInput(connection_.get()) == 0) return std::unexpected(lost(""));
   }
   if (const auto ended = last_result(deadline); !ended) return std::unexpected(ended.error());
-  return bytes;
+  return CopiedRow();
+}
+
+PgExpected<std::string> PgConnection::copy_out(const std::string& sql, Instant deadline) {
+  if (const auto asked = ask_copy(sql); !asked) return std::unexpected(asked.error());
+  if (const auto begun = begin_copy_out(deadline); !begun) return std::unexpected(begun.error());
+  std::string bytes;
+  for (;;) {
+    const auto row = copy_row(deadline);
+    if (!row) return std::unexpected(row.error());
+    if (row->empty()) return bytes;
+    bytes += row->bytes();
+  }
 }
 
 PgExpected<void> PgConnection::copy_in(const std::string& sql, std::string_view bytes, Instant deadline) {
-  if (const auto begun = begin_copy(sql, PGRES_COPY_IN, deadline); !begun) return begun;
+  if (const auto asked = ask_copy(sql); !asked) return asked;
+  if (const auto begun = begin_copy(PGRES_COPY_IN, deadline); !begun) return begun;
   // libpq takes all of it into its buffer.
   PGconn* const raw = connection_.get();
   if (PQputCopyData(raw, bytes.data(), static_cast<int>(bytes.size())) != 1 ||

@@ -76,6 +76,22 @@ std::string_view bytes_of(const PGresult& result, int row, int column);
 // The number of rows that an UPDATE or another command has changed.
 std::uint64_t rows_changed(const PGresult& result);
 
+// A row as COPY … TO STDOUT sends it.
+class CopiedRow {
+ public:
+  CopiedRow() = default;
+  CopiedRow(char* bytes, std::size_t size) : bytes_(bytes), size_(size) {}
+  bool empty() const { return bytes_ == nullptr; }
+  std::string_view bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(char* bytes) const { PQfreemem(bytes); }
+  };
+  std::unique_ptr<char, Free> bytes_;
+  std::size_t size_ = 0;
+};
+
 // One of several servers that a URL names, in libpq's words; what is empty is as the URL says.
 struct ServerAddress {
   std::string host;
@@ -127,8 +143,14 @@ class PgConnection {
   PgExpected<Result> next(Instant deadline);
   PgExpected<void> finish(Instant deadline);
 
-  // COPY … TO STDOUT: what the server sends; and COPY … FROM STDIN: sends `bytes`, at most some megabytes.
+  // COPY … TO STDOUT, row by row: ask_copy(), after which the server works; begin_copy_out(); and copy_row() until it is
+  // empty, after which the connection can be used for something else. A row is as the server sends it.
+  PgExpected<void> ask_copy(const std::string& sql);
+  PgExpected<void> begin_copy_out(Instant deadline) { return begin_copy(PGRES_COPY_OUT, deadline); }
+  PgExpected<CopiedRow> copy_row(Instant deadline);
+  // The same at once: all rows.
   PgExpected<std::string> copy_out(const std::string& sql, Instant deadline);
+  // COPY … FROM STDIN: sends `bytes`, at most some megabytes.
   PgExpected<void> copy_in(const std::string& sql, std::string_view bytes, Instant deadline);
 
   // What the server has warned of since the last call; empty: nothing.
@@ -147,8 +169,8 @@ class PgConnection {
   PgExpected<void> wait(short events, Instant deadline);
   PgExpected<void> await_result(Instant deadline);
   PgExpected<Result> last_result(Instant deadline);
-  // Begins a COPY. The error leaves the connection as run() does.
-  PgExpected<void> begin_copy(const std::string& sql, ExecStatusType direction, Instant deadline);
+  // Waits until the COPY that was asked for begins. The error leaves the connection as run() does.
+  PgExpected<void> begin_copy(ExecStatusType direction, Instant deadline);
   PgError lost(std::string_view what) const;
 
   const std::unique_ptr<PGconn, Closer> connection_;

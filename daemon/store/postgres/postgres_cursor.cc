@@ -3,39 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "daemon/base/time.h"
+#include "daemon/store/postgres/reading.h"
 
 namespace locksley::daemon {
 namespace {
 
 // Guesses. A lost connection is noticed by other means; a server that is paused is not.
 constexpr auto kReadPatience = std::chrono::seconds(20);
-// Only a start reads over several batches, and the server sorts what it reads.
-constexpr auto kScanPatience = std::chrono::minutes(10);
 constexpr int kFirstPage = 32;
 constexpr int kLargestPage = 2048;
 constexpr std::size_t kPageBytes = 1U << 20;
-
-constexpr std::array kTableNames{"locksley_index", "locksley_payload", "locksley_result"};
-constexpr auto kBeginReading = "begin isolation level repeatable read read only";
-// Before the first query, which decides what the transaction sees: a table that is truncated meanwhile would be empty for it,
-// and the rows that have moved from there would not be in their new table yet.
-std::string lock_sql(Table table) {
-  return fmt::format("lock table {} in access share mode", kTableNames[static_cast<std::size_t>(table)]);
-}
-const char* name_of(Table table) { return kTableNames[static_cast<std::size_t>(table)]; }
-
-// Of a reading. It may succeed later, unless the server says that it never will.
-EngineError reading_error(PgError error) {
-  // The connection; a transaction that was rolled back; resources; a lock; an administrator, or the end of the server.
-  constexpr std::array<std::string_view, 5> kPassing{"08", "40", "53", "55", "57"};
-  const bool passes =
-      error.is_lost() || std::ranges::find(kPassing, error.state.substr(0, 2)) != kPassing.end();
-  if (passes && error.error.kind != EngineError::Kind::kDamaged) error.error.kind = EngineError::Kind::kAway;
-  return std::move(error.error);
-}
 
 Parameter place_name(Table table) {
   return Parameter::one_char(static_cast<unsigned char>('0' + static_cast<int>(table)));
@@ -75,12 +54,12 @@ std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& poo
   auto connection = pool.take();
   if (!connection) return std::unexpected(reading_error(connection.error()));
   std::string sql = "select coalesce(max(batch), 0) from (";
-  for (const char* const name : kTableNames) {
-    if (name != kTableNames.front()) sql += " union all ";
+  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults}) {
+    if (table != Table::kIndex) sql += " union all ";
     sql += fmt::format(
         "select batch from generate_series(0, {}) s cross join lateral "
         "(select batch from {} where shard = s order by batch desc limit 1) r",
-        kShards - 1, name);
+        kShards - 1, name_of(table));
   }
   const auto found = (*connection)->run(sql + ") all_tables", Parameters{}, now() + kScanPatience);
   if (!found) return std::unexpected(reading_error(found.error()));
@@ -103,10 +82,6 @@ PostgresCursor::PostgresCursor(ConnectionPool& pool, const RowRange& range)
   if (!is_done(taken)) return;
   connection_ = std::move(*taken);
   open(range);
-}
-
-void PostgresCursor::wait_first() {
-  if (status_ && asked_for_ != 0) take_asked_page();
   if (status_) settle();
 }
 
@@ -229,6 +204,7 @@ void PostgresCursor::open_over_batches(PlaceRange places, const RowRange& range)
                 name_of(table_), condition.sql);
   if (!is_done(connection_->run(sql, condition.parameters, deadline))) return;
   ask_for_page();
+  if (status_) take_asked_page();
 }
 
 void PostgresCursor::seek(PlaceRange& places, std::string_view from_at_most) {

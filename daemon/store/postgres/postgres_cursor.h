@@ -29,14 +29,11 @@ std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& poo
 // read once, the server is asked for the next page while this one is read.
 class PostgresCursor final : public RowCursor {
  public:
-  // `pool` outlives it. Before all else call wait_first(): meanwhile the server looks for the first rows, if they are of
-  // several batches.
+  // `pool` outlives it.
   PostgresCursor(ConnectionPool& pool, const RowRange& range);
   ~PostgresCursor() override;
   PostgresCursor(const PostgresCursor&) = delete;
   PostgresCursor& operator=(const PostgresCursor&) = delete;
-
-  void wait_first();
 
   bool is_valid() const override { return status_.has_value() && (has_row() || has_name()); }
   void next() override;

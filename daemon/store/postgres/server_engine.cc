@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "daemon/base/log_line.h"
+#include "daemon/store/merged_kinds.h"
+#include "daemon/store/postgres/kind_copy.h"
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/postgres_cursor.h"
 #include "daemon/store/postgres/postgres_group.h"
@@ -266,20 +268,18 @@ std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
-  auto cursor = std::make_unique<PostgresCursor>(pool_, range);
-  cursor->wait_first();
-  return cursor;
+  return std::make_unique<PostgresCursor>(pool_, range);
 }
 
-std::vector<std::unique_ptr<RowCursor>> ServerEngine::scan_several(std::span<const RowRange> ranges) {
-  std::vector<std::unique_ptr<PostgresCursor>> started;
-  for (const RowRange& range : ranges) started.push_back(std::make_unique<PostgresCursor>(pool_, range));
-  std::vector<std::unique_ptr<RowCursor>> cursors;
-  for (auto& cursor : started) {
-    cursor->wait_first();
-    cursors.push_back(std::move(cursor));
+std::unique_ptr<RowCursor> ServerEngine::scan_batches(std::span<const char> kinds) {
+  std::vector<std::unique_ptr<KindCopy>> begun;
+  for (const char kind : kinds) begun.push_back(std::make_unique<KindCopy>(pool_, kind));
+  std::vector<std::unique_ptr<RowCursor>> copies;
+  for (auto& copy : begun) {
+    copy->wait_first();
+    copies.push_back(std::move(copy));
   }
-  return cursors;
+  return std::make_unique<MergedKinds>(std::move(copies));
 }
 
 std::expected<std::uint64_t, EngineError> ServerEngine::highest_batch(std::span<const char>) {

@@ -98,43 +98,47 @@ TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
 }
 
 // So many that an engine on another machine gets them in several pieces.
-TEST_F(EngineTest, SeveralRangesThatAreReadOnceAreReadSideBySide) {
+TEST_F(EngineTest, RowsOfSeveralKindsComeInTheOrderOfTheirBatches) {
   const ThreadRoleScope role(kStoreWriter);
   constexpr std::uint64_t kBatches = 5000;
   const auto group = engine->new_group();
+  std::vector<std::pair<std::string, std::string>> wanted;
+  const auto put = [&](const Key& key, bool is_wanted = true) {
+    const std::string value = std::to_string(wanted.size());
+    group->put(Table::kIndex, key, value);
+    if (is_wanted) wanted.emplace_back(key, value);
+  };
   for (std::uint64_t batch = 1; batch <= kBatches; ++batch) {
-    group->put(Table::kIndex, Key('b').append(batch), "b" + std::to_string(batch));
-    if (batch % 2 == 0) group->put(Table::kIndex, Key('e').append(batch), "e" + std::to_string(batch));
+    if (batch % 7 != 0) put(Key('b').append(batch));
+    if (batch % 2 == 0) put(Key('e').append(batch));
+    if (batch % 5 == 0) put(Key('f').append(batch).append(0), false);
+    for (std::uint64_t step = 0; batch % 3 == 0 && step < batch % 4; ++step)
+      put(Key('s').append(batch).append(step));
   }
+  group->put(Table::kIndex, "m", "no batch's");
+  group->put(Table::kIndex, "uanna/one", "a customer's");
   ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
-  const std::array<std::pair<Key, Key>, 3> bounds{
-      {{Key('b'), Key('c')}, {Key('c'), Key('d')}, {Key('e'), Key('f')}}};
-  std::vector<RowRange> ranges;
-  for (const auto& [low, high] : bounds) {
-    ranges.push_back({.table = Table::kIndex, .low = low, .high = high, .is_read_once = true});
-  }
   const EngineReading reading(*engine);
-  const auto at = reading.scan_several(ranges);
-  ASSERT_EQ(at.size(), 3U);
-  EXPECT_FALSE(at[1]->is_valid());
-  for (std::uint64_t batch = 1; batch <= kBatches; ++batch) {
-    ASSERT_TRUE(at[0]->is_valid());
-    ASSERT_EQ(at[0]->key(), Key('b').append(batch));
-    ASSERT_EQ(at[0]->value(), "b" + std::to_string(batch));
-    at[0]->next();
-    if (batch % 2 != 0) continue;
-    ASSERT_TRUE(at[2]->is_valid());
-    ASSERT_EQ(at[2]->value(), "e" + std::to_string(batch));
-    at[2]->next();
+  const auto row = reading.scan_batches(std::array{'b', 'c', 'e', 's'});
+  for (const auto& [key, value] : wanted) {
+    ASSERT_TRUE(row->is_valid());
+    ASSERT_EQ(row->key(), key);
+    ASSERT_EQ(row->value(), value);
+    row->next();
   }
-  for (const auto& cursor : at) {
-    EXPECT_FALSE(cursor->is_valid());
-    EXPECT_TRUE(cursor->status());
-  }
-  // One that is left in the middle, while more of it is read ahead.
-  const auto left = reading.scan(ranges[0]);
-  for (int row = 0; row < 100; ++row) left->next();
-  EXPECT_EQ(left->key(), Key('b').append(101));
+  EXPECT_FALSE(row->is_valid());
+  EXPECT_TRUE(row->status());
+  // One that is left in the middle.
+  const auto left = reading.scan_batches(std::array{'b', 'e'});
+  for (int i = 0; i < 100; ++i) left->next();
+  EXPECT_TRUE(left->is_valid());
+}
+
+TEST_F(EngineTest, OfNoBatchesThereAreNoRows) {
+  const EngineReading reading(*engine);
+  const auto row = reading.scan_batches(std::array{'b', 's'});
+  EXPECT_FALSE(row->is_valid());
+  EXPECT_TRUE(row->status());
 }
 
 TEST_F(EngineTest, TheHighestBatchMayHaveItsOnlyRowInAnyTable) {

@@ -1,0 +1,27 @@
+// What readings of the tables have in common. Internal to daemon/store/postgres.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "daemon/store/engine.h"
+#include "daemon/store/postgres/connection.h"
+
+namespace locksley::daemon {
+
+// How long a reading over several batches waits for the server, which may sort what it reads. Only a start has such readings.
+// Guess.
+inline constexpr auto kScanPatience = std::chrono::minutes(10);
+
+const char* name_of(Table table);
+
+// The transaction of a reading begins with both, in this order. The table is locked before the first query, which decides what
+// the transaction sees: a table that is truncated meanwhile would be empty for it, and the rows that have moved from there
+// would not be in their new table yet.
+inline constexpr auto kBeginReading = "begin isolation level repeatable read read only";
+std::string lock_sql(Table table);
+
+// The error of a reading: kAway if it may succeed later.
+EngineError reading_error(PgError error);
+
+}  // namespace locksley::daemon

@@ -8,6 +8,13 @@
 
 namespace locksley::daemon {
 
+std::expected<std::optional<FoundRow>, EngineError> Engine::first_row(const RowRange& range) {
+  const auto at = scan(range);
+  if (const auto status = at->status(); !status) return std::unexpected(status.error());
+  if (!at->is_valid()) return std::nullopt;
+  return FoundRow{std::string(at->key()), std::string(at->value())};
+}
+
 std::unique_ptr<RowCursor> Engine::scan_batches(std::span<const char> kinds) {
   std::vector<std::unique_ptr<RowCursor>> cursors;
   for (const char kind : kinds) {

@@ -69,6 +69,12 @@ struct RowRange {
   bool is_read_once = false;
 };
 
+// A row by itself.
+struct FoundRow {
+  std::string key;
+  std::string value;
+};
+
 // How long a reading waits for an engine that is not open.
 enum class ReadingWait : std::uint8_t { kUntilOpen, kBriefly, kNot };
 
@@ -169,6 +175,8 @@ class Engine {
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
+  // By default with a cursor.
+  virtual std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range);
   // By default with a cursor for each kind.
   virtual std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds);
   // By default with a cursor for each kind, which begins with the last row.
@@ -201,6 +209,11 @@ class EngineReading {
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }
+  // The row at which scan(range) would begin; none: the range is empty. An engine on another machine finds it in one round trip,
+  // and sends no other row.
+  std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) const {
+    return engine_.first_row(range);
+  }
   // All rows of the index that are of a batch and of these kinds, which are ascending: in the order of their batches, and
   // those of one batch in the order of their keys. A start reads all batches so. Use no kind that names a customer.
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) const {

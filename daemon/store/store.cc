@@ -113,21 +113,19 @@ std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_
   const EngineReading reading(*engine_, ReadingWait::kBriefly);
   if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
   const Key wanted = part_key(sequence, row);
-  const auto at = reading.scan({.table = Table::kResults,
-                                .low = part_key(sequence, 0),
-                                .high = part_key(sequence + 1, 0),
-                                .from_at_most = wanted});
-  if (const auto status = at->status(); !status) {
-    return std::unexpected(fmt::format("cannot read the store: {}", status.error().what));
-  }
-  if (!at->is_valid() || at->key() > std::string_view(wanted)) {
+  const auto at = reading.first_row({.table = Table::kResults,
+                                     .low = part_key(sequence, 0),
+                                     .high = part_key(sequence + 1, 0),
+                                     .from_at_most = wanted});
+  if (!at) return std::unexpected(fmt::format("cannot read the store: {}", at.error().what));
+  if (!*at || (*at)->key > std::string_view(wanted)) {
     std::string end;
     const auto found = reading.get(Table::kIndex, row_key(kEndKey, sequence), end);
     const auto split = found && *found ? split_row(end) : std::nullopt;
     if (split && !split->inside.empty()) return ResultLog::Place{0, 0};
     return std::unexpected(fmt::format("the store lacks result {} of a batch", row));
   }
-  return ResultLog::Place{last_number(at->key()), bytes_before(at->value())};
+  return ResultLog::Place{last_number((*at)->key), bytes_before((*at)->value)};
 }
 
 std::expected<void, std::string> Store::read_customers(const std::function<void(CustomerRow)>& visit) {
@@ -233,8 +231,8 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
   return std::make_unique<StoredJournal>(*group_, *engine_, sequence, first_marked_, parts);
 }
 
-std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
-  return std::make_unique<StoredPayloads>(*engine_, sequence);
+std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, std::string inside) {
+  return std::make_unique<StoredPayloads>(*engine_, sequence, std::move(inside));
 }
 
 Engine::Usage Store::usage() const {

@@ -103,8 +103,8 @@ class Store {
   // ---- One batch ----
 
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
-  // Its payloads in the store.
-  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence);
+  // Its payloads in the store. `inside`: StoredBatch::payloads_inside, which need not be read then.
+  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, std::string inside = {});
 
   // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
 

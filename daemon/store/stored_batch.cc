@@ -52,7 +52,10 @@ std::expected<void, std::string> BatchAssembly::accept(std::string_view value) {
   const auto split = split_row(value);
   if (!split || !decode(split->row, accepted)) return std::unexpected("its first row is damaged");
   is_accepted_ = true;
-  if (!split->inside.empty()) batch_.parts = PayloadParts::kInRow;
+  if (!split->inside.empty()) {
+    batch_.parts = PayloadParts::kInRow;
+    batch_.payloads_inside = split->inside;
+  }
   batch_.payload_bytes = accepted.payload_bytes;
   BatchHistory& history = batch_.history;
   history.jobs = accepted.jobs;
@@ -92,6 +95,7 @@ std::expected<void, std::string> BatchAssembly::end(std::string_view value) {
     return std::unexpected("the row of its end is damaged");
   }
   is_over_ = true;
+  batch_.payloads_inside.clear();
   BatchHistory& history = batch_.history;
   apply(row, history);
   history.failed = std::move(row.failed);

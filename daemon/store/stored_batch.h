@@ -26,6 +26,8 @@ struct StoredBatch {
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_changes = false;
   bool has_results_inside = false;
+  // Of a batch that has not ended: its payloads, if they are inside its first row.
+  std::string payloads_inside;
   // The jobs that have not ended, ascending; empty if the batch has ended.
   std::vector<IndexRange> left;
 };

@@ -22,6 +22,16 @@ struct StoredPayloads::Chunk {
   bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
 };
 
+StoredPayloads::StoredPayloads(Engine& engine, std::uint64_t sequence, std::string inside)
+    : engine_(engine), sequence_(sequence) {
+  if (inside.empty()) return;
+  auto chunk = std::make_shared<Chunk>();
+  chunk->bytes = std::move(inside);
+  chunk->payloads = PayloadChunk::of(chunk->bytes);
+  // A damaged one is read again when it is needed, and is the job's error then.
+  if (chunk->payloads) chunks_.push_back(std::move(chunk));
+}
+
 std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_view> out,
                                   std::string& scratch) {
   scratch.clear();
@@ -86,21 +96,21 @@ std::expected<std::shared_ptr<const StoredPayloads::Chunk>, EngineError> StoredP
     std::uint64_t index) const {
   const EngineReading reading(engine_);
   if (!reading.is_valid()) throw std::runtime_error("the store is closed");
-  const auto at = reading.scan({.table = Table::kPayloads,
+  auto chunk = std::make_shared<Chunk>();
+  auto row = reading.first_row({.table = Table::kPayloads,
                                 .low = part_key(sequence_, 0),
                                 .high = part_key(sequence_ + 1, 0),
                                 .from_at_most = part_key(sequence_, index)});
-  if (const auto status = at->status(); !status) return std::unexpected(status.error());
-  auto chunk = std::make_shared<Chunk>();
-  if (at->is_valid()) {
-    chunk->first = last_number(at->key());
-    chunk->bytes = at->value();
+  if (!row) return std::unexpected(row.error());
+  if (*row) {
+    chunk->first = last_number((*row)->key);
+    chunk->bytes = std::move((*row)->value);
   } else {
     // Those of a small batch are inside its first row.
-    std::string row;
-    const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, sequence_), row);
+    std::string accepted;
+    const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, sequence_), accepted);
     if (!found) return std::unexpected(found.error());
-    const auto split = *found ? split_row(row) : std::nullopt;
+    const auto split = *found ? split_row(accepted) : std::nullopt;
     if (split) chunk->bytes = split->inside;
   }
   chunk->payloads = PayloadChunk::of(chunk->bytes);

@@ -25,7 +25,8 @@ struct EngineError;
 // abandoned. Throws std::runtime_error if a payload cannot be read.
 class StoredPayloads final : public PayloadSource {
  public:
-  StoredPayloads(Engine& engine, std::uint64_t sequence) : engine_(engine), sequence_(sequence) {}
+  // `inside`: those inside the row of the batch's acceptance, if that has been read: they are kept until drop_cached().
+  StoredPayloads(Engine& engine, std::uint64_t sequence, std::string inside = {});
 
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override

@@ -344,7 +344,8 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   } else if (row.is_streamed) {
     payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence), history.jobs);
   } else {
-    payloads = std::make_unique<UncachedPayloads>(parts_.store->payloads(sequence), history.jobs, digest);
+    payloads = std::make_unique<UncachedPayloads>(
+        parts_.store->payloads(sequence, std::move(stored.payloads_inside)), history.jobs, digest);
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
   row.options.gate = entry.gate;

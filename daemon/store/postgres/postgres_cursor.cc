@@ -10,63 +10,12 @@
 namespace locksley::daemon {
 namespace {
 
-// Guesses. A lost connection is noticed by other means; a server that is paused is not.
-constexpr auto kReadPatience = std::chrono::seconds(20);
 constexpr int kFirstPage = 32;
+constexpr int kFirstPageOfBatch = 2;  // of a batch a client reads a few hundred KB, which may be one row
 constexpr int kLargestPage = 2048;
 constexpr std::size_t kPageBytes = 1U << 20;
 
-Parameter place_name(Table table) {
-  return Parameter::one_char(static_cast<unsigned char>('0' + static_cast<int>(table)));
-}
-
 }  // namespace
-
-std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
-                                         std::string& value) {
-  auto connection = pool.take();
-  if (!connection) return std::unexpected(reading_error(connection.error()));
-  const Instant deadline = now() + kReadPatience;
-  PgExpected<Result> found;
-  if (const auto place = place_of(table, key)) {
-    Parameters parameters{Parameter::int4(shard_of(place->batch)), Parameter::int8(place->batch),
-                          Parameter::int8(place->part)};
-    std::string sql =
-        fmt::format("select value from {} where shard = $1 and batch = $2 and part = $3", name_of(table));
-    if (table == Table::kIndex) {
-      sql += " and kind = $4";
-      parameters.push_back(Parameter::one_char(place->kind));
-    }
-    found = (*connection)->run(sql, parameters, deadline);
-  } else {
-    found = (*connection)
-                ->run("select value from locksley_name where place = $1 and name = $2",
-                      {place_name(table), Parameter::bytea(key)}, deadline);
-  }
-  if (!found) return std::unexpected(reading_error(found.error()));
-  const bool is_there = PQntuples(found->get()) == 1;
-  if (is_there) value = bytes_of(**found, 0, 0);
-  pool.give_back(std::move(*connection));
-  return is_there;
-}
-
-std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool) {
-  auto connection = pool.take();
-  if (!connection) return std::unexpected(reading_error(connection.error()));
-  std::string sql = "select coalesce(max(batch), 0) from (";
-  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults}) {
-    if (table != Table::kIndex) sql += " union all ";
-    sql += fmt::format(
-        "select batch from generate_series(0, {}) s cross join lateral "
-        "(select batch from {} where shard = s order by batch desc limit 1) r",
-        kShards - 1, name_of(table));
-  }
-  const auto found = (*connection)->run(sql + ") all_tables", Parameters{}, now() + kScanPatience);
-  if (!found) return std::unexpected(reading_error(found.error()));
-  const std::int64_t highest = int8_of(**found, 0, 0);
-  pool.give_back(std::move(*connection));
-  return static_cast<std::uint64_t>(highest);
-}
 
 template <class T>
 bool PostgresCursor::is_done(const PgExpected<T>& done) {
@@ -126,12 +75,13 @@ void PostgresCursor::open_in_batch(PlaceRange places, const RowRange& range) {
   if (!is_done(connection_->send("begin", kBeginReading, {})) ||
       !is_done(connection_->send(nullptr, lock_sql(table_).c_str(), {})) ||
       !is_done(connection_->send(nullptr, declare.c_str(), parameters)) ||
-      !is_done(connection_->send(nullptr, fmt::format("fetch {} from page", kFirstPage).c_str(), {})) ||
+      !is_done(
+          connection_->send(nullptr, fmt::format("fetch {} from page", kFirstPageOfBatch).c_str(), {})) ||
       !is_done(connection_->end_pipeline()) || !is_done(connection_->next(deadline)) ||
       !is_done(connection_->next(deadline)) || !is_done(connection_->next(deadline))) {
     return;
   }
-  keep_page(connection_->next(deadline), kFirstPage);
+  keep_page(connection_->next(deadline), kFirstPageOfBatch);
   if (connection_ != nullptr) is_done(connection_->finish(deadline));
 }
 

@@ -17,13 +17,6 @@
 
 namespace locksley::daemon {
 
-// As EngineReading::get().
-std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
-                                         std::string& value);
-
-// As EngineReading::highest_batch(). By the primary keys: one look for each shard and table.
-std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool);
-
 // A cursor of the server's, in a transaction of its own, so that it shows what there was when it was made. Rows come in
 // pages, the first one with the first round trip; rows with names are read at once, and merged in. Of a range that is
 // read once, the server is asked for the next page while this one is read.

@@ -14,6 +14,10 @@ const char* name_of(Table table) {
   return kNames[static_cast<std::size_t>(table)];
 }
 
+Parameter place_name(Table table) {
+  return Parameter::one_char(static_cast<unsigned char>('0' + static_cast<int>(table)));
+}
+
 std::string lock_sql(Table table) {
   return fmt::format("lock table {} in access share mode", name_of(table));
 }

@@ -14,6 +14,8 @@
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/postgres_cursor.h"
 #include "daemon/store/postgres/postgres_group.h"
+#include "daemon/store/postgres/row_lookup.h"
+#include "daemon/store/postgres/row_place.h"
 #include "daemon/store/postgres/schema.h"
 #include "daemon/store/postgres/table_upkeep.h"
 
@@ -269,6 +271,11 @@ std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
   return std::make_unique<PostgresCursor>(pool_, range);
+}
+
+std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row(const RowRange& range) {
+  if (!places_in(range.table, range.low, range.high).is_of_one_batch()) return Engine::first_row(range);
+  return first_row_in_batch(pool_, range);
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan_batches(std::span<const char> kinds) {

@@ -90,6 +90,7 @@ class ServerEngine final : public Engine {
   void end_reading() override { gate_.leave(); }
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override;
   std::unique_ptr<RowCursor> scan(const RowRange& range) override;
+  std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) override;
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) override;
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) override;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What a large store costs a takeover: two daemons on a PostgreSQL primary with a synchronous standby, very many batches that have ended or jobs that
-wait, and the active daemon is killed. From the kill until the other one serves. README.md says how it is measured. Prints a report in Markdown."""
+"""What a large store costs a takeover: two daemons on a PostgreSQL primary with a synchronous standby, very many batches that have ended, jobs that
+wait, or small batches that wait, and the active daemon is killed. From the kill until the other one serves. README.md says how it is measured. Prints a report in Markdown."""
 
 import argparse
 import contextlib
@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 from cluster import ClusterDaemon
 from locksley_daemon import merged
 from postgres_pair import PostgresPair
+from resp import encode
 
 
 @contextlib.contextmanager
@@ -84,11 +85,26 @@ def queued(count, rounds):
     return report.table([f"{count:,} jobs of {starts.PAYLOAD_BYTES} bytes in {starts.BATCHES} batches that wait", *HEADS], rows)
 
 
+def fill_with_small(connection, count):
+    customers.pipelined(connection, (encode("SUBMIT", "echo", "DELAY", 3_600_000, "JOBS", "x") for _ in range(count)))
+
+
+def look_for_small(connection, count):
+    if f"queued_jobs:{count}\r\n" not in connection("INFO", "locksley"):
+        raise SystemExit("batches are missing")
+
+
+def small(count, rounds):
+    rows = takeovers(rounds, lambda _, connection: fill_with_small(connection, count), lambda connection: look_for_small(connection, count))
+    return report.table([f"{count:,} batches of one job that wait", *HEADS], rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, help="build directory, with the programs in its bin/")
     parser.add_argument("--retained", type=int, default=1_000_000, help="batches that have ended; 0: not that part (default: %(default)s)")
     parser.add_argument("--queued", type=int, default=10_000_000, help="jobs that wait, a multiple of a million; 0: not that part (default: %(default)s)")
+    parser.add_argument("--small", type=int, default=100_000, help="batches of one job that wait; 0: not that part (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="takeovers in each part (default: %(default)s)")
     arguments = parser.parse_args()
     servers.unwind_on_signals()
@@ -99,6 +115,8 @@ def main():
         parts.append(("Batches that have ended", lambda _: retained(arguments.retained, arguments.rounds)))
     if arguments.queued:
         parts.append(("Jobs that wait", lambda _: queued(arguments.queued, arguments.rounds)))
+    if arguments.small:
+        parts.append(("Small batches that wait", lambda _: small(arguments.small, arguments.rounds)))
     report.print_parts("Takeovers of a large store", arguments.build, parts, paths)
 
 

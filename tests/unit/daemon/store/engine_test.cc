@@ -97,6 +97,47 @@ TEST_F(EngineTest, ACursorBeginsWithTheLastRowThatIsNotAboveAKey) {
   EXPECT_THAT(from("h", "", "k"), IsEmpty());
 }
 
+TEST_F(EngineTest, TheFirstRowOfARangeIsThatOfItsCursor) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto group = engine->new_group();
+  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults}) {
+    const auto key = [&](std::uint64_t batch, std::uint64_t part) {
+      return (table == Table::kIndex ? Key('s') : Key()).append(batch).append(part);
+    };
+    for (const std::uint64_t batch : {7U, 9U}) {
+      for (const std::uint64_t part : {0U, 5U, 10U})
+        group->put(table, key(batch, part), std::to_string(batch + part));
+    }
+  }
+  ASSERT_TRUE(engine->commit(*group, Sync::kSynced));
+  const EngineReading reading(*engine);
+  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults}) {
+    const auto key = [&](std::uint64_t batch, std::uint64_t part) {
+      return (table == Table::kIndex ? Key('s') : Key()).append(batch).append(part);
+    };
+    const auto check = [&](const Key& low, const Key& high, std::string_view from_at_most) {
+      const RowRange range{.table = table, .low = low, .high = high, .from_at_most = from_at_most};
+      const auto found = reading.first_row(range);
+      ASSERT_TRUE(found);
+      const auto at = reading.scan(range);
+      ASSERT_EQ(found->has_value(), at->is_valid());
+      if (!*found) return;
+      EXPECT_EQ((*found)->key, at->key());
+      EXPECT_EQ((*found)->value, at->value());
+    };
+    for (const std::uint64_t batch : {6U, 7U, 8U, 9U}) {
+      check(key(batch, 0), key(batch + 1, 0), {});
+      check(key(batch, 3), key(batch, 10), {});
+      check(key(batch, 6), key(batch, 9), {});
+      for (const std::uint64_t part : {0U, 3U, 5U, 9U, 10U, 100U}) {
+        check(key(batch, 0), key(batch + 1, 0), key(batch, part));
+        check(key(batch, 2), key(batch, 8), key(batch, part));
+      }
+    }
+    check(key(7, 6), key(9, 3), key(9, 1));
+  }
+}
+
 // So many that an engine on another machine gets them in several pieces.
 TEST_F(EngineTest, RowsOfSeveralKindsComeInTheOrderOfTheirBatches) {
   const ThreadRoleScope role(kStoreWriter);

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "daemon/store/store.h"
 #include "tests/support/memory_engine.h"
 #include "tests/support/store_fixture.h"
@@ -41,6 +47,43 @@ TEST(RecoveryTest, AStartReadsManyUnfinishedBatchesAsOftenAsFew) {
     return disk.readings - before;
   };
   EXPECT_EQ(readings_of(200), readings_of(2));
+}
+
+// What follows a start is the jobs of all these batches.
+TEST(RecoveryTest, PayloadsInsideTheFirstRowAreNotReadAgain) {
+  const testing::TemporaryFolder folder;
+  testing::MemoryDisk disk(folder.path());
+  const Store::Options options{.path = folder.path().string(), .engine = disk.engine()};
+  {
+    testing::Outcomes outcomes;
+    const auto store = Store::open(options, testing::silent_log());
+    EXPECT_TRUE((*store)->recover([](const StoredBatch&) {}));
+    (*store)->start(outcomes.listener());
+    (*store)->put(accept_batch(1, 3), Urgency::kAwaited);
+    (*store)->put(accept_batch(2, 3), Urgency::kAwaited);
+    (*store)->put(StepMaker::as_last(StepMaker(2).end_jobs({0, 3})), Urgency::kWithNext);
+    (*store)->stop();
+  }
+  const auto store = Store::open(options, testing::silent_log());
+  std::vector<std::string> inside;
+  EXPECT_TRUE(
+      (*store)->recover([&](StoredBatch&& batch) { inside.push_back(std::move(batch.payloads_inside)); }));
+  ASSERT_EQ(inside.size(), 2U);
+  EXPECT_EQ(inside[1], "") << "of a batch that is over";
+  const auto payloads = (*store)->payloads(1, std::move(inside[0]));
+  const auto fetched = [&] {
+    std::array<std::string_view, 3> views;
+    std::string scratch;
+    EXPECT_EQ(payloads->fetch(0, views, scratch), views.size());
+    return std::vector<std::string>(views.begin(), views.end());
+  };
+  const std::uint64_t before = disk.readings;
+  const std::vector<std::string> kept = fetched();
+  EXPECT_EQ(disk.readings, before);
+  EXPECT_NE(payloads->memory_bytes(), 0U) << "they are charged";
+  payloads->drop_cached();
+  EXPECT_EQ(payloads->memory_bytes(), 0U);
+  EXPECT_EQ(fetched(), kept) << "read";
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+// Reads single rows from PostgreSQL. Internal to daemon/store/postgres.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "daemon/store/engine.h"
+#include "daemon/store/postgres/connection_pool.h"
+
+namespace locksley::daemon {
+
+// All in one round trip, and any thread; they block on the network.
+
+// As EngineReading::get().
+std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
+                                         std::string& value);
+
+// As EngineReading::first_row(). Needs: the range is in one batch (PlaceRange::is_of_one_batch).
+std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
+                                                                       const RowRange& range);
+
+// As EngineReading::highest_batch(). By the primary keys: one look for each shard and table.
+std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool);
+
+}  // namespace locksley::daemon

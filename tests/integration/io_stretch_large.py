@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import io_stretch
+from io_stretch import once_of_three
 from locksley_daemon import wait_for
 from resp import Error, encode
 from scratch import scratch
@@ -16,8 +17,15 @@ from scratch import scratch
 MEBI = 1 << 20
 
 
-class Words(io_stretch.Stretches):
-    @io_stretch.once_of_three
+class Large(io_stretch.Stretches):
+    def held(self):
+        """Bytes that connections hold."""
+        account = self.command("INFO", "account")
+        return int(account.split("account_client_bytes:used=")[1].split(",")[0])
+
+
+class Words(Large):
+    @once_of_three
     def test_words_of_many_megabytes(self):
         """They would be hashed, matched, parsed, copied and freed at once."""
         word = b"x" * (64 * MEBI)
@@ -30,7 +38,7 @@ class Words(io_stretch.Stretches):
         self.assertIsInstance(self.command.ask("CONFIG", "SET", word, word), Error)
         self.note_longest("CONFIG SET with a key of 64 MiB")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_refused_commands_of_very_many_words(self):
         words = ["x" * 60_000] * 1_200
         self.command("MULTI")
@@ -42,7 +50,7 @@ class Words(io_stretch.Stretches):
         self.note_longest("a SUBSCRIBE of 290 MB")
 
 
-class Replies(io_stretch.Stretches):
+class Replies(Large):
     """To copy a text into a reply takes as long as to receive it, and to free it takes milliseconds."""
 
     SIZE = 48 * MEBI
@@ -53,7 +61,7 @@ class Replies(io_stretch.Stretches):
         self.command.wait("large")
         self.note_longest("an echo of 48 MiB")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_messages_that_come_back(self):
         message = b"m" * self.SIZE
         for command in ("ECHO", "PING"):
@@ -65,7 +73,7 @@ class Replies(io_stretch.Stretches):
         self.assertEqual(self.command.read(), [message[: self.SIZE // 2].decode()])
         self.note_longest("EXEC with an ECHO of 24 MiB")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_a_large_result(self):
         self.large()
         self.assertEqual(self.command("RESULTS", "large"), ["0", [[0, "ok", "x" * self.SIZE]]])
@@ -75,7 +83,7 @@ class Replies(io_stretch.Stretches):
         self.assertEqual(self.daemon.get("/api/batches/large/jobs/0")[0], 200)
         self.note_longest("its page of the HTTP API")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_a_large_run(self):
         self.assertEqual(self.command("RUN", "echo", "JOBS", "a", "x" * self.SIZE, "b"), [["ok", "a"], ["ok", "x" * self.SIZE], ["ok", "b"]])
         self.note_longest("RUN of three jobs, one with a result of 48 MiB")
@@ -85,7 +93,7 @@ class Replies(io_stretch.Stretches):
         self.assertIn("TOOBIG", self.command.ask("RUN", "echo", "JOBS", *["x" * self.SIZE] * 2))
         self.note_longest("RUN with more than fits into a reply")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_a_large_payload(self):
         self.command("SUBMIT", "echo", "ID", "later", "DELAY", 600_000, "JOBS", "x" * self.SIZE)
         self.assertEqual(self.command.map("JOB", "later", 0)["payload"], "x" * self.SIZE)
@@ -94,7 +102,7 @@ class Replies(io_stretch.Stretches):
         self.assertEqual(self.command.map("JOB", "range", 7)["payload"], "7" * (8 * MEBI))
         self.note_longest("JOB of a job of a range with a pattern of 16 MiB")
 
-    @io_stretch.once_of_three
+    @once_of_three
     def test_readers_that_leave(self):
         self.large()
         with self.connect(self.daemon) as reader:
@@ -108,10 +116,6 @@ class Replies(io_stretch.Stretches):
         wait_for("the writer to have left", lambda: self.daemon.metrics()["locksley_connections"] == 1)
         self.note_longest("a client leaves in the middle of a message of 96 MiB")
 
-    def held(self):
-        account = self.command("INFO", "account")
-        return int(account.split("account_client_bytes:used=")[1].split(",")[0])
-
 
 class StoredReplies(Replies):
     def setUp(self):
@@ -124,6 +128,28 @@ class StoredReplies(Replies):
         self.daemon.wait_end()
         self.daemon = self.start(self.settings)
         self.command = self.connect(self.daemon)
+
+
+class WaitingEvents(Large):
+    """Events wait until the patterns of their subscriber have been matched: as many as limits.output_buffer has room for."""
+
+    @once_of_three
+    def test_a_subscriber_with_100_heavy_patterns_that_it_gives_up(self):
+        heavy = ["*" + "a" * (40 + n) + "*[^" + "b" * 100 + "]z" for n in range(100)]
+        for how in ("RESET", "PUNSUBSCRIBE", "it leaves"):
+            listener = self.connect(self.daemon)
+            listener.send(encode("PSUBSCRIBE", *heavy))
+            for _ in heavy:
+                listener.read()
+            self.pipelined([("SUBMIT", "echo", "ID", "a" * 120 + f"{how[0]}{n}", "RANGE", 0, 1) for n in range(15_000)])
+            self.assertGreater(self.held(), 20 * MEBI, "events wait")
+            self.note_longest("the events of 15,000 batches flood a connection with 100 patterns")
+            if how == "it leaves":
+                listener.close()
+            else:
+                listener.send(encode(how))
+            wait_for(f"the end after {how}", lambda: self.held() < MEBI)
+            self.note_longest(how)
 
 
 if __name__ == "__main__":

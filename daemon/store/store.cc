@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/base/index_ranges.h"
-#include "daemon/base/log_line.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/journal.h"
 #include "daemon/store/step_replay.h"
@@ -62,6 +61,15 @@ std::vector<KindCursor> cursors_of_kinds(const EngineReading& reading, std::init
   return cursors;
 }
 
+// The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out what is wrong.
+SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
+  std::string bytes;
+  if (!reading.get(Table::kPayloads, part_key(sequence, 0), bytes).value_or(false)) return {};
+  const auto chunk = PayloadChunk::of(bytes);
+  if (!chunk || chunk->size() != 1) return {};
+  return std::string((*chunk)[0]);
+}
+
 void apply(const StepRow& step, BatchHistory& history) {
   history.totals = step.totals;
   history.rows = step.rows;
@@ -78,28 +86,6 @@ void apply(const StepRow& step, BatchHistory& history) {
   }
 }
 
-// The same step, to be written again.
-BatchStep step_of(StepRow row) {
-  BatchStep step;
-  step.ended = std::move(row.ended);
-  step.failed = std::move(row.failed);
-  step.requeued = std::move(row.requeued);
-  step.job_attempts = std::move(row.job_attempts);
-  step.totals = row.totals;
-  step.row_count = row.rows;
-  step.result_bytes = row.result_bytes;
-  step.started_at = row.started_at;
-  step.finished_at = row.finished_at;
-  step.cancelled = row.cancelled;
-  step.stop_reason = std::move(row.stop_reason);
-  step.retried = row.retried;
-  step.superseded = row.superseded;
-  step.superseded_jobs = std::move(row.superseded_jobs);
-  step.notes = std::move(row.notes);
-  step.retry_rounds = row.retry_rounds;
-  return step;
-}
-
 // The rows of the index that describe a batch, without its steps.
 struct BatchRows {
   std::string_view accepted;
@@ -112,6 +98,7 @@ std::expected<void, std::string> assemble(const BatchRows& rows, StoredBatch& ba
   const auto accepted = split_row(rows.accepted);
   if (!accepted || !decode(accepted->row, batch.accepted)) return std::unexpected("its first row is damaged");
   if (!accepted->inside.empty()) batch.parts = PayloadParts::kInRow;
+  if (batch.accepted.range && batch.accepted.range->is_apart) batch.parts = PayloadParts::kOne;
   batch.has_changes = rows.changes.has_value();
   BatchHistory& history = batch.history;
   history.jobs = batch.accepted.jobs;
@@ -282,6 +269,11 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     }
     BatchHistory& history = batch.history;
     if (history.failed.size() > failed_ranges_) long_ends_.push_back(batch.sequence);
+    if (AcceptedRow::Range* const range = batch.accepted.range ? &*batch.accepted.range : nullptr) {
+      const bool may_run = !rows.end || history.totals.failed() != 0;
+      if (!range->is_apart && lies_apart(*range)) long_patterns_.push_back({batch.sequence, may_run});
+      if (range->is_apart && !rows.end) range->payload = read_pattern(reading, batch.sequence);
+    }
     if (!rows.end) {
       StepReplay replay;
       bool is_whole = true;
@@ -332,28 +324,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
     put(ForgetBatch{orphan}, Urgency::kWithNext);
   move_failed_apart();
-}
-
-void Store::move_failed_apart() {
-  std::uint64_t moved = 0;
-  for (const std::uint64_t sequence : std::exchange(long_ends_, {})) {
-    // A few megabytes at a time.
-    group_->wait_for_room();
-    if (!group_->error().empty()) break;
-    const EngineReading reading(*engine_, ReadingWait::kBriefly);
-    std::string bytes;
-    if (!reading.is_valid()) break;
-    if (!reading.get(Table::kIndex, row_key(kEndKey, sequence), bytes).value_or(false)) continue;
-    // Its jobs failed, so its results are not inside.
-    if (auto end = decode_step(bytes)) {
-      put(RecordStep{sequence, step_of(std::move(*end))}, Urgency::kWithNext);
-      ++moved;
-    }
-  }
-  if (moved == 0) return;
-  LogLine("store: lists of failed jobs of an earlier version get rows of their own")
-      .with("batches", moved)
-      .write(*log_, spdlog::level::info);
+  move_patterns_apart();
 }
 
 void Store::stop() {
@@ -372,6 +343,10 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence) {
   return std::make_unique<StoredPayloads>(*engine_, sequence);
+}
+
+std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low) {
+  return std::make_unique<StoredRange>(*engine_, sequence, low);
 }
 
 Engine::Usage Store::usage() const {

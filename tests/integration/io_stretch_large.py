@@ -130,6 +130,71 @@ class StoredReplies(Replies):
         self.command = self.connect(self.daemon)
 
 
+class Patterns(Large):
+    """The pattern of a range is as large as a payload; what is asked of its batch needs nothing of it."""
+
+    SIZE = 30 * MEBI
+
+    def setUp(self):
+        self.settings = {"store": {"path": str(scratch(self) / "store"), "durability": "none"}}
+        super().setUp()
+
+    def restart(self):
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        self.daemon = self.start(self.settings)
+        self.command = self.connect(self.daemon)
+
+    def submit(self, handler, batch, size, wait=True):
+        self.command("SUBMIT", handler, "ID", batch, "RANGE", 7, 8, "{}" + "x" * (size - 2))
+        if wait:
+            self.command.wait(batch)
+
+    @once_of_three
+    def test_of_a_batch_that_is_over(self):
+        self.submit("echo", "ok", self.SIZE)
+        self.submit("fail", "failed", self.SIZE)
+        self.submit("fail", "forgotten", self.SIZE)
+        self.note_longest("three batches with patterns of 30 MiB end")
+        self.restart()
+        self.note_longest("restart")
+        for batch, ok in (("ok", 1), ("failed", 0)):
+            self.assertEqual(self.command.map("STATUS", batch)["ok"], ok)
+            self.note_longest(f"STATUS of '{batch}', which the store alone has")
+        self.assertEqual(self.command("RESULTS", "failed")[1][0][:2], [0, "error"])
+        self.assertEqual(self.command.map("JOB", "failed", 0)["payload"], "7" + "x" * (self.SIZE - 2))
+        self.note_longest("RESULTS and JOB of 'failed'")
+        self.assertEqual(self.daemon.get("/api/batches/failed")[0], 200)
+        self.note_longest("its page of the HTTP API")
+        self.submit("echo", "ok", self.SIZE, wait=False)
+        self.assertIn("EXISTS", str(self.command.ask("SUBMIT", "echo", "ID", "ok", "RANGE", 7, 8, "{}" + "y" * (self.SIZE - 2))))
+        self.note_longest("its SUBMIT once more, and another with its id")
+        self.assertEqual(self.command("RETRY", "failed"), 1)
+        self.command.wait("failed")
+        self.assertEqual(self.command.map("STATUS", "failed")["failed"], 1)
+        self.note_longest("RETRY of 'failed'")
+        self.command("FORGET", "forgotten")
+        self.note_longest("FORGET of the third")
+
+    @once_of_three
+    def test_a_list_of_20(self):
+        for n in range(20):
+            self.submit("echo", f"b{n}", 4 * MEBI)
+        self.restart()
+        self.assertEqual(len(self.command("LIST")[1]), 20)
+        self.note_longest("LIST of 20 batches with patterns of 4 MiB")
+
+    @once_of_three
+    def test_batches_that_leave_memory(self):
+        self.submit("echo", "first", self.SIZE)
+        self.pipelined([("SUBMIT", "echo", "RANGE", 0, 1)] * 6_000)
+        wait_for("all to be over", lambda: self.daemon.metrics()["locksley_active_batches"] == 0)
+        self.submit("fail", "last", self.SIZE)
+        self.note_longest("a batch with a pattern of 30 MiB leaves memory for the store")
+        self.command("FORGET", "last")
+        self.note_longest("another one is forgotten")
+
+
 class WaitingEvents(Large):
     """Events wait until the patterns of their subscriber have been matched: as many as limits.output_buffer has room for."""
 

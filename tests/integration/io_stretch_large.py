@@ -185,6 +185,24 @@ class Patterns(Large):
         self.note_longest("LIST of 20 batches with patterns of 4 MiB")
 
     @once_of_three
+    def test_a_list_of_250_that_waited_for_1000_each(self):
+        first = ["x" * 100 + str(n) for n in range(1_000)]
+        self.command("SUBMIT", "echo", "ID", "gate", "DELAY", 600_000, "RANGE", 0, 1)
+        self.pipelined([("SUBMIT", "echo", "ID", id, "AFTER", "gate", "RANGE", 0, 1) for id in first])
+        after = [word for id in first for word in ("AFTER", id)]
+        self.pipelined([("SUBMIT", "echo", *after, "RANGE", 0, 1)] * 250, batch=10)
+        self.command("CANCEL", "gate")
+        wait_for("all to be over", lambda: self.daemon.metrics()["locksley_active_batches"] == 0)
+        self.restart()
+        listed = []
+        cursor = None
+        while cursor != "0":
+            cursor, page = self.command("LIST", *(("CURSOR", cursor) if cursor else ()), "COUNT", 10_000)
+            listed += page
+        self.assertEqual(len(listed), 1_251)
+        self.note_longest("LIST of 250 batches that waited for 1,000 others each")
+
+    @once_of_three
     def test_batches_that_leave_memory(self):
         self.submit("echo", "first", self.SIZE)
         self.pipelined([("SUBMIT", "echo", "RANGE", 0, 1)] * 6_000)

@@ -50,7 +50,7 @@ Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) 
   kIoThread.assert_held();
   if (!config::serves_remote_workers(config) || workers.is_started()) return [] {};
   if (!workers.is_open()) {  // not yet by a configuration that was then refused
-    auto port = BoundPort::bind(config.workers.address, config.workers.port);
+    auto port = BoundPort::bind(config.workers.address, config.workers.port, "workers.port");
     if (!port) return std::unexpected(std::vector{"workers: " + port.error()});
     const std::string address = cluster_workers(config, port->endpoint());
     if (auto opened = workers.listen(*std::move(port), address); !opened)

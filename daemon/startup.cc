@@ -121,13 +121,15 @@ void end_without_replies(spdlog::logger& log) {
 }
 
 std::expected<Ports, std::string> bind_ports(const config::Config& config) {
-  auto http = in_section("http", BoundPort::bind(config.http.address, config.http.port));
+  auto http = in_section("http", BoundPort::bind(config.http.address, config.http.port, "http.port"));
   if (!http) return std::unexpected(std::move(http.error()));
-  auto listen = in_section("listen", BoundPort::bind(config.listen.address, config.listen.port));
+  auto listen =
+      in_section("listen", BoundPort::bind(config.listen.address, config.listen.port, "listen.port"));
   if (!listen) return std::unexpected(std::move(listen.error()));
   Ports ports{.http = *std::move(http), .listen = *std::move(listen), .workers = std::nullopt};
   if (config::serves_remote_workers(config)) {
-    auto workers = in_section("workers", BoundPort::bind(config.workers.address, config.workers.port));
+    auto workers =
+        in_section("workers", BoundPort::bind(config.workers.address, config.workers.port, "workers.port"));
     if (!workers) return std::unexpected(std::move(workers.error()));
     ports.workers = *std::move(workers);
   }

@@ -80,6 +80,25 @@ std::size_t RangePayloads::fetch(std::uint64_t first, std::span<std::string_view
   return ends.size();
 }
 
+bool RangePayloads::append_part(std::uint64_t index, std::size_t& from, std::size_t most,
+                                std::string& payload) const {
+  std::string decimal;
+  append_decimal(decimal, static_cast<std::int64_t>(static_cast<std::uint64_t>(low_) + index));
+  if (!pattern_) {
+    payload += decimal;
+    return true;
+  }
+  std::string_view part = std::string_view(*pattern_).substr(from, most);
+  // It may be the first half of a place.
+  if (part.size() > 1 && from + part.size() < pattern_->size() && part.back() == '{') part.remove_suffix(1);
+  from += part.size();
+  for (std::size_t at; (at = part.find("{}")) != std::string_view::npos; part.remove_prefix(at + 2)) {
+    payload.append(part.substr(0, at)).append(decimal);
+  }
+  payload += part;
+  return from == pattern_->size();
+}
+
 std::uint64_t RangePayloads::memory_bytes() const {
   return sizeof(*this) + (pattern_ ? pattern_->capacity() : 0);
 }

@@ -17,8 +17,9 @@ std::string reason_of(int error) { return std::generic_category().message(error)
 
 }  // namespace
 
-std::expected<BoundPort, std::string> BoundPort::bind(const std::string& address, std::uint16_t port) {
-  const auto failed = [&](std::string_view step, const std::string& reason, std::string_view advice = "") {
+std::expected<BoundPort, std::string> BoundPort::bind(const std::string& address, std::uint16_t port,
+                                                      std::string_view key) {
+  const auto failed = [&](std::string_view step, const std::string& reason, const std::string& advice = "") {
     return std::unexpected(fmt::format("cannot {} {} port {}: {}{}", step, address, port, reason, advice));
   };
   asio::error_code error;
@@ -31,9 +32,11 @@ std::expected<BoundPort, std::string> BoundPort::bind(const std::string& address
   ::setsockopt(bound.socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (::bind(bound.socket_, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) {
     const int reason = errno;
+    const bool is_taken = reason == EADDRINUSE;
     return failed(
         "listen on", reason_of(reason),
-        reason == EADDRINUSE ? ": does another daemon run? The key `port` says where this one listens" : "");
+        is_taken ? fmt::format(": does another daemon run? The key `{}` says where this one listens", key)
+                 : "");
   }
   socklen_t size = static_cast<socklen_t>(bound.endpoint_.capacity());
   if (::getsockname(bound.socket_, bound.endpoint_.data(), &size) != 0) {

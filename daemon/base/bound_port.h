@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace locksley::daemon {
@@ -17,8 +18,10 @@ namespace locksley::daemon {
 // A value that owns a descriptor; any thread. Nothing blocks.
 class BoundPort {
  public:
-  // `port` 0: any free one. The error names the address and the system's reason.
-  static std::expected<BoundPort, std::string> bind(const std::string& address, std::uint16_t port);
+  // `port` 0: any free one. `key`: of the configuration, which has the port. The error names the address and the system's reason, and
+  // the key if another program has the port.
+  static std::expected<BoundPort, std::string> bind(const std::string& address, std::uint16_t port,
+                                                    std::string_view key);
   ~BoundPort();
   BoundPort(BoundPort&& other) noexcept
       : socket_(std::exchange(other.socket_, -1)), endpoint_(other.endpoint_) {}

@@ -20,6 +20,7 @@
 #include "daemon/cli/payload_source.h"
 #include "daemon/cli/progress.h"
 #include "daemon/cli/row_sink.h"
+#include "daemon/cli/waiting_notice.h"
 #include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {
@@ -170,6 +171,7 @@ class Run {
       if (const auto code = interruption()) return *code;
       if (!read && may_be_read_later(read.error())) continue;
       if (read) store_fails_for_ = {};
+      waiting_.look(*client_, id_, sink_.rows(), [this] { progress_.clear(); });
       if (!read && read.error().kind != Kind::kInterrupted) {
         progress_.clear();
         const int code = context_.fail(read.error());
@@ -350,6 +352,7 @@ class Run {
   Progress progress_;
   Output output_;
   RowSink sink_;
+  WaitingNotice waiting_;
   Client* client_ = nullptr;
   bool is_cancelled_ = false;                     // found out by has_feed_failed()
   std::chrono::milliseconds store_fails_for_{0};  // without a page in between

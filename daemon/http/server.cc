@@ -158,7 +158,7 @@ HttpServer::HttpServer(asio::io_context& io, const Router& router, HttpLimits li
 HttpServer::~HttpServer() { stop(); }
 
 std::expected<tcp::endpoint, std::string> HttpServer::listen(const std::string& address, std::uint16_t port) {
-  auto bound = BoundPort::bind(address, port);
+  auto bound = BoundPort::bind(address, port, "http.port");
   if (!bound) return std::unexpected(std::move(bound.error()));
   return listen(*std::move(bound));
 }

@@ -31,7 +31,7 @@ Server::~Server() = default;
 
 std::expected<asio::ip::tcp::endpoint, std::string> Server::listen() {
   const config::Listen& where = state_.config().listen;
-  auto port = BoundPort::bind(where.address, where.port);
+  auto port = BoundPort::bind(where.address, where.port, "listen.port");
   if (!port) return std::unexpected(std::move(port.error()));
   return listen(*std::move(port));
 }

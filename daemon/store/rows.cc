@@ -43,6 +43,9 @@ void take(Decoder& from, BatchOptions& options, const Fields& fields) {
   std::apply([&](const auto&... field) { (take(from, options.*field.core), ...); }, fields);
 }
 
+// Where the pattern of a range is.
+enum class RangePattern : std::uint8_t { kNone, kInside, kApart };
+
 template <class Row>
 std::optional<Row> complete(const Decoder& from, Row row) {
   if (!from.is_at_end()) return std::nullopt;
@@ -57,6 +60,10 @@ std::optional<Row> decoded(std::string_view bytes) {
 }
 
 }  // namespace
+
+bool lies_apart(const AcceptedRow::Range& range) {
+  return range.is_apart || (range.payload && range.payload->size() > kMostPatternInside);
+}
 
 std::string encode(const AcceptedRow& row) {
   constexpr std::size_t kUsual = 160;
@@ -74,9 +81,12 @@ std::string encode(const AcceptedRow& row) {
   to.number(row.payload_bytes);
   to.flag(row.range.has_value());
   if (row.range) {
+    const RangePattern pattern = lies_apart(*row.range) ? RangePattern::kApart
+                                 : row.range->payload   ? RangePattern::kInside
+                                                        : RangePattern::kNone;
     to.signed_number(row.range->low);
-    to.flag(row.range->payload.has_value());
-    if (row.range->payload) to.text(*row.range->payload);
+    to.number(static_cast<std::uint64_t>(pattern));
+    if (pattern == RangePattern::kInside) to.text(*row.range->payload);
   }
   to.flag(row.digest.has_value());
   if (row.digest) {
@@ -110,8 +120,11 @@ bool decode(std::string_view bytes, AcceptedRow& row) {
   row.jobs = from.number();
   row.payload_bytes = from.number();
   if (from.flag()) {
-    AcceptedRow::Range range{from.signed_number(), std::nullopt};
-    if (from.flag()) range.payload = std::string(from.text());
+    AcceptedRow::Range range{.low = from.signed_number(), .payload = std::nullopt};
+    const auto pattern =
+        static_cast<RangePattern>(from.number_below(static_cast<std::uint64_t>(RangePattern::kApart) + 1));
+    if (pattern == RangePattern::kInside) range.payload = std::string(from.text());
+    range.is_apart = pattern == RangePattern::kApart;
     row.range = std::move(range);
   }
   if (from.flag()) {

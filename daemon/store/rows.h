@@ -32,14 +32,16 @@ struct AcceptedRow {
   std::uint64_t payload_bytes = 0;
   struct Range {
     std::int64_t low;
-    SharedText payload;
+    SharedText
+        payload;  // the pattern; none: the payloads are decimals, or the pattern lies apart and was not read
+    bool is_apart = false;  // the pattern lies in a row of payloads
   };
   std::optional<Range> range;
   struct Digest {
     std::uint64_t low;
     std::uint64_t high;
   };
-  // Of the payloads; only if the client chose the id, and so may send it again. Of the pattern of a range, if the command was long.
+  // Of the payloads, or of a pattern that lies apart; only if the client chose the id, and so may send it again.
   std::optional<Digest> digest;
   std::int64_t start_at = 0;  // no job starts before; Unix milliseconds, 0: at once
   struct After {
@@ -87,6 +89,12 @@ struct CustomerRow {
   std::string customer;
   proto::CustomerSettings settings;
 };
+
+// Whether the row leaves the pattern out, so that a row of payloads must have it, as its only payload. A look at the batch then
+// reads some hundred bytes, however long its pattern is.
+bool lies_apart(const AcceptedRow::Range& range);
+// As above, for a pattern of so many bytes that is written now. Guess: a page of a file.
+inline constexpr std::size_t kMostPatternInside = 4096;
 
 // New fields are added at the end of rows, and written only if they differ from their default. So
 // rows of an earlier version can be read, and a row that uses no new field is written as before.

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/base/log_line.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/journal.h"
 #include "daemon/store/stored_payloads.h"
@@ -16,26 +15,13 @@
 namespace locksley::daemon {
 namespace {
 
-// The same step, to be written again.
-BatchStep step_of(StepRow row) {
-  BatchStep step;
-  step.ended = std::move(row.ended);
-  step.failed = std::move(row.failed);
-  step.requeued = std::move(row.requeued);
-  step.job_attempts = std::move(row.job_attempts);
-  step.totals = row.totals;
-  step.row_count = row.rows;
-  step.result_bytes = row.result_bytes;
-  step.started_at = row.started_at;
-  step.finished_at = row.finished_at;
-  step.cancelled = row.cancelled;
-  step.stop_reason = std::move(row.stop_reason);
-  step.retried = row.retried;
-  step.superseded = row.superseded;
-  step.superseded_jobs = std::move(row.superseded_jobs);
-  step.notes = std::move(row.notes);
-  step.retry_rounds = row.retry_rounds;
-  return step;
+// The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out what is wrong.
+SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
+  std::string bytes;
+  if (!reading.get(Table::kPayloads, part_key(sequence, 0), bytes).value_or(false)) return {};
+  const auto chunk = PayloadChunk::of(bytes);
+  if (!chunk || chunk->size() != 1) return {};
+  return std::string((*chunk)[0]);
 }
 
 }  // namespace
@@ -171,6 +157,11 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     if (assembly.is_over() && batch.history.failed.size() > failed_ranges_) {
       long_ends_.push_back(batch.sequence);
     }
+    if (AcceptedRow::Range* const range = batch.accepted.range ? &*batch.accepted.range : nullptr) {
+      const bool may_run = !assembly.is_over() || batch.history.totals.failed() != 0;
+      if (!range->is_apart && lies_apart(*range)) long_patterns_.push_back({batch.sequence, may_run});
+      if (range->is_apart && !assembly.is_over()) range->payload = read_pattern(reading, batch.sequence);
+    }
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));
   }
@@ -193,28 +184,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
     put(ForgetBatch{orphan}, Urgency::kWithNext);
   move_failed_apart();
-}
-
-void Store::move_failed_apart() {
-  std::uint64_t moved = 0;
-  for (const std::uint64_t sequence : std::exchange(long_ends_, {})) {
-    // A few megabytes at a time.
-    group_->wait_for_room();
-    if (!group_->error().empty()) break;
-    const EngineReading reading(*engine_, ReadingWait::kBriefly);
-    std::string bytes;
-    if (!reading.is_valid()) break;
-    if (!reading.get(Table::kIndex, row_key(kEndKey, sequence), bytes).value_or(false)) continue;
-    // Its jobs failed, so its results are not inside.
-    if (auto end = decode_step(bytes)) {
-      put(RecordStep{sequence, step_of(std::move(*end))}, Urgency::kWithNext);
-      ++moved;
-    }
-  }
-  if (moved == 0) return;
-  LogLine("store: lists of failed jobs of an earlier version get rows of their own")
-      .with("batches", moved)
-      .write(*log_, spdlog::level::info);
+  move_patterns_apart();
 }
 
 void Store::stop() {
@@ -233,6 +203,10 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, std::string inside) {
   return std::make_unique<StoredPayloads>(*engine_, sequence, std::move(inside));
+}
+
+std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low) {
+  return std::make_unique<StoredRange>(*engine_, sequence, low);
 }
 
 Engine::Usage Store::usage() const {

@@ -23,6 +23,7 @@
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 #include "daemon/store/stored_batch.h"
+#include "daemon/store/stored_range.h"
 
 namespace spdlog {
 class logger;
@@ -105,6 +106,8 @@ class Store {
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
   // Its payloads in the store. `inside`: StoredBatch::payloads_inside, which need not be read then.
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, std::string inside = {});
+  // The payloads of a range from `low` on, whose pattern lies in a row of payloads: read when a payload is wanted.
+  std::unique_ptr<StoredRange> range_payloads(std::uint64_t sequence, std::int64_t low);
 
   // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
 
@@ -153,13 +156,20 @@ class Store {
   std::string damaged(std::string_view what, Engine::Damage damage) const;
 
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
-  // Ends of an earlier version get their failed jobs in rows of their own. While the disk fails, the rest stay as they are.
+  // Rows of an earlier version give the failed jobs, and the patterns, that are in them rows of their own. While the disk fails,
+  // the rest stay as they are.
   void move_failed_apart();
+  void move_patterns_apart();
 
   const std::unique_ptr<Engine> engine_;
   const std::uint64_t failed_ranges_;  // RowSizes
   const std::shared_ptr<spdlog::logger> log_;
   std::vector<std::uint64_t> long_ends_;  // recover() has found them, for move_failed_apart()
+  struct LongPattern {
+    std::uint64_t sequence;
+    bool is_wanted;  // a job may run again
+  };
+  std::vector<LongPattern> long_patterns_;  // likewise, for move_patterns_apart()
   std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
   // From here to next_sequence_ there may be payloads that belong to no batch.

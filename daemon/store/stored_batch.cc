@@ -56,6 +56,7 @@ std::expected<void, std::string> BatchAssembly::accept(std::string_view value) {
     batch_.parts = PayloadParts::kInRow;
     batch_.payloads_inside = split->inside;
   }
+  if (accepted.range && accepted.range->is_apart) batch_.parts = PayloadParts::kOne;
   batch_.payload_bytes = accepted.payload_bytes;
   BatchHistory& history = batch_.history;
   history.jobs = accepted.jobs;

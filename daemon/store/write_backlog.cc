@@ -33,6 +33,7 @@ std::uint64_t bytes_of(const StoreWrite& write) {
     return (range && range->payload ? range->payload->size() : 0) +
            (accept->payloads == nullptr ? 0 : accept->payloads->payload_bytes());
   }
+  if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
   if (const auto* add = std::get_if<AddJobs>(&write)) return add->payloads->payload_bytes();
   const auto* step = std::get_if<RecordStep>(&write);
   return step == nullptr ? 0 : step->step.rows.size_bytes;

@@ -104,7 +104,16 @@ void WriteGroup::put(const AcceptBatch& accept) {
     return;
   }
   if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
+  if (accept.row.range && lies_apart(*accept.row.range)) {
+    put_pattern(accept.sequence, *accept.row.range->payload);
+  }
   last_->put(Table::kIndex, key, encode(accept.row));
+}
+
+void WriteGroup::put(const MovePattern& move) {
+  of_batch_.has_rows = true;
+  if (move.is_wanted) put_pattern(move.sequence, *move.row.range->payload);
+  last_->put(Table::kIndex, row_key(kAcceptedKey, move.sequence), encode(move.row));
 }
 
 void WriteGroup::put(const AddJobs& add) {
@@ -221,6 +230,10 @@ EngineDone WriteGroup::finish(Engine::Sync sync) {
   flush_payloads();
   if (!ahead_) return ahead_;
   return engine_.commit(*last_, sync);
+}
+
+void WriteGroup::put_pattern(std::uint64_t sequence, std::string_view pattern) {
+  last_->put(Table::kPayloads, part_key(sequence, 0), encode_payload_chunk({&pattern, 1}));
 }
 
 void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) {

@@ -60,12 +60,14 @@ class WriteGroup {
 
   void put(std::monostate) {}
   void put(const AcceptBatch& accept) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const MovePattern& move) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const AddJobs& add) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const ChangeBatch& change) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const RecordStep& record) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const ForgetBatch& forget) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const SetCustomer& set) LOCKSLEY_REQUIRES(kStoreWriter);
 
+  void put_pattern(std::uint64_t sequence, std::string_view pattern);
   void put_changes(std::uint64_t sequence, const ChangesRow& changes) LOCKSLEY_REQUIRES(kStoreWriter);
   void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads)
       LOCKSLEY_REQUIRES(kStoreWriter);

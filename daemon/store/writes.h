@@ -22,6 +22,13 @@ struct AcceptBatch {
   AcceptedRow row;
   std::shared_ptr<const proto::ArgumentList> payloads;  // null: the batch has no payloads
 };
+// A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or none if no job of the batch
+// can run again.
+struct MovePattern {
+  std::uint64_t sequence;
+  AcceptedRow row;
+  bool is_wanted;
+};
 struct AddJobs {
   std::uint64_t sequence;
   std::uint64_t first;  // index of the first job
@@ -55,8 +62,8 @@ struct SetCustomer {
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
-using StoreWrite =
-    std::variant<std::monostate, AcceptBatch, AddJobs, ChangeBatch, RecordStep, ForgetBatch, SetCustomer>;
+using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,
+                                ForgetBatch, SetCustomer>;
 
 inline std::uint64_t sequence_of(const StoreWrite& write) {
   return std::visit(
@@ -75,8 +82,9 @@ inline bool is_discard(const StoreWrite& write) {
   const auto* change = std::get_if<ChangeBatch>(&write);
   return change != nullptr && !change->freed_rows.empty();
 }
-// The memory of results that wait for the disk.
+// The memory of results, and of patterns of earlier versions, that wait for the disk.
 inline std::size_t weight_of(const StoreWrite& write) {
+  if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
   const auto* step = std::get_if<RecordStep>(&write);
   if (step == nullptr) return 0;
   const BatchStep& each = step->step;

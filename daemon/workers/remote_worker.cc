@@ -65,8 +65,15 @@ void RemoteWorker::show_running(OutLease& out) const {
 }
 
 void RemoteWorker::count_shown(OutLease& out) const {
-  const std::size_t before = std::exchange(out.counted_shown, out.shown.size());
+  const std::uint64_t before = std::exchange(out.counted.shown, out.shown.size());
   account.count_shown(out.shown.size() - before);
+}
+
+void RemoteWorker::count_splits(OutLease& out) const {
+  const std::size_t parts = out.lease.held().parts();
+  const std::uint64_t splits = parts == 0 ? 0 : parts - 1;
+  const std::uint64_t before = std::exchange(out.counted.splits, splits);
+  account.count_splits(splits - before);
 }
 
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {

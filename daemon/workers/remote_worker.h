@@ -65,7 +65,7 @@ struct OutLease {
 
   Lease lease;
   Lease::Shown shown;  // of the jobs that may run, and of those for which the worker has sent a NOTE
-  std::size_t counted_shown = 0;  // how many entries of `shown` are counted in WorkerAccount::shown
+  LeaseUse counted;    // of it, in WorkerAccount::leases
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
   std::uint64_t next =
@@ -116,6 +116,8 @@ class RemoteWorker {
   void show_running(OutLease& out) const;
   // The lease shows more or fewer jobs than before.
   void count_shown(OutLease& out) const;
+  // The jobs of the lease may lie in more or fewer ranges than before.
+  void count_splits(OutLease& out) const;
   // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // How long the lease will take, estimated from its jobs and those in front of it that have ended;

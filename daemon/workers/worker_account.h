@@ -5,23 +5,34 @@
 
 namespace locksley::daemon {
 
+// What leases take beside their payloads: of all users, and of one.
+struct LeaseUse {
+  std::uint64_t shown = 0;   // jobs that they show (OutLease::shown)
+  std::uint64_t splits = 0;  // in how many more ranges than one their jobs lie
+};
+
 // The workers of one user together. Owned by the link, while one of them has joined. One thread.
 struct WorkerAccount {
-  WorkerAccount(std::uint64_t its_number, std::uint64_t& shown_now)
-      : number(its_number), shown_of_all(shown_now) {}
+  WorkerAccount(std::uint64_t its_number, LeaseUse& of_all_users)
+      : number(its_number), of_all(of_all_users) {}
 
   // Its leases show more or fewer jobs than before.
   void count_shown(std::uint64_t change) {
-    shown += change;
-    shown_of_all += change;
+    leases.shown += change;
+    of_all.shown += change;
+  }
+  // The jobs of its leases lie in more or fewer ranges.
+  void count_splits(std::uint64_t change) {
+    leases.splits += change;
+    of_all.splits += change;
   }
 
   const std::uint64_t number;  // never used again
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
   std::uint64_t leased_bytes = 0;  // payloads of leases, and of lost ones that still wait to be read
-  std::uint64_t shown = 0;         // jobs that its leases show (OutLease::shown)
-  std::uint64_t& shown_of_all;     // by the leases of all users
+  LeaseUse leases;
+  LeaseUse& of_all;
 };
 
 // How much more a user may take that holds `own`, if all users together hold `all` of `most`. Afterwards the user holds

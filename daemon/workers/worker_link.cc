@@ -108,7 +108,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
 
   const Nanoseconds lease = command->lease.value_or(options_.lease);
-  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1, shown_);
+  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1, of_all_);
   if (is_first) ++last_account_;
   WorkerAccount& account = of_user->second;
   RemoteWorker& worker =
@@ -286,7 +286,11 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
 }
 
 bool WorkerLink::may_show_more(const WorkerAccount& account) const {
-  return room_beside_others(account.shown, shown_, options_.max_shown) != 0;
+  return room_beside_others(account.leases.shown, of_all_.shown, options_.max_shown) != 0;
+}
+
+bool WorkerLink::may_split_more(const WorkerAccount& account) const {
+  return room_beside_others(account.leases.splits, of_all_.splits, options_.max_splits) != 0;
 }
 
 void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {

@@ -46,6 +46,9 @@ struct WorkerLinkOptions {
   std::uint64_t max_bytes = 16 * 1024 * 1024;
   // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.
   std::size_t max_parts = 1'024;
+  // The most such ranges beyond the first of each lease, of all leases, shared as the bytes. Leases of slots that end their jobs in
+  // any order have no more than there are slots. A guess: twice max_slots; they take 75 MB.
+  std::uint64_t max_splits = 1'048'576;
   // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they take 40 MB and 20 MB.
   std::uint64_t max_workers = 32'768;
   std::uint64_t max_slots = 524'288;
@@ -199,6 +202,7 @@ class WorkerLink {
   // How many bytes of payloads the next lease of the user may have, about; 0: it gets none.
   std::uint64_t room_of(const WorkerAccount& account) const;
   bool may_show_more(const WorkerAccount& account) const;
+  bool may_split_more(const WorkerAccount& account) const;
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
@@ -282,7 +286,7 @@ class WorkerLink {
   LeaseBuffers buffers_;
   LossCounts losses_;
   WorkerConnections connections_;
-  std::uint64_t shown_ = 0;                        // by the leases of all accounts
+  LeaseUse of_all_;                                // by the leases of all accounts
   std::map<std::string, WorkerAccount> accounts_;  // by user
   std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, WaitingClaims> waiting_;

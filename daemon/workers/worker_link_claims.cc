@@ -107,6 +107,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
   charge_bytes(worker, out.lease.payload_bytes());
+  worker.count_splits(out);
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));
   if (const auto timeout = timeout_of(out)) arm(worker, *timeout);

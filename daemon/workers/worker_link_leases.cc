@@ -33,6 +33,12 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
                              "settle some beside those that have ended",
                              options_.max_parts));
   }
+  if (splits && !may_split_more(worker.account)) {
+    return error(worker.connection, fmt::format("TOOBIG the jobs of all leases of the user that have not "
+                                                "ended are in {} parts more than there are "
+                                                "leases: settle some beside those that have ended",
+                                                worker.account.leases.splits));
+  }
   outputs_.resize(command->jobs.size());
   arguments.fetch(SettleCommand::kFirstOutput, outputs_);
   const std::uint64_t recorded = out->lease.end_jobs(command->status, command->jobs.low, outputs_, losses_);
@@ -46,6 +52,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
     end(worker, *out, End::kSettled);
   } else if (recorded != 0) {
     worker.show_running(*out);
+    worker.count_splits(*out);
   }
   proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write());
   reply.array(2);
@@ -67,6 +74,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
     end(worker, *out, End::kSettled);
   } else {
     worker.show_running(*out);
+    worker.count_splits(*out);
   }
   connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
 }
@@ -102,6 +110,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   }
   out.shown.clear();
   worker.count_shown(out);
+  worker.count_splits(out);
   if (out.has_crashed) end_backoffs(lane, steady_now());
   worker.leases.erase(out.number);
   worker.begin_leases(first_slot, width, now_);

@@ -76,11 +76,11 @@ class SaysWhatTheWireSays(UsersTest):
         for id_ in (
             self.wire("SUBMIT", "echo", "NAME", "ä <&\"'>", "WEIGHT", 7, "JOBS", "a", "b"),
             self.wire("SUBMIT", "fail", "ID", "a/b?%+&", "JOBS", "a", "b"),
-            self.wire("SUBMIT", "echo", "DELAY", HOUR_MS, "JOBS", "a"),
+            self.wire("SUBMIT", "echo", "DELAY", HOUR_MS, "JOBS", "a"), *(self.wire("SUBMIT", "echo", "ID", dots, "JOBS", "a") for dots in (".", "..", "..;")),
         ):
             if not self.wire.explain(id_)["reason"] == "delayed":
                 self.wire.wait(id_)
-            row = get(self.daemon, "/api/batches/" + urllib.parse.quote(id_, safe=""))
+            row = get(self.daemon, "/api/batches/" + (f"{id_};" if id_ in (".", "..") else urllib.parse.quote(id_, safe="")))
             status, explained = self.wire.status(id_), self.wire.explain(id_)
             status["name"] = status["name"].encode("latin-1").decode()
             self.assertEqual(parts(row, status), status)

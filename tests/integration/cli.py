@@ -283,6 +283,14 @@ class Ends(CliTest):
                 self.assertIn(b"is cancelled", process.stderr.read())
                 self.assertEqual(self.command.wait(batch)["state"], "cancelled")
 
+    def test_it_says_once_that_no_worker_serves_its_handler(self):
+        daemon = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})
+        process = self.popen("--server", f"{daemon.host}:{daemon.port}", "run", "far", "--id", "waits", "a", stdin=subprocess.DEVNULL)
+        self.assertEqual(process.stderr.readline(), b"locksley: batch waits waits: no worker serves the handler 'far' now\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process, "run"), TERMINATED)
+        self.assertNotIn(b"serves", process.stderr.read())
+
     def test_interrupted_while_its_input_is_open(self):
         process = self.popen("run", "echo", "--id", "half")
         process.stdin.write(b"a\n")

@@ -155,6 +155,20 @@ class Outputs(FilesTest):
         self.assertRegex(done.stderr.decode(), r"/out/a would be the output of 'a\.txt', and the folder of that of 'a/one\.txt'")
         self.assertEqual(self.batches(), [])
 
+    def test_a_symbolic_link_in_place_of_an_output_is_not_followed(self):
+        (self.folder / "elsewhere").mkdir()
+        (self.folder / "out").symlink_to("elsewhere")
+        precious = self.folder / "precious"
+        precious.write_bytes(b"precious")
+        for link, words in (("0", ("run", "upper", "--results", "out", "a")), ("1.txt", ("run", "upper", "--results", "out/{#}.txt", "a"))):
+            (self.folder / "out" / link).symlink_to(precious)
+            done = self.there(*words, code=IO_ERROR)
+            self.assertRegex(done.stderr.decode(), rf"out/{link}: is a symbolic link, which is not followed")
+            (self.folder / "out" / link).unlink()
+            self.there(*words)
+            self.assertEqual((self.folder / "elsewhere" / link).read_bytes(), b"A", "a link among the folders is followed")
+        self.assertEqual(precious.read_bytes(), b"precious")
+
     def test_a_file_that_is_missing_is_named(self):
         done = self.there("run", "upper", "--files", "--results", "out/{/}", "a/one.txt", "a/none", code=NO_INPUT)
         self.assertIn(b"a/none: No such file", done.stderr)

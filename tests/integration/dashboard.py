@@ -289,6 +289,20 @@ class Alive(DashboardTest):
         self.assert_fits(page)
         self.picture(page, "overview-phone")
 
+    def test_ids_that_browsers_resolve_in_a_path_have_pages(self):
+        daemon = self.start()
+        connection = self.connect(daemon)
+        for id in (".", ".."):
+            connection("SUBMIT", "echo", "ID", id, "NAME", f"named {len(id)}", "JOBS", "a")
+            connection.wait(id)
+        page = self.open(daemon, "#/batches")
+        for id in (".", ".."):
+            page.click(f"td.name a >> text=named {len(id)}")
+            page.wait_for_text(".subtitle", f"{id} · handler echo")
+            page.wait_for_text(".tally", "1")
+            page.run("() => { location.hash = '#/batches'; }")
+        self.assert_calm(page, daemon)
+
     def test_128_workers_fit_a_phone(self):
         daemon = self.start({"pool": {"workers": 128}})
         connection = self.connect(daemon)

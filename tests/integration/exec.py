@@ -45,7 +45,7 @@ class Words(ExecTest):
         self.assertEqual(out, "".join(f"<{word}>\n" for word in words))
         self.assertEqual(list(self.work.iterdir()), [])
         done = self.exec("--", "echo {}", ":::", "a", code=1)
-        self.assertRegex(done.stderr.decode(), r"job 1 \(a\): the program cannot be started")
+        self.assertRegex(done.stderr.decode(), r"job 1 \(a\): the program 'echo a' cannot be started: ")
         self.assertEqual(self.exec("--", "sh", "-c", 'echo "$1" | tr a b', "_", "{}", ":::", "a; exit 3").stdout, b"b; exit 3\n")
 
     def test_arguments_of_any_size_and_bytes(self):

@@ -203,13 +203,13 @@ class Ends(ProcessTest):
                 plain={"command": [str(plain)]}, sh=shell())  # fmt: skip
             goes.unlink()
             plain.chmod(0o644)
-            missing = ("error", "the program cannot be started: No such file or directory")
+            missing = ("error", f"the program '{goes}' cannot be started: No such file or directory")
             self.assert_ends(connection, "none", {"a": missing, "b": missing})
             self.assert_ends(connection, "no_worker", {"a": missing, "b": missing})
             self.assert_ends(connection, "dir", {"a": ("error", "its directory cannot be entered: No such file or directory")})
-            self.assert_ends(connection, "plain", {"a": ("error", "the program cannot be started: Permission denied")})
+            self.assert_ends(connection, "plain", {"a": ("error", f"the program '{plain}' cannot be started: Permission denied")})
         # The kernel takes 128 KiB in one argument.
-        self.assert_ends(connection, "sh", {"#" * 5 * MEBI: ("error", "the program cannot be started: Argument list too long"), "echo on": ("ok", "on\n")})
+        self.assert_ends(connection, "sh", {"#" * 5 * MEBI: ("error", "the program 'sh' cannot be started: Argument list too long"), "echo on": ("ok", "on\n")})
         self.assert_ends(connection, "sh", {"a\0b": ("error", "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file")})
 
     def test_the_keeper_is_killed(self):

@@ -209,6 +209,7 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                                 daemon::parts_of(*accept.payloads) == daemon::PayloadParts::kInRow;
                           }
                         },
+                        [](const daemon::MovePattern&) {},  // says nothing new
                         [&](const daemon::AddJobs& add) {
                           Batch& batch = batches[add.sequence];
                           batch.payloads.resize(add.first);

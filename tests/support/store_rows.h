@@ -79,7 +79,9 @@ class RandomRows {
     row.retain_ms = signed_number();
     row.jobs = number();
     row.payload_bytes = number();
-    if (flag()) row.range = {signed_number(), flag() ? std::optional(text()) : std::nullopt};
+    if (flag())
+      row.range = {.low = signed_number(), .payload = flag() ? std::optional(text()) : std::nullopt};
+    if (row.range && !row.range->payload) row.range->is_apart = flag();
     if (flag()) row.digest = {number(), number()};
     if (flag()) row.options.retries = number32();
     if (flag()) row.start_at = signed_number();

@@ -1,10 +1,9 @@
 #include "daemon/cli/exec/exec_files.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
+
+#include "daemon/cli/names/whole_file.h"
 
 namespace locksley::cli {
 
@@ -16,14 +15,6 @@ namespace {
 
 // The most that a file system takes is 255.
 constexpr std::size_t kLongestName = 240;
-
-Expected<void> write_exec_file(const std::string& path, std::string_view bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  const int write_error = errno;
-  if (file != nullptr && std::fclose(file) == 0 && written) return {};
-  return client_error(Kind::kLocal, path + ": " + std::strerror(written ? errno : write_error));
-}
 
 }  // namespace
 
@@ -74,10 +65,10 @@ Expected<void> ExecFiles::write(const ExecJob& job, std::string_view output, std
   if (problem) return client_error(Kind::kLocal, folder + ": cannot be made: " + problem.message());
   const bool is_folder = paths_.is_folder();
   const std::string number = std::to_string(job.number);
-  if (auto written = write_exec_file(path, output); !written) return written;
-  if (auto written = write_exec_file(is_folder ? folder + "stderr" : path + ".err", errors); !written)
+  if (auto written = write_whole_file(path, output); !written) return written;
+  if (auto written = write_whole_file(is_folder ? folder + "stderr" : path + ".err", errors); !written)
     return written;
-  return write_exec_file(is_folder ? folder + "seq" : path + ".seq", number);
+  return write_whole_file(is_folder ? folder + "seq" : path + ".seq", number);
 }
 
 }  // namespace locksley::cli

@@ -1,10 +1,10 @@
 #include "daemon/cli/names/result_files.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
+
+#include "daemon/cli/names/whole_file.h"
 
 namespace locksley::cli {
 
@@ -30,11 +30,9 @@ Expected<std::string> ResultFiles::write(std::uint64_t index, std::string_view n
   if (auto made = make_folder(path->substr(0, path->rfind('/') + 1)); !made) {
     return std::unexpected(std::move(made.error()));
   }
-  std::FILE* file = std::fopen(path->c_str(), "wb");
-  const bool written = file != nullptr && std::fwrite(output.data(), 1, output.size(), file) == output.size();
-  const int write_error = errno;
-  if (file != nullptr && std::fclose(file) == 0 && written) return path;
-  return client_error(Kind::kLocal, *path + ": " + std::strerror(written ? errno : write_error));
+  if (auto written = write_whole_file(*path, output); !written)
+    return std::unexpected(std::move(written.error()));
+  return path;
 }
 
 }  // namespace locksley::cli

@@ -85,7 +85,10 @@ Api::Result<UserRef> Api::admitted(const HttpRequest& request, proto::CommandGro
 Api::Result<Api::Target> Api::target_of(std::string_view path, std::string_view root) {
   const std::string_view rest = path.substr(root.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
-  auto id = percent_decoded(rest.substr(0, slash));
+  std::string_view name = rest.substr(0, slash);
+  // Browsers resolve "." and ".." before they send a path.
+  if (name == ".;" || name == "..;") name.remove_suffix(1);
+  auto id = percent_decoded(name);
   if (!id || id->empty()) {
     return std::unexpected(
         "ERR the batch's id, or the name of the handler or the customer, is empty, or has a broken %");

@@ -46,7 +46,9 @@ function query(fields) {
 
 // A batch is identified by {id, tenant}, because two tenants may use the same id. Other people choose both, so they may contain any
 // character.
-const pathOf = ({ id, tenant }, part = '', fields = {}) => `api/batches/${encodeURIComponent(id)}${part}${query({ tenant, ...fields })}`;
+// Browsers resolve '.' and '..' in a path, so the API takes them with a ';' after them.
+const segment = (id) => (id === '.' || id === '..' ? `${id};` : encodeURIComponent(id));
+const pathOf = ({ id, tenant }, part = '', fields = {}) => `api/batches/${segment(id)}${part}${query({ tenant, ...fields })}`;
 
 export const api = {
   session: (signal) => ask('api/session', {}, signal),

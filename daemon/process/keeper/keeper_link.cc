@@ -23,18 +23,19 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/process/keeper/children.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
 
 std::string text_of(int error) { return std::generic_category().message(error); }
 
-std::string explain(const KeeperReport& report) {
+std::string explain(const KeeperReport& report, std::string_view program) {
   using Step = KeeperReport::Step;
   const std::string error = text_of(report.error);
   switch (report.step) {
     case Step::kProgram:
-      return "the program cannot be started: " + error;
+      return fmt::format("the program '{}' cannot be started: {}", program, error);
     case Step::kDirectory:
       return "its directory cannot be entered: " + error;
     case Step::kUser:
@@ -122,7 +123,7 @@ bool KeeperLink::start_keeper(const std::string& users) {
 std::uint64_t KeeperLink::start(const SpawnRequest& request, std::span<const int> descriptors,
                                 Callbacks callbacks) {
   const std::uint64_t process = ++last_process_;
-  processes_.emplace(process, std::move(callbacks));
+  processes_.emplace(process, Process{std::move(callbacks), proto::printable(request.arguments.front())});
   if (!is_running() && is_irreplaceable_) {
     fail_later(process,
                "the process that starts programs as other users has died, and only root can start it: "
@@ -216,15 +217,15 @@ void KeeperLink::handle(const KeeperReport& report) {
   const auto found = processes_.find(report.process);
   if (found == processes_.end()) return;
   if (report.kind == KeeperReport::Kind::kStarted) {
-    if (found->second.on_start) found->second.on_start(report.pid);
+    if (found->second.callbacks.on_start) found->second.callbacks.on_start(report.pid);
     return;
   }
-  const Callbacks callbacks = std::move(found->second);
+  const auto [callbacks, program] = std::move(found->second);
   processes_.erase(found);
   ProcessEnd end;
   if (report.kind == KeeperReport::Kind::kFailed) {
     end.has_started = false;
-    end.why = explain(report);
+    end.why = explain(report, program);
   } else {
     end.has_exited = report.exited != 0;
     end.status = report.status;
@@ -240,7 +241,7 @@ void KeeperLink::fail_later(std::uint64_t process, std::string why) {
     kProcessThread.assert_held();
     const auto found = processes_.find(process);
     if (found == processes_.end()) return;
-    const Callbacks callbacks = std::move(found->second);
+    const Callbacks callbacks = std::move(found->second.callbacks);
     processes_.erase(found);
     callbacks.on_end({.has_started = false, .why = why});
   });
@@ -258,8 +259,8 @@ void KeeperLink::keeper_died() {
   ::waitpid(std::exchange(keeper_, -1), nullptr, 0);
   kill_orphans();
   const auto lost = std::exchange(processes_, {});
-  for (const auto& [process, callbacks] : lost)
-    callbacks.on_end({.why = {}, .has_exited = false, .status = SIGKILL});
+  for (const auto& [number, process] : lost)
+    process.callbacks.on_end({.why = {}, .has_exited = false, .status = SIGKILL});
 }
 
 }  // namespace locksley::daemon

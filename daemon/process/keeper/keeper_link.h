@@ -86,7 +86,11 @@ class KeeperLink {
   std::array<char, 64 * sizeof(KeeperReport)> received_ LOCKSLEY_GUARDED_BY(kProcessThread);
   std::size_t received_size_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   std::uint64_t last_process_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
-  std::unordered_map<std::uint64_t, Callbacks> processes_ LOCKSLEY_GUARDED_BY(kProcessThread);
+  struct Process {
+    Callbacks callbacks;
+    std::string program;  // for messages
+  };
+  std::unordered_map<std::uint64_t, Process> processes_ LOCKSLEY_GUARDED_BY(kProcessThread);
   // Posted functions may run after the link has been destroyed: they hold this weakly, and check
   // it.
   std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -63,6 +63,8 @@ std::optional<RangeJobs> range_of(const proto::SubmitCommand& command, const pro
   return range;
 }
 
+bool has_row_of_its_own(const Pattern& pattern) { return lies_apart({.low = 0, .payload = pattern.text}); }
+
 std::unexpected<std::string> closed(const BatchRecord& record) {
   return std::unexpected(fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
 }
@@ -203,11 +205,13 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                        .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
                        .is_stored = is_stored};
   AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
-  if (prepared != nullptr && prepared->pattern) accepted.digest = prepared->pattern->digest;
+  const bool has_pattern_apart = range != nullptr && has_row_of_its_own(range->pattern);
+  if (has_pattern_apart && !command.options.id.empty()) accepted.digest = range->pattern.digest;
   auto payloads =
       payloads_of(accepted, std::move(arguments), batch, admitted->reservation.place_of_payloads());
-  const PayloadParts parts =
-      accepted.payloads != nullptr ? parts_of(*accepted.payloads) : PayloadParts::kNone;
+  const PayloadParts parts = accepted.payloads != nullptr ? parts_of(*accepted.payloads)
+                             : has_pattern_apart          ? PayloadParts::kOne
+                                                          : PayloadParts::kNone;
   const auto record = make_record(batch, std::move(payloads), parts);
   record->only_end_is_news = origin == Origin::kRun && !is_due;
   enter(record, command.options, *std::move(admitted), std::move(accepted));

@@ -1,6 +1,7 @@
 #include "daemon/server/batches/job_search.h"
 
 #include <asio/post.hpp>
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace {
 constexpr std::uint64_t kRowsAtOnce = 4096;       // some 50 us in memory
 constexpr std::uint64_t kRowsOfTask = 65'536;     // some ms from the disk
 constexpr std::uint64_t kBytesOfTask = 4U << 20;  // the same
+constexpr auto kTimeOfTask = std::chrono::milliseconds(2);
+constexpr std::size_t kPatternAtOnce = 64U << 10;  // 0.5 ms, if it is full of places
 
 }  // namespace
 
@@ -47,11 +50,14 @@ void JobSearch::post_step(std::shared_ptr<JobSearch> self) {
 
 void JobSearch::step(std::shared_ptr<JobSearch> self) {
   try {
-    if (!self->look()) return post_step(std::move(self));
+    if (!self->has_looked_ && !self->look()) return post_step(std::move(self));
+    self->has_looked_ = true;
   } catch (const std::exception& error) {
     self->found_->error = error.what();
   }
-  if (self->found_->error.empty() && self->demand_.payloads != nullptr) self->read_payload();
+  if (self->found_->error.empty() && self->wants_payload() && !self->read_payload()) {
+    return post_step(std::move(self));
+  }
   finish(std::move(self));
 }
 
@@ -123,23 +129,46 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
   return std::max<std::uint64_t>(place - rows.low, 1);
 }
 
-void JobSearch::read_payload() {
+bool JobSearch::wants_payload() const {
+  if (!demand_.open_range && demand_.payloads == nullptr) return false;
   // The payload of a job that cannot run again may be gone.
   const bool has_failed = found_->row && is_failure(found_->row->status);
-  if (found_->row && (!has_failed || record_->is_stopping())) return;
-  if (record_->is_over() && record_->status().failed == 0) return;
-  std::string scratch;
-  std::string_view payload;
+  if (found_->row && (!has_failed || record_->is_stopping())) return false;
+  return !record_->is_over() || record_->status().failed != 0;
+}
+
+bool JobSearch::read_payload() {
   try {
+    if (demand_.open_range) return compute_payload();
+    std::string scratch;
+    std::string_view payload;
     demand_.payloads->fetch(demand_.index, {&payload, 1}, scratch);
-    found_->payload = std::string(payload);
+    if (payload.size() != scratch.size()) scratch = payload;
+    found_->payload = std::move(scratch);
   } catch (const std::exception&) {
     // The batch may have ended meanwhile, and its payloads with it.
   }
+  return true;
+}
+
+bool JobSearch::compute_payload() {
+  if (range_ == nullptr) {
+    range_ = demand_.open_range();
+    return false;  // to read a pattern may have taken long
+  }
+  const Instant until = now() + kTimeOfTask;
+  while (!range_->append_part(demand_.index, pattern_at_, kPatternAtOnce, payload_)) {
+    if (now() >= until) return false;
+  }
+  found_->payload = std::move(payload_);
+  return true;
 }
 
 void JobSearch::finish(std::shared_ptr<JobSearch> self) {
   asio::io_context& io = self->io_;
+  // To free a pattern of many megabytes takes long.
+  self->range_.reset();
+  self->demand_ = {};
   asio::post(io, [self = std::move(self)] {
     kIoThread.assert_held();
     self->found_->is_done = true;

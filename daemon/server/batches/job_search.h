@@ -21,7 +21,9 @@ struct JobDemand {
   std::uint64_t index = 0;
   // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
-  // The source of its payload, if the payload is wanted and may still be there; null: do not read it.
+  // The source of its payload, if the payload is wanted and may still be there: the payload is computed from a range, or read. Both
+  // null: do not read it.
+  OpenRange open_range = {};
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
@@ -44,7 +46,7 @@ struct FoundJob {
 // search begins where the row would be if the two orders were the same. It goes on in both
 // directions, and from the end, where the rows of jobs lie that were tried again. It finds most
 // rows in its first step; at worst it looks at all rows, in tasks of some milliseconds, between
-// which the reader serves others.
+// which the reader serves others. A payload of many megabytes is computed from its pattern in such tasks, too.
 //
 // Owned by its tasks. The reader's thread, which may block on the disk; begin() the I/O thread.
 class JobSearch final {
@@ -70,13 +72,17 @@ class JobSearch final {
   IndexRange next_rows();
   // Looks at some rows from the first one on, and returns how many.
   std::uint64_t look_at(IndexRange rows);
-  void read_payload();
+  // Whether the payload may still be there.
+  bool wants_payload() const;
+  // False: as look().
+  bool read_payload();
+  bool compute_payload();
   static void finish(std::shared_ptr<JobSearch> self);
 
   asio::io_context& io_;
   const Post post_;
   const std::shared_ptr<BatchRecord> record_;
-  const JobDemand demand_;
+  JobDemand demand_;
   std::function<void(const FoundJob&)> on_found_;
   const std::shared_ptr<FoundJob> found_ = std::make_shared<FoundJob>();
 
@@ -85,6 +91,12 @@ class JobSearch final {
   std::uint64_t looked_at_ = 0;
   unsigned turn_ = 0;
   IndexRange pending_{0, 0};  // part of those that count as looked at already
+  bool has_looked_ = false;
+
+  // The payload, as far as it has been computed.
+  std::shared_ptr<const RangePayloads> range_;
+  std::size_t pattern_at_ = 0;
+  std::string payload_;
 };
 
 }  // namespace locksley::daemon

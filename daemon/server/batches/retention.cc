@@ -217,7 +217,11 @@ bool Retention::try_retire(BatchRecord& record) {
   ++kept.retired;
   kept.first_retired = std::min(kept.first_retired, record.sequence);
   change_evictable(kept, signed_of(stored.bytes), Registry::kRetainedBytes);
+  std::shared_ptr<BatchRecord> held = record.shared();
+  const std::uint64_t memory = record.memory_bytes();
   registry_.retire(record);
+  record.refund_results();
+  free_aside(aside_, std::move(held), memory);
   return true;
 }
 

@@ -92,11 +92,8 @@ std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<Batch
   JobDemand demand{.index = index, .most_rows = most_rows};
   BatchPayloads& payloads = record->payloads();
   if (!payloads.in_memory(index)) {
-    if (const RangePayloads* const range = payloads.range()) {
-      demand.payloads = std::make_shared<RangePayloads>(range->low(), range->pattern());
-    } else if (is_in_store) {
-      demand.payloads = parts_.store->payloads(record->sequence);
-    }
+    demand.open_range = payloads.open_range();
+    if (!demand.open_range && is_in_store) demand.payloads = parts_.store->payloads(record->sequence);
   }
   const auto post = [parts = &parts_, owner](Reader::Task task) {
     parts->store != nullptr ? parts->store->read(std::move(task), owner)

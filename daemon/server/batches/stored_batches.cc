@@ -80,7 +80,10 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   for (const Wait& wait : record->waits.all) row.after.push_back({wait.sequence, wait.id, wait.only_if_ok});
   row.retain_ms = record->terms.retain.count();
   row.jobs = accepted.jobs;
-  if (accepted.range != nullptr) row.range = {accepted.range->low, accepted.range->pattern.text};
+  if (accepted.range != nullptr) {
+    row.range = {.low = accepted.range->low, .payload = accepted.range->pattern.text};
+    if (lies_apart(*row.range)) row.payload_bytes = row.range->payload->size();
+  }
   if (accept.payloads != nullptr) row.payload_bytes = accept.payloads->payload_bytes();
   if (accepted.digest) row.digest = {accepted.digest->low, accepted.digest->high};
   record->stored.payload_bytes = row.payload_bytes;
@@ -339,8 +342,14 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   std::unique_ptr<BatchPayloads> payloads;
   if (row.range) {
     const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
-    payloads = std::make_unique<RangedPayloads>(
-        RangeJobs{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}});
+    const RangeJobs range{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}};
+    if (row.range->is_apart && !range.pattern.text) {
+      payloads = std::make_unique<StoredRangePayloads>(
+          range,
+          [store = parts_.store, sequence, low = range.low] { return store->range_payloads(sequence, low); });
+    } else {
+      payloads = std::make_unique<RangedPayloads>(range);
+    }
   } else if (row.is_streamed) {
     payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence), history.jobs);
   } else {

@@ -44,7 +44,7 @@ struct AcceptedJobs {
   bool open = false;                  // more may come
   const RangeJobs* range = nullptr;   // null: they came as payloads
   SharedPayloads payloads = nullptr;  // to be written to the store; null: there are none
-  // Of the payloads, if the client chose the id; of the pattern of a range, if the command is long.
+  // Of the payloads, or of a pattern that lies apart, if the client chose the id.
   std::optional<Digest> digest = {};
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };

@@ -20,6 +20,9 @@ namespace locksley::daemon {
 // Opens the payloads of one batch in the store. Empty: the batch is not in the store.
 using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
 
+// Returns a range with its pattern, which it may read from the store: it may block, and then throws what that throws.
+using OpenRange = std::function<std::shared_ptr<const RangePayloads>()>;
+
 // A payload, whose bytes stay where they are for as long as `owner` lives.
 struct HeldPayload {
   std::shared_ptr<const void> owner;
@@ -56,9 +59,10 @@ class BatchPayloads : public PayloadSource {
   enum class Repetition : std::uint8_t { kImpossible, kPossible };
   virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
 
-  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take long: then range()
-  // computes it.
+  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take long.
   virtual std::optional<HeldPayload> in_memory(std::uint64_t index) = 0;
+  // Opens the range that the payloads are computed from, on another thread. Empty: they are not computed.
+  virtual OpenRange open_range() const { return {}; }
   // Whether a second submission with the same id has the same jobs.
   virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
   // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing millions of

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "daemon/server/payloads/batch_payloads.h"
+#include "daemon/store/stored_range.h"
 
 namespace locksley::daemon {
 
@@ -39,6 +42,11 @@ class RangedPayloads final : public BatchPayloads {
     payloads_.fetch(index, {&payload, 1}, scratch);
     return HeldPayload::of(std::string(payload));
   }
+  OpenRange open_range() const override {
+    return [range = std::make_shared<const RangePayloads>(payloads_.low(), payloads_.pattern())] {
+      return range;
+    };
+  }
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const RangeJobs& other) const override {
     if (payloads_.low() != other.low || high_ != other.high) return false;
@@ -54,6 +62,54 @@ class RangedPayloads final : public BatchPayloads {
   const std::int64_t high_;
   const std::optional<Digest> digest_;  // of the pattern
   RangePayloads payloads_;
+};
+
+// Opens the range of one batch in the store.
+using OpenStoredRange = std::function<std::unique_ptr<StoredRange>()>;
+
+// The payloads of a range whose pattern lies in the store alone: the batch is over, and was read back. A fetch, which happens if
+// failed jobs run again, reads the pattern; it may block, and fails, as the store's reads do.
+class StoredRangePayloads final : public BatchPayloads {
+ public:
+  // Its pattern has no text. `digest`: of the text, if the client chose the id.
+  StoredRangePayloads(const RangeJobs& range, OpenStoredRange open_stored)
+      : low_(range.low),
+        high_(range.high),
+        digest_(range.pattern.digest),
+        open_stored_(std::move(open_stored)),
+        stored_(open_stored_()) {}
+
+  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    return stored_->fetch(first, out, scratch);
+  }
+  std::uint64_t memory_bytes() const override { return stored_->memory_bytes(); }
+  const RangePayloads* range() const override {
+    try {
+      return stored_->read().get();  // which keeps it
+    } catch (const std::runtime_error&) {
+      return nullptr;  // fetch() says why
+    }
+  }
+
+  Released release(FailedJobs, Repetition) override {
+    const std::uint64_t bytes = stored_->memory_bytes();
+    return {.freed = std::exchange(stored_, open_stored_()), .freed_bytes = bytes};
+  }
+  std::optional<HeldPayload> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
+  OpenRange open_range() const override {
+    return [open = open_stored_] { return open()->read(); };
+  }
+  bool is_same(const proto::ArgumentList&) const override { return false; }
+  bool is_same_range(const RangeJobs& other) const override {
+    return low_ == other.low && high_ == other.high && digest_ && digest_ == other.pattern.digest;
+  }
+
+ private:
+  const std::int64_t low_;
+  const std::int64_t high_;
+  const std::optional<Digest> digest_;
+  const OpenStoredRange open_stored_;
+  std::shared_ptr<StoredRange> stored_;
 };
 
 // The payloads of a batch that lie in the store alone: the batch was restored, or memory had no room for

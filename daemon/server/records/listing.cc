@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "daemon/base/processor_time.h"
+#include "daemon/base/time.h"
 #include "proto/glob.h"
 
 namespace locksley::daemon {
@@ -14,17 +15,39 @@ namespace {
 
 // The bounds of one page: how many batches it looks at, and for how long: in processor time, so that its length does not
 // depend on the load of the machine. A page without a filter has at least
-// kListAtLeast batches, if there are as many, before the time counts.
+// kListAtLeast batches, if there are as many, before the time counts; but it ends after kListLongest, as batches take 100 us
+// each to read that have waited for very many others.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
 constexpr std::size_t kListAtLeast = 250;
+constexpr auto kListLongest = std::chrono::microseconds(1000);
+
+// The processor time of a page, looked at now and then: each look is a system call.
+class PageTime {
+ public:
+  // Before each batch: whether the time is over for a page that may end early, or for any page. Not before the first one: its cursor
+  // would stay where it is.
+  bool is_over(bool may_end) {
+    constexpr std::size_t kBetweenLooks = 8;
+    constexpr auto kLong = std::chrono::microseconds(100);
+    ++visits_;
+    if (visits_ == 1 || (visits_ % kBetweenLooks != 0 && now() - looked_at_ < kLong)) return false;
+    looked_at_ = now();
+    const auto taken = processor_time() - began_;
+    return taken > (may_end ? kListTime : kListLongest);
+  }
+
+ private:
+  const decltype(processor_time()) began_ = processor_time();
+  Instant looked_at_ = now();
+  std::size_t visits_ = 0;
+};
 
 }  // namespace
 
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand) {
   const bool is_filtered = demand.matches_batch || demand.matches_status;
-  const auto until = processor_time() + kListTime;
-  std::size_t looked = 0;
+  PageTime time;
   ListPage page;
   const auto next = registry.list({.cursor = demand.cursor,
                                    .active_only = demand.active_only,
@@ -32,9 +55,8 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
                                    .most = kMaxLooked},
                                   [&](BatchRecord& record) {
                                     if (page.batches.size() == demand.count) return false;
-                                    const bool may_end = ++looked % 8 == 0 &&
-                                                         (is_filtered || page.batches.size() >= kListAtLeast);
-                                    if (may_end && processor_time() > until) return false;
+                                    if (time.is_over(is_filtered || page.batches.size() >= kListAtLeast))
+                                      return false;
                                     if (demand.matches_batch && !demand.matches_batch(record)) return true;
                                     const BatchStatus status = record.status();
                                     if (demand.matches_status && !demand.matches_status(status)) return true;

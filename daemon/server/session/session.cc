@@ -46,7 +46,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .with("reason", error.what())
         .write(self->state_.log(), spdlog::level::err);
   }
-  if (!self->subscriptions_.empty()) co_await self->end_subscriptions();
+  if (!self->subscriptions_.is_clear()) co_await self->end_subscriptions();
   // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at once.
   Slices& slices = self->state_.slices();
   if (!slices.has_time()) co_await self->wait_for_slice();
@@ -92,7 +92,8 @@ Coroutine<void> Session::converse() {
     }
     const bool may_go_on = !is_held_up();
     const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
-                          transport().can_receive() || subscriptions_.has_waiting_events();
+                          transport().can_receive() ||
+                          (subscriptions_.has_waiting_events() && !transport().is_at_end());
     if (may_go_on && turn == Turn::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
       // First the other connections that are ready have their turns.

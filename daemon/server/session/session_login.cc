@@ -33,7 +33,7 @@ bool Session::log_in_by_certificate(std::string_view common_name) {
 
 Coroutine<void> Session::end_subscriptions() {
   Slices& slices = state_.slices();
-  while (!subscriptions_.empty()) {
+  while (!subscriptions_.is_clear()) {
     if (!slices.has_time()) co_await wait_for_slice();
     const Instant began = now();
     const bool is_done = subscriptions_.clear_until(began + Slices::kSlice);
@@ -67,7 +67,7 @@ void Session::set_user(UserRef user, Credential credential) {
   if (life().is_open()) life().go_to(set == nullptr ? Life::kStranger : Life::kServing);
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
   // Done first, so that it gets no events of the batches of others.
-  if (!may(proto::CommandGroup::kRead)) subscriptions_.clear();
+  if (!may(proto::CommandGroup::kRead) && !subscriptions_.empty()) subscriptions_.clear();
   if (set != nullptr) {
     subscriptions_.set_audience(audience_of(*set));
   }

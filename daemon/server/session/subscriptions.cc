@@ -1,5 +1,6 @@
 #include "daemon/server/session/subscriptions.h"
 
+#include "daemon/base/freed_memory.h"
 #include "daemon/base/time.h"
 #include "proto/glob.h"
 
@@ -48,7 +49,7 @@ void Subscriptions::remove(Kind kind, const std::string& topic) {
 void Subscriptions::clear() { clear_until(Instant::max()); }
 
 bool Subscriptions::clear_until(Instant until) {
-  if (empty()) return true;
+  const bool was_empty = empty();
   while (!channels_.empty()) {
     const auto first = channels_.begin();
     topic_bytes_ -= bytes_of_topic(*first);
@@ -61,11 +62,22 @@ bool Subscriptions::clear_until(Instant until) {
   if (!patterns_.empty()) events_.unsubscribe_from_all(*this, audience_);
   patterns_.clear();
   moved_up_to_.clear();
-  waiting_.clear();
+  topic_bytes_ = 0;
+  if (!was_empty) count_subscriber(-1);
+  return drop_waiting_until(until);
+}
+
+bool Subscriptions::drop_waiting_until(Instant until) {
+  constexpr std::size_t kAtOnce = 64;  // some 15 us
   matched_up_to_.clear();
-  waiting_bytes_ = topic_bytes_ = 0;
-  count_subscriber(-1);
-  return true;
+  for (std::size_t dropped = 0; !waiting_.empty();) {
+    waiting_bytes_ -= bytes_of(waiting_.front());
+    waiting_.pop_front();
+    if (++dropped % kAtOnce != 0) continue;
+    sort_freed_memory();
+    if (until != Instant::max() && now() >= until) break;
+  }
+  return waiting_.empty();
 }
 
 bool Subscriptions::move_until(std::string_view audience, Instant until) {
@@ -101,6 +113,7 @@ void Subscriptions::queue_event(const ChannelEvent& event) {
 }
 
 bool Subscriptions::match_until(Instant deadline) {
+  if (patterns_.empty()) return drop_waiting_until(deadline);
   while (!waiting_.empty() && sink_.takes_messages()) {
     const ChannelEvent& event = waiting_.front();
     auto pattern = matched_up_to_.empty() ? patterns_.begin() : patterns_.upper_bound(matched_up_to_);

@@ -55,12 +55,14 @@ class Subscriptions final : public Subscriber {
     move_until(audience, Instant::max());
   }
   // The same two in parts: they go on until about `until`, and return whether all is done. Ten thousand channels take some
-  // 20 ms. Meanwhile nothing else is changed.
+  // 20 ms, and so do the events that limits.output_buffer lets wait. Meanwhile nothing else is changed.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
   const Topics& of(Kind kind) const { return kind == Kind::kChannel ? channels_ : patterns_; }
   bool empty() const { return channels_.empty() && patterns_.empty(); }
+  // Whether clear() has nothing to do: events may wait after the last pattern was removed.
+  bool is_clear() const { return empty() && waiting_.empty(); }
   std::size_t size() const { return channels_.size() + patterns_.size(); }
 
   // Matches waiting events with the patterns, in the order of both, and writes those that match; goes on
@@ -81,6 +83,8 @@ class Subscriptions final : public Subscriber {
  private:
   static std::uint64_t bytes_of(const ChannelEvent& event);
   void count_subscriber(std::int64_t change);
+  // Events that nothing matches any more. Goes on until about `until`, and returns whether all are gone.
+  bool drop_waiting_until(Instant until);
 
   Events& events_;
   OwnedCounter& subscribers_;

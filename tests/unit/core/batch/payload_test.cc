@@ -54,6 +54,22 @@ TEST(RangePayloadsTest, ReplaceEveryPairOfBracesOfAPattern) {
   EXPECT_THAT(fetch(nothing, 0, 2), ::testing::ElementsAre("", ""));
 }
 
+TEST(RangePayloadsTest, APayloadInPartsIsTheSameWhereverThePartsEnd) {
+  for (const std::string pattern : {"<{}>{}", "{}{}{}", "{{}}{", "{", "", "none", "}{"}) {
+    RangePayloads payloads(9, pattern);
+    for (const std::size_t most : {2U, 3U, 4U, 100U}) {
+      std::string payload;
+      std::size_t from = 0;
+      while (!payloads.append_part(1, from, most, payload)) ASSERT_LT(from, pattern.size());
+      EXPECT_EQ(payload, fetch(payloads, 1, 1).front()) << pattern << " in parts of " << most;
+    }
+  }
+  std::string decimal;
+  std::size_t from = 0;
+  EXPECT_TRUE(RangePayloads(-3).append_part(1, from, 2, decimal));
+  EXPECT_EQ(decimal, "-2");
+}
+
 TEST(RangePayloadsTest, CostTheSameMemoryForAnyNumberOfJobs) {
   EXPECT_LE(RangePayloads(0).memory_bytes(), 128u);
   EXPECT_GE(RangePayloads(0).memory_bytes(), sizeof(RangePayloads));

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 class BoundPortTest : public ::testing::Test {
  protected:
   static BoundPort bind() {
-    auto port = BoundPort::bind("127.0.0.1", 0);
+    auto port = BoundPort::bind("127.0.0.1", 0, "listen.port");
     if (!port) throw std::runtime_error(port.error());
     return *std::move(port);
   }
@@ -74,11 +74,12 @@ TEST_F(BoundPortTest, AnErrorNamesTheAddress) {
   const BoundPort taken = bind();
   Listener server(io, nullptr);
   ASSERT_TRUE(server.listen(*taken.duplicate(), [](Socket) {}));
-  const auto second = BoundPort::bind("127.0.0.1", taken.endpoint().port());
+  const auto second = BoundPort::bind("127.0.0.1", taken.endpoint().port(), "http.port");
   ASSERT_FALSE(second);
-  EXPECT_THAT(second.error(), AllOf(HasSubstr("127.0.0.1"),
-                                    HasSubstr(std::to_string(taken.endpoint().port())), HasSubstr("in use")));
-  EXPECT_THAT(BoundPort::bind("nowhere", 1).error(), HasSubstr("nowhere"));
+  EXPECT_THAT(second.error(),
+              AllOf(HasSubstr("127.0.0.1"), HasSubstr(std::to_string(taken.endpoint().port())),
+                    HasSubstr("in use"), HasSubstr("`http.port`")));
+  EXPECT_THAT(BoundPort::bind("nowhere", 1, "listen.port").error(), HasSubstr("nowhere"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 TEST(ListenerTest, GivesNoConnectionAfterItWasClosed) {
   asio::io_context io(1);
   Listener listener(io, std::make_shared<spdlog::logger>("test"));
-  auto port = BoundPort::bind("127.0.0.1", 0);
+  auto port = BoundPort::bind("127.0.0.1", 0, "listen.port");
   ASSERT_TRUE(port) << port.error();
   int accepted = 0;
   // With the first connection, a handler that closes the listener is queued. The second connection is accepted at

@@ -179,7 +179,7 @@ TEST(ExecEndTest, ReadsHowAJobEnded) {
   EXPECT_EQ(killed.message(""), "killed by signal 9 (Killed): said");
   EXPECT_EQ(killed.shell_status(), 137);
   EXPECT_EQ(end("timeout", "timed out after 1s").exit_value, -1);
-  EXPECT_EQ(end("error", "the program cannot be started: No such file or directory").exit_value, 127);
+  EXPECT_EQ(end("error", "the program 'x' cannot be started: No such file or directory").exit_value, 127);
   EXPECT_TRUE(end("cancelled", "cancelled").is_cancelled());
 }
 

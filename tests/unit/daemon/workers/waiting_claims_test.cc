@@ -42,9 +42,9 @@ class WaitingClaimsTest : public ::testing::Test {
     return orders;
   }
 
-  std::uint64_t shown_ = 0;
-  WorkerAccount one_{1, shown_};
-  WorkerAccount other_{2, shown_};
+  LeaseUse of_all_;
+  WorkerAccount one_{1, of_all_};
+  WorkerAccount other_{2, of_all_};
   WaitingClaims waiting_;
   std::uint64_t without_room_ = 0;  // the number of an account
   std::size_t most_ = 1'000'000;    // CLAIMs that are visited

@@ -1,5 +1,5 @@
 // What the workers of one user hold leaves room for those of the others.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdint>
 #include <memory>
@@ -127,6 +127,30 @@ TEST_F(WorkerLinkSharesTest, NotesAboutJobsThatHaveNotBegunShowNoMoreThanAUsersP
   EXPECT_TRUE(shown(9)) << "in place of those that have ended";
   link->disconnect(mallory, now);
   EXPECT_FALSE(shown(0));
+}
+
+TEST_F(WorkerLinkSharesTest, JobsThatAreSettledHereAndThereLieInNoMorePartsThanAUsersPart) {
+  restart({.max_splits = 8});
+  host.submit("echo", 40, {}, std::make_unique<RangePayloads>(0));
+  const auto settle = [this](WorkerLink::Id id, const std::string& lease, int index) {
+    return say(id, "SETTLE " + lease + " ok " + std::to_string(index) + " x");
+  };
+  const WorkerLink::Id mallory = joined_as("mallory", 2);
+  const std::string first = reclaimed(mallory, "1 1 0 10"), second = reclaimed(mallory, "1 1 10 20");
+  ASSERT_NE(second, "");
+  for (const int index : {1, 3}) EXPECT_THAT(settle(mallory, first, index), ::testing::HasSubstr(":1"));
+  for (const int index : {11, 13}) EXPECT_THAT(settle(mallory, second, index), ::testing::HasSubstr(":1"));
+  EXPECT_THAT(settle(mallory, second, 15), ::testing::HasSubstr("TOOBIG")) << "half of all";
+  EXPECT_THAT(settle(mallory, second, 14), ::testing::HasSubstr(":1")) << "beside one that has ended";
+  EXPECT_THAT(settle(mallory, first, 2), ::testing::HasSubstr(":1"));
+  EXPECT_THAT(settle(mallory, second, 16), ::testing::HasSubstr(":1"))
+      << "in place of the part that has ended";
+  const WorkerLink::Id grace = joined_as("grace", 1);
+  const std::string other = reclaimed(grace, "1 1 20 30");
+  for (const int index : {21, 23}) EXPECT_THAT(settle(grace, other, index), ::testing::HasSubstr(":1"));
+  EXPECT_THAT(settle(grace, other, 25), ::testing::HasSubstr("TOOBIG")) << "half of the rest";
+  link->disconnect(mallory, now);
+  EXPECT_THAT(settle(grace, other, 25), ::testing::HasSubstr(":1")) << "there is room again";
 }
 
 TEST_F(WorkerLinkSharesTest, ClaimsThatWaitForRoomDoNotHoldUpThoseOfOthers) {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "proto/clients/cpp/client.h"
+
+namespace locksley::cli {
+
+// Says on standard error, once, that a batch waits for workers or for its handler: without a word the wait would look like a job that
+// takes long.
+//
+// Used by one thread. look() asks the daemon now and then, and blocks for the reply; without one it says nothing.
+class WaitingNotice {
+ public:
+  // `rows`: how many results have come so far. `before`: called before the message is written.
+  void look(client::Client& client, const std::string& batch, std::uint64_t rows,
+            const std::function<void()>& before);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // After how long without a result the daemon is asked: first, and again. Guesses: longer than most jobs take; rarely enough to
+  // cost nothing.
+  static constexpr std::chrono::milliseconds kFirst{1000};
+  static constexpr std::chrono::milliseconds kAgain{5000};
+
+  std::uint64_t rows_ = 0;
+  Clock::time_point look_at_ = Clock::now() + kFirst;
+  bool is_said_ = false;
+};
+
+}  // namespace locksley::cli

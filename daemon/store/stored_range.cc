@@ -1,0 +1,42 @@
+#include "daemon/store/stored_range.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace locksley::daemon {
+
+std::size_t StoredRange::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {
+  // RangePayloads computes the payloads into `scratch`, so they outlive it.
+  return read()->fetch(first, out, scratch);
+}
+
+std::shared_ptr<RangePayloads> StoredRange::cached() const {
+  const MutexLock lock(mutex_);
+  return cached_;
+}
+
+std::shared_ptr<RangePayloads> StoredRange::read() {
+  if (auto there = cached()) return there;
+  const MutexLock one_reads(reading_);
+  if (auto there = cached()) return there;
+  std::string pattern;
+  std::string_view view;
+  try {
+    pattern_row_.fetch(0, {&view, 1}, pattern);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(fmt::format("cannot read the pattern of the range: {}", error.what()));
+  }
+  auto range = std::make_shared<RangePayloads>(low_, std::move(pattern));
+  const MutexLock lock(mutex_);
+  cached_ = range;
+  return range;
+}
+
+std::uint64_t StoredRange::memory_bytes() const {
+  const MutexLock lock(mutex_);
+  return cached_ == nullptr ? 0 : cached_->memory_bytes();
+}
+
+}  // namespace locksley::daemon

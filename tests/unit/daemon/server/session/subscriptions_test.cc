@@ -1,0 +1,96 @@
+#include "daemon/server/session/subscriptions.h"
+
+#include <gtest/gtest.h>
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+#include "daemon/metrics/server_stats.h"
+
+namespace locksley::daemon {
+namespace {
+
+class SubscriptionsTest : public ::testing::Test, protected Subscriptions::Sink {
+ protected:
+  using Kind = Subscriptions::Kind;
+  static constexpr int kMany = 10'000;
+
+  bool takes_messages() const override { return true; }
+  void write_message(std::string_view /*pattern*/, std::string_view channel, std::string_view) override {
+    written_.emplace_back(channel);
+  }
+  void event_waits() override {}
+  void events_are_missed() override {}
+
+  void queue(int events) {
+    for (int n = 0; n < events; ++n) {
+      subscriptions_.queue_event({"batch:" + std::to_string(n), std::make_shared<const std::string>("{}")});
+    }
+  }
+  // How many calls it takes until all is done, each of which has no time.
+  template <class Step>
+  static int calls_until_done(Step step) {
+    int calls = 1;
+    while (!step()) ++calls;
+    return calls;
+  }
+
+  std::vector<std::string> written_;
+  std::vector<std::string> names_ = {"echo"};
+  ServerStats stats_{names_};
+  asio::io_context io_;
+  Slices slices_{io_.get_executor()};
+  Events events_{stats_, slices_};
+  OwnedCounter subscribers_;
+  Subscriptions subscriptions_{events_, subscribers_, *this};
+};
+
+TEST_F(SubscriptionsTest, EventsThatWaitAreDroppedAFewAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.add(Kind::kPattern, "batch:*");
+  queue(kMany);
+  const int calls = calls_until_done([this] {
+    kIoThread.assert_held();
+    return subscriptions_.clear_until(now());
+  });
+  EXPECT_GT(calls, 100);
+  EXPECT_TRUE(subscriptions_.is_clear());
+  EXPECT_EQ(subscriptions_.memory_bytes(), 0U);
+  EXPECT_EQ(subscribers_.get(), 0U) << "it counts once";
+}
+
+TEST_F(SubscriptionsTest, EventsThatWaitAfterTheLastPatternIsRemovedAreDroppedAFewAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.add(Kind::kPattern, "batch:*");
+  queue(kMany);
+  subscriptions_.remove(Kind::kPattern, "batch:*");
+  EXPECT_TRUE(subscriptions_.empty());
+  EXPECT_FALSE(subscriptions_.is_clear());
+  EXPECT_GT(calls_until_done([this] { return subscriptions_.match_until(now()); }), 100);
+  EXPECT_TRUE(subscriptions_.is_clear());
+  EXPECT_TRUE(written_.empty());
+  EXPECT_EQ(subscriptions_.memory_bytes(), 0U);
+  subscriptions_.clear();
+  EXPECT_EQ(subscribers_.get(), 0U);
+}
+
+TEST_F(SubscriptionsTest, EventsThatWaitAreMatchedInTheirOrderWhereTheCallBeforeStopped) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.add(Kind::kPattern, "batch:?");
+  subscriptions_.add(Kind::kPattern, "none");
+  queue(12);
+  EXPECT_FALSE(subscriptions_.match_until(now() - std::chrono::seconds(1)));
+  EXPECT_TRUE(subscriptions_.match_until(Instant::max()));
+  ASSERT_EQ(written_.size(), 10U);
+  EXPECT_EQ(written_.front(), "batch:0");
+  EXPECT_EQ(written_.back(), "batch:9");
+  subscriptions_.clear();
+}
+
+}  // namespace
+}  // namespace locksley::daemon

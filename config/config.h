@@ -69,11 +69,11 @@ struct Workers {
   std::uint16_t port = 7771;          // 0: a free port
   Tls tls;
   Plain insecure = Plain::kOnThisMachine;
-  Duration lease =
-      std::chrono::seconds{10};  // how long a worker may be silent, unless it asks for another time
-  Duration reclaim =
-      std::chrono::seconds{3};   // after a restart: how long jobs of remote handlers wait for their workers
-  std::uint32_t max_losses = 3;  // of a job, with its worker; then it ends as crashed
+  // How long a worker may be silent, unless it asks for another time.
+  Duration lease = std::chrono::seconds{10};
+  // After a restart: how long jobs of remote handlers wait for their workers.
+  Duration reclaim = std::chrono::seconds{3};
+  std::uint32_t max_losses = 3;           // of a job, with its worker; then it ends as crashed
   Bytes max_leased_bytes = gibibytes(1);  // payloads that are out, of all workers
   bool operator==(const Workers&) const = default;
 };
@@ -141,8 +141,8 @@ struct Store {
   StoreEngine engine = StoreEngine::kRocksdb;
   std::string url = {};  // of the server, for kPostgresql, which needs no path; may have a password
   Replication replication = Replication::kRequired;
-  std::string backup_directory =
-      {};  // BACKUP makes copies of the store below it, with kRocksdb; "": it makes none
+  // BACKUP makes copies of the store below it, with kRocksdb; empty: it makes none.
+  std::string backup_directory = {};
   bool operator==(const Store&) const = default;
 };
 
@@ -198,8 +198,8 @@ struct Slots {
 // A lane that handlers share.
 struct Lane {
   Slots slots;
-  Duration idle_timeout =
-      std::chrono::seconds{60};  // then a worker's process without jobs is ended; 0: never
+  // A worker's process that has had no jobs for so long is ended; 0: never.
+  Duration idle_timeout = std::chrono::seconds{60};
   bool operator==(const Lane&) const = default;
 };
 

@@ -1,3 +1,4 @@
+// Length: a function for each check of values that must agree with each other.
 #include "config/validate.h"
 
 #include <algorithm>
@@ -261,10 +262,24 @@ class CrossChecker {
     }
     check_program(path + ".command", handler.command);
     check_program(path + ".worker", handler.worker);
+    check_lane_of(path, handler);
+    check_keys_of_kind(path, handler);
+    if (handler.limits.cpu % std::chrono::seconds(1) != Duration(0)) {
+      report(path + ".limits.cpu", {path + ".limits.cpu"}, "whole seconds", shown(handler.limits.cpu));
+    }
+    check_input(path, handler);
+  }
+
+  // Keys that have no effect on handlers of this kind.
+  void check_keys_of_kind(const std::string& path, const Handler& handler) {
+    const bool has_command = !handler.command.empty();
+    const bool has_worker = !handler.worker.empty();
+    const bool has_plugin = !handler.plugin.empty();
     const bool runs_processes = config::runs_processes(handler);
-    const std::string_view kind = kinds == 0       ? "a handler that only remote workers run"
-                                  : has_command    ? "a command"
+    const bool runs_workers = runs_processes && !has_command;
+    const std::string_view kind = has_command      ? "a command"
                                   : has_worker     ? "a worker"
+                                  : !has_plugin    ? "a handler that only remote workers run"
                                   : runs_processes ? "an isolated plugin"
                                                    : "a plugin that is not isolated";
     const Handler usual;
@@ -276,28 +291,27 @@ class CrossChecker {
     };
     const std::string_view processes = "a command, a worker or an isolated plugin";
     refuse("lane", handler.lane == usual.lane, runs_processes, processes);
-    check_lane_of(path, handler);
     refuse("concurrency", handler.concurrency == usual.concurrency, runs_processes, processes);
     refuse("rate", handler.rate == usual.rate, runs_processes, processes);
     refuse("directory", handler.directory == usual.directory, runs_processes, processes);
     refuse("environment", handler.environment == usual.environment, runs_processes, processes);
     refuse("user", handler.user == usual.user, runs_processes, processes);
-    refuse("max_output", handler.max_output == usual.max_output, runs_processes || is_remote,
+    refuse("max_output", handler.max_output == usual.max_output,
+           runs_processes || handler.remote == Remote::kYes,
            "a command, a worker, an isolated plugin or remote: true");
     refuse("grace", handler.grace == usual.grace, runs_processes, processes);
     refuse("confine", handler.confine == usual.confine, runs_processes, processes);
     refuse("limits", handler.limits == usual.limits, runs_processes, processes);
-    const bool runs_workers = runs_processes && !has_command;
     refuse("max_jobs", handler.max_jobs == usual.max_jobs, runs_workers, "a worker or an isolated plugin");
     refuse("worker_protocol", handler.worker_protocol == usual.worker_protocol, has_worker, "a worker");
     refuse("max_memory", handler.max_memory == usual.max_memory, runs_workers,
            "a worker or an isolated plugin");
     refuse("isolate", handler.isolate == usual.isolate, has_plugin, "a plugin");
-    if (handler.limits.cpu % std::chrono::seconds(1) != Duration(0)) {
-      report(path + ".limits.cpu", {path + ".limits.cpu"}, "whole seconds", shown(handler.limits.cpu));
-    }
+  }
+
+  void check_input(const std::string& path, const Handler& handler) {
     if (handler.input == Input::kStdin) return;
-    if (!has_command) {
+    if (handler.command.empty()) {
       report(path + ".input", {path + ".input"}, "input with a command only",
              in_quotes(word_of(handler.input)));
     } else if (std::ranges::none_of(handler.command, [](const std::string& argument) {

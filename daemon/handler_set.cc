@@ -43,6 +43,17 @@ std::expected<ProcessHandler, std::string> prepare(const std::string& name, cons
   return made;
 }
 
+// What its entry has wherever its jobs run.
+HandlerDirectory::Entry entry_of(Handler& handler, Lane& lane, GateId gate, const config::Handler& settings) {
+  return {.handler = handler,
+          .lane = lane,
+          .gate = gate,
+          .timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout),
+          .retries = settings.retries,
+          .is_remote = is_remote(settings),
+          .max_output = is_remote(settings) ? settings.max_output.count : 0};
+}
+
 }  // namespace
 
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
@@ -225,38 +236,42 @@ void HandlerSet::stop_programs(const std::string& name) {
 }
 
 void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
-  if (!change.settings) {
-    stop_programs(name);
-    directory_.remove(name);
-    // Nothing of it runs: it is taken down here.
-    if (const auto plugin = plugins_.extract(name)) {
-      directory_.handler_of(name).run_with(HandlerDirectory::run_elsewhere);
-    }
-    return;
+  if (!change.settings) return remove(name);
+  if (runs_in_process(*change.settings)) {
+    make_in_pool(name, *change.settings, std::move(change.plugin));
+  } else {
+    make_in_lane(name, *change.settings, std::move(change.process));
   }
-  const config::Handler& settings = *change.settings;
+}
+
+void HandlerSet::remove(const std::string& name) {
+  stop_programs(name);
+  directory_.remove(name);
+  // Nothing of it runs: it is taken down here.
+  if (const auto plugin = plugins_.extract(name)) {
+    directory_.handler_of(name).run_with(HandlerDirectory::run_elsewhere);
+  }
+}
+
+void HandlerSet::make_in_pool(const std::string& name, const config::Handler& settings,
+                              std::unique_ptr<PluginHandler> plugin) {
   Handler& handler = directory_.handler_of(name);
-  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(settings.timeout);
-  const std::uint64_t max_output = is_remote(settings) ? settings.max_output.count : 0;
-  if (runs_in_process(settings)) {
-    stop_programs(name);
-    if (change.plugin != nullptr) {
-      handler.describe(change.plugin->handler().description());
-      handler.run_with(change.plugin->handler().native());
-      plugins_[name] = std::move(change.plugin);
-    }
-    directory_.add({.handler = handler,
-                    .lane = cpu(),
-                    .gate = gate_in_pool(name, is_remote(settings)),
-                    .kind = HandlerKind::kPlugin,
-                    .timeout = timeout,
-                    .retries = settings.retries,
-                    .is_remote = is_remote(settings),
-                    .max_output = max_output});
-    return;
+  stop_programs(name);
+  if (plugin != nullptr) {
+    handler.describe(plugin->handler().description());
+    handler.run_with(plugin->handler().native());
+    plugins_[name] = std::move(plugin);
   }
-  handler.describe(change.process ? std::move(change.process->description)
-                                  : "runs on remote workers (locksley(1), `work`)");
+  auto entry = entry_of(handler, cpu(), gate_in_pool(name, is_remote(settings)), settings);
+  entry.kind = HandlerKind::kPlugin;
+  directory_.add(std::move(entry));
+}
+
+void HandlerSet::make_in_lane(const std::string& name, const config::Handler& settings,
+                              std::optional<ProcessHandler> process) {
+  Handler& handler = directory_.handler_of(name);
+  handler.describe(process ? std::move(process->description)
+                           : "runs on remote workers (locksley(1), `work`)");
   if (plugins_.contains(name)) {
     handler.run_with(HandlerDirectory::run_elsewhere);
     plugins_.erase(name);
@@ -264,36 +279,21 @@ void HandlerSet::make(const std::string& name, HandlerChanges::Change change) {
   ProcessLane& lane = *processes_.find(config::lane_of(settings));
   if (process_lane_of(name) != &lane) stop_programs(name);
   LaneHandler& in_lane = lane.handler(name);
-  lane.set_program(in_lane, change.process ? std::move(change.process->program) : nullptr);
+  lane.set_program(in_lane, process ? std::move(process->program) : nullptr);
   lane.set_remote(in_lane, is_remote(settings), settings.max_running);
-  if (!change.process) {
-    directory_.add({.handler = handler,
-                    .lane = lane.lane(),
-                    .gate = in_lane.gate(),
-                    .kind = HandlerKind::kRemote,
-                    .timeout = timeout,
-                    .retries = settings.retries,
-                    .is_remote = true,
-                    .max_output = max_output});
-    return;
+  auto entry = entry_of(handler, lane.lane(), in_lane.gate(), settings);
+  entry.kind = process ? process->kind : HandlerKind::kRemote;
+  if (process) {
+    entry.concurrency = settings.concurrency;
+    entry.is_at_rate = [&in_lane] { return in_lane.is_at_rate(); };
+    entry.is_backing_off = [&in_lane] { return in_lane.is_backing_off(); };
+    entry.processes = [&in_lane] { return in_lane.processes(); };
+    entry.restart = [&lane, &in_lane] {
+      kIoThread.assert_held();
+      return lane.replace_processes(in_lane);
+    };
   }
-  directory_.add({.handler = handler,
-                  .lane = lane.lane(),
-                  .gate = in_lane.gate(),
-                  .kind = change.process->kind,
-                  .concurrency = settings.concurrency,
-                  .timeout = timeout,
-                  .retries = settings.retries,
-                  .is_at_rate = [&in_lane] { return in_lane.is_at_rate(); },
-                  .is_backing_off = [&in_lane] { return in_lane.is_backing_off(); },
-                  .processes = [&in_lane] { return in_lane.processes(); },
-                  .restart =
-                      [&lane, &in_lane] {
-                        kIoThread.assert_held();
-                        return lane.replace_processes(in_lane);
-                      },
-                  .is_remote = is_remote(settings),
-                  .max_output = max_output});
+  directory_.add(std::move(entry));
 }
 
 GateId HandlerSet::gate_in_pool(const std::string& name, bool is_remote) {

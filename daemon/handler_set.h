@@ -25,7 +25,7 @@ namespace locksley::daemon {
 struct HandlerChanges {
   struct Change {
     std::optional<config::Handler> settings;  // none: the handler is removed
-    // What runs its jobs from now on; if both are empty, what ran them before.
+    // What runs its jobs from now on. Both are empty: the plugin that is loaded, or only remote workers.
     std::optional<ProcessHandler> process;
     std::unique_ptr<PluginHandler> plugin;
   };
@@ -96,6 +96,12 @@ class HandlerSet {
   ProcessLane* process_lane_of(const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
   // No job of it is started there any more.
   void stop_programs(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+  // The three kinds of make().
+  void remove(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
+  void make_in_pool(const std::string& name, const config::Handler& settings,
+                    std::unique_ptr<PluginHandler> plugin) LOCKSLEY_REQUIRES(kIoThread);
+  void make_in_lane(const std::string& name, const config::Handler& settings,
+                    std::optional<ProcessHandler> process) LOCKSLEY_REQUIRES(kIoThread);
   bool is_built_in(const std::string& name) const;
   // The gate of a plugin's jobs in the pool's lane: one of its own once it was remote.
   GateId gate_in_pool(const std::string& name, bool is_remote) LOCKSLEY_REQUIRES(kIoThread);

@@ -281,6 +281,24 @@ std::vector<std::string> warnings_about_files(const config::Config& config, cons
   return warnings;
 }
 
+// Prints the configuration in effect, and warnings.
+int check_config(const config::Config& config, const ConfigSource& source) {
+  if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
+    for (const std::string& problem : with_positions(source, problems)) {
+      std::fprintf(stderr, "%s\n", problem.c_str());
+    }
+    return kExitConfig;
+  }
+  for (const std::string& warning : warnings_before_start(config)) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  for (const std::string& warning : warnings_about_files(config, source)) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  std::fputs(config::dump(config::without_password(config)).c_str(), stdout);
+  return kExitOk;
+}
+
 int repair(const config::Config& config) {
   if (config.store.engine != config::StoreEngine::kRocksdb) {
     std::fputs("--repair: the store is a database on a server, which has tools of its own\n", stderr);
@@ -321,8 +339,8 @@ int run(int argc, char** argv) {
     const std::string& handler = parsed.command_line->handler;
     return parsed.command_line->check ? check_plugin(file, handler) : run_plugin_worker(file, handler);
   }
-  std::optional<KeptHangups>
-      hangups;  // from before the file is read: it is read again for those that come later
+  // From before the file is read: for signals that come later it is read again.
+  std::optional<KeptHangups> hangups;
   if (serves(*parsed.command_line)) hangups.emplace();
   auto loaded = load(parsed.command_line->config);
   if (!loaded) {
@@ -332,22 +350,7 @@ int run(int argc, char** argv) {
   config::Config config = *std::move(loaded);
   const config::Machine machine = this_machine(config);
   config::derive_limits(config, machine);
-  if (parsed.command_line->check_config) {
-    if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
-      for (const std::string& problem : with_positions(parsed.command_line->config, problems)) {
-        std::fprintf(stderr, "%s\n", problem.c_str());
-      }
-      return kExitConfig;
-    }
-    for (const std::string& warning : warnings_before_start(config)) {
-      std::fprintf(stderr, "warning: %s\n", warning.c_str());
-    }
-    for (const std::string& warning : warnings_about_files(config, parsed.command_line->config)) {
-      std::fprintf(stderr, "warning: %s\n", warning.c_str());
-    }
-    std::fputs(config::dump(config::without_password(config)).c_str(), stdout);
-    return kExitOk;
-  }
+  if (parsed.command_line->check_config) return check_config(config, parsed.command_line->config);
   if (parsed.command_line->repair) return repair(config);
   return serve(config, machine, *parsed.command_line);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/lanes.h"
 #include "config/validate.h"
 #include "daemon/base/bound_port.h"
 #include "daemon/base/endpoint_text.h"
@@ -68,7 +69,7 @@ SchedulerParts::SchedulerParts(const config::Config& config, const std::shared_p
     : blocks(proto::CommandReader::kPooledBytes),
       counts(worker_counts(config, *log)),
       ring(ring_options(config, counts.workers)),
-      lane("cpu", ring),
+      lane(std::string(config::kPoolLane), ring),
       pool(lane),
       handlers(or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig)) {}
 

@@ -50,9 +50,9 @@ class StartFailure : public std::exception {
   std::vector<std::string> problems_;
 };
 
-// The machine from which limits that are `auto` follow: the memory and the processors that the process may use, and the space
-// that the store may fill: what is free where its folder is or will be, and what it takes there already. Reads that
-// folder.
+// The memory and the processors that the process may use, and the space that the store may fill; limits that are `auto`
+// follow from them. That space is what is free where the store's folder is or will be, and what the store takes already.
+// Reads that folder.
 config::Machine this_machine(const config::Config& config);
 
 // The value, or StartFailure with the error, which is a sentence or several.

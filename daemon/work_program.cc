@@ -9,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "config/lanes.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/log_line.h"
 #include "daemon/handler_set.h"
@@ -50,7 +51,7 @@ int serve_until_signal(Upstream& upstream, const config::Config& config, spdlog:
 int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logger> log) {
   std::signal(SIGPIPE, SIG_IGN);
   const FairRing::Options ring = ring_options(config, 1);
-  Lane lane("cpu", ring);  // without a pool: nothing of it is offered
+  Lane lane(std::string(config::kPoolLane), ring);  // without a pool: nothing of it is offered
   const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
   HandlerUse use;
   const std::unique_ptr<Upstream> upstream = or_fail(make_upstream(config, nullptr, use, log), kExitConfig);

@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kFirstSlices = 16;   // a status command with room to spare, in 128 bytes
 constexpr std::size_t kSlicesKept = 1024;  // guess: clear() keeps 8 KiB for the next command, no more
 constexpr std::size_t kSegmentsKept = 64;  // likewise 1 KiB
-constexpr std::size_t kFramingAllowance =
-    16;  // bytes of protocol for each argument that compact() counts as used: "$32\r\n…\r\n"
+// Bytes of protocol for each argument that compact() counts as used: "$32\r\n…\r\n".
+constexpr std::size_t kFramingAllowance = 16;
 
 }  // namespace
 

@@ -27,7 +27,7 @@ class alignas(16) Block {
   std::size_t capacity() const { return capacity_; }
   char* data() { return reinterpret_cast<char*>(this + 1); }
   const char* data() const { return reinterpret_cast<const char*>(this + 1); }
-  // Where blocks come from that replace it; null: from the heap.
+  // The pool of the blocks that replace this one; null: they come from the heap.
   BlockPool* pool() const { return pool_; }
 
  private:

@@ -10,18 +10,18 @@ namespace locksley::proto {
 // takes some 50 us for each, and others can allocate. In the heap the last one to be freed would give the memory of all of
 // them back at once: 15 ms for 70 MB, and other threads that allocate would wait meanwhile.
 //
-// Freed blocks of up to 1 MiB are kept, a few MiB of them, and used again for blocks of about their size: a fresh page
-// costs a fault, and a batch of 10,000 short payloads takes eighty pages.
+// Freed blocks of up to about 1 MiB are kept, at most kMostKept bytes of them, and used again for blocks of about their size: a
+// fresh page costs a fault, and a batch of 10,000 short payloads takes eighty pages.
 //
 // Owned by main(); outlives all blocks that come from it. Any thread; nothing blocks. Allocation throws std::bad_alloc.
 class BlockPool {
  public:
   static constexpr std::size_t kLeastBytes = 256 * 1024;  // smaller blocks come from the heap
   static constexpr std::size_t kStep = 32 * 1024;         // between two sizes of blocks that are kept
-  static constexpr std::size_t kMostKept =
-      8 * 1024 * 1024;  // bytes; guess: of a few connections with large batches
+  // Bytes of all freed blocks that are kept. Guess: enough for a few connections with large batches.
+  static constexpr std::size_t kMostKept = 8 * 1024 * 1024;
 
-  // The largest block that is kept, header included: at most kLargestKept.
+  // `largest_kept`: the size of the largest block that is kept, header included; at most kLargestKept.
   explicit BlockPool(std::size_t largest_kept);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
@@ -48,12 +48,13 @@ class BlockPool {
   static constexpr std::size_t kClasses = 25;
 
  public:
-  // For all larger ones there would be more classes. 1 MiB and a header is within it.
+  // The largest size for which kClasses classes are enough. A block of 1 MiB with its header is smaller.
   static constexpr std::size_t kLargestKept = kLeastBytes + kClasses * kStep - 1;
 
  private:
   static constexpr std::size_t kEach = 8;
-  // Kept memory, or null. A thread that takes it exchanges it for null; one that gives it puts it in place of null.
+  // Kept memory, or null. Any thread takes it by an exchange for null, and gives it by a compare-exchange of null; so the
+  // thread that takes it also sees what the one that gave it has written. All seq_cst.
   using Places = std::array<std::atomic<void*>, kEach>;
 
   std::size_t class_of(std::size_t bytes) const { return (largest_kept_ - bytes) / kStep; }

@@ -54,8 +54,8 @@ class CommandReader {
   static constexpr std::size_t kBlockBytes = Limits::kMiB;
   // Of a block for one short command: with its header, the largest allocation that glibc keeps for its thread.
   static constexpr std::size_t kSmallBlockBytes = 1024 - sizeof(Block);
-  static constexpr std::size_t kPooledBytes =
-      BlockRef::bytes_of(kBlockBytes);  // for the pool: the size that it keeps
+  // The size of a block of kBlockBytes with its header: the largest that a pool for readers should keep.
+  static constexpr std::size_t kPooledBytes = BlockRef::bytes_of(kBlockBytes);
   static constexpr std::size_t kMinimumRead = 4 * Limits::kKiB;
 
   // `pool`: where large blocks come from, which outlives all arguments; null: from the heap.

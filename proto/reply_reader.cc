@@ -163,40 +163,16 @@ ReadStatus ReplyReader::read_value(Found& found) {
       break;
     case '$':
     case '=':
-    case '!': {
-      std::int64_t length = 0;
-      std::string_view bytes;
-      status = read_number(at, type, length);
-      if (status != ReadStatus::kComplete || (type == '$' && length == -1)) break;
-      status = read_bulk_body(at, length, bytes);
-      if (status != ReadStatus::kComplete) break;
-      value.type = type == '$'   ? Reply::Type::kBulk
-                   : type == '=' ? Reply::Type::kVerbatim
-                                 : Reply::Type::kError;
-      if (type == '=') {
-        if (bytes.size() < 4 || bytes[3] != ':') return fail("a verbatim string without its kind");
-        bytes.remove_prefix(4);
-      }
-      value.text = bytes;
+    case '!':
+      status = read_string(at, type, value);
       break;
-    }
     case '*':
     case '~':
     case '>':
     case '%':
-    case '|': {
-      std::int64_t count = 0;
-      status = read_number(at, type, count);
-      if (status != ReadStatus::kComplete || (type == '*' && count == -1)) break;
-      if (count < 0 || static_cast<std::uint64_t>(count) > limits_.max_elements) {
-        return fail("an aggregate of " + std::to_string(count) + " elements");
-      }
-      const bool is_paired = type == '%' || type == '|';
-      value.type = is_paired ? Reply::Type::kMap : type == '>' ? Reply::Type::kPush : Reply::Type::kArray;
-      found.missing = static_cast<std::size_t>(count) * (is_paired ? 2 : 1);
-      found.is_attribute = type == '|';
+    case '|':
+      status = read_aggregate_head(at, type, found);
       break;
-    }
     default: {
       // Reported at the first byte: a peer that speaks another protocol may send no line end for long.
       if (std::string_view("+-(_#,").find(type) == std::string_view::npos) {
@@ -212,6 +188,36 @@ ReadStatus ReplyReader::read_value(Found& found) {
     }
   }
   if (status == ReadStatus::kComplete) read_ = static_cast<std::size_t>(at - buffer_.get());
+  return status;
+}
+
+ReadStatus ReplyReader::read_string(const char*& at, char type, Reply& value) {
+  std::int64_t length = 0;
+  std::string_view bytes;
+  ReadStatus status = read_number(at, type, length);
+  if (status != ReadStatus::kComplete || (type == '$' && length == -1)) return status;
+  status = read_bulk_body(at, length, bytes);
+  if (status != ReadStatus::kComplete) return status;
+  value.type = type == '$' ? Reply::Type::kBulk : type == '=' ? Reply::Type::kVerbatim : Reply::Type::kError;
+  if (type == '=') {
+    if (bytes.size() < 4 || bytes[3] != ':') return fail("a verbatim string without its kind");
+    bytes.remove_prefix(4);
+  }
+  value.text = bytes;
+  return status;
+}
+
+ReadStatus ReplyReader::read_aggregate_head(const char*& at, char type, Found& found) {
+  std::int64_t count = 0;
+  const ReadStatus status = read_number(at, type, count);
+  if (status != ReadStatus::kComplete || (type == '*' && count == -1)) return status;
+  if (count < 0 || static_cast<std::uint64_t>(count) > limits_.max_elements) {
+    return fail("an aggregate of " + std::to_string(count) + " elements");
+  }
+  const bool is_paired = type == '%' || type == '|';
+  found.value.type = is_paired ? Reply::Type::kMap : type == '>' ? Reply::Type::kPush : Reply::Type::kArray;
+  found.missing = static_cast<std::size_t>(count) * (is_paired ? 2 : 1);
+  found.is_attribute = type == '|';
   return status;
 }
 

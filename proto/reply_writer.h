@@ -18,8 +18,8 @@ enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 // write exactly that many.
 class ReplyWriter {
  public:
-  static constexpr std::size_t kMaxErrorBytes =
-      1024;  // guess: longer than any text of ours with its arguments
+  // Guess: longer than any text of ours with its arguments.
+  static constexpr std::size_t kMaxErrorBytes = 1024;
 
   ReplyWriter(OutputBuffer& out, Protocol protocol) : out_(&out), protocol_(protocol) {}
 

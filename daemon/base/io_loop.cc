@@ -16,8 +16,7 @@ namespace {
 // that is ready, directly after that poll.
 class Rounds {
  public:
-  Rounds(asio::io_context& io, IoMailbox& mailbox, IoStretches& stretches)
-      : io_(io), mailbox_(mailbox), meter_(stretches) {}
+  Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}
 
   // Runs what is ready, and polls once. False if nothing was ready.
   bool poll() {
@@ -34,7 +33,6 @@ class Rounds {
 
  private:
   asio::io_context& io_;
-  IoMailbox& mailbox_;
   StretchMeter meter_;
   // Shared with what poll() posts: `io` may be stopped before that runs, and run again when this is gone.
   const std::shared_ptr<bool> is_polled_ = std::make_shared<bool>(false);
@@ -45,7 +43,7 @@ class Rounds {
 void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& stretches) {
   IoMailbox& mailbox = IoMailbox::of(io);
   const IoMailbox::Serving serving(mailbox);
-  Rounds rounds(io, mailbox, stretches);
+  Rounds rounds(io, stretches);
   rounds.poll();  // first what was posted before the mailbox was served
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;

@@ -20,7 +20,7 @@ int run_backup(Context& context, const BackupArguments& arguments) {
   const auto folder = client::to_text(sent->reply);
   if (!folder) return context.fail(folder.error());
   const std::string text = context.json() ? json_object({{"folder", *folder}}) : *folder;
-  return print(text + "\n");
+  return print_line(text);
 }
 
 }  // namespace locksley::cli

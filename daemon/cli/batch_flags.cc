@@ -8,8 +8,11 @@
 namespace locksley::cli {
 namespace {
 
-const std::map<std::string, proto::Keep> kKeep{
-    {"all", proto::Keep::kAll}, {"failures", proto::Keep::kFailures}, {"none", proto::Keep::kNone}};
+const std::map<std::string, proto::Keep> kKeep = [] {
+  std::map<std::string, proto::Keep> by_word;
+  for (const proto::Keep keep : proto::kKeeps) by_word.emplace(to_string(keep), keep);
+  return by_word;
+}();
 
 // Adds the option of one row of proto's table, by the kind of its value.
 class BatchOptionAdder {

@@ -130,6 +130,8 @@ int print(std::string_view text) {
   return is_written ? daemon::kExitOk : failed_output(errno);
 }
 
+int print_line(const std::string& text) { return print(text + "\n"); }
+
 int failed_output(int error) {
   if (error == EPIPE) return daemon::kExitBrokenPipe;
   std::fprintf(stderr, "locksley: standard output: %s\n", std::strerror(error));

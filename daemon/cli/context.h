@@ -25,8 +25,8 @@ class Context {
   // `patience`: for how long it tries to connect again when the daemon has gone.
   client::Expected<client::Client> connect(
       int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience) const;
-  // Of a command that submits, for which a restart of the daemon is no end. Guess: a restart with a large store, by a
-  // service manager that pauses in between.
+  // The patience of a command that submits: a restart of the daemon does not end it. Guess: a restart with a large store,
+  // by a service manager that pauses in between.
   static constexpr std::chrono::seconds kFeedPatience{60};
 
   // Prints the error, and returns its exit status.
@@ -54,11 +54,12 @@ int exit_code_of(const client::ClientError& error);
 bool is_temporary(const client::ClientError& error);
 // Says on standard error that a batch was submitted before, with the same jobs.
 void say_it_was_there(const std::string& id);
-// Says on standard error how a stream that was interrupted is gone on with.
+// Says on standard error how to continue a stream that was interrupted.
 void say_how_to_go_on(const std::string& id);
 
 // Writes the whole text to standard output. Returns the exit status: kExitOk, or that of failed_output().
 int print(std::string_view text);
+int print_line(const std::string& text);  // the same, with a newline
 
 // The exit status after a write to standard output that failed with this errno. Says why on standard error, unless
 // the reader of standard output has gone, as with `| head`.

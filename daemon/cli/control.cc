@@ -144,7 +144,7 @@ int run_weight(Context& context, const WeightArguments& arguments) {
   if (auto set = client->set_weight(arguments.id, arguments.weight); !set) return context.fail(set.error());
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"weight", std::uint64_t{arguments.weight}}});
-  return print(line + "\n");
+  return print_line(line);
 }
 
 int run_slots(Context& context, const SlotsArguments& arguments) {
@@ -153,7 +153,7 @@ int run_slots(Context& context, const SlotsArguments& arguments) {
   if (auto set = client->set_slots(arguments.id, arguments.slots); !set) return context.fail(set.error());
   if (!context.json()) return daemon::kExitOk;
   const std::string line = json_object({{"id", arguments.id}, {"slots", std::uint64_t{arguments.slots}}});
-  return print(line + "\n");
+  return print_line(line);
 }
 
 int run_handler(Context& context, const HandlerArguments& arguments) {
@@ -166,7 +166,7 @@ int run_handler(Context& context, const HandlerArguments& arguments) {
   const std::string text =
       context.json() ? json_object({{"handler", arguments.name}, {"restarted", *count}})
                      : with_commas(*count) + (*count == 1 ? " process is" : " processes are") + " replaced";
-  return print(text + "\n");
+  return print_line(text);
 }
 
 }  // namespace locksley::cli

@@ -24,8 +24,6 @@ namespace {
 // Customers in one CUSTOMER LIST: a page that is quickly made. Guess.
 constexpr std::uint64_t kPage = 1000;
 
-int print_line(const std::string& text) { return print(text + "\n"); }
-
 std::string cap(std::uint64_t number) { return number == 0 ? "-" : with_commas(number); }
 std::string cap(const std::string& rate) { return rate == "0" || rate.empty() ? "-" : rate; }
 

@@ -27,7 +27,7 @@ using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::str
 // rest arrives.
 //
 // If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that it has are passed
-// over: so a command that was interrupted is repeated, and goes on.
+// over: so the same command again continues one that was interrupted.
 //
 // Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
@@ -58,7 +58,7 @@ class Feed {
   client::Expected<void> look_whether_it_is_there();
   client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);
   client::Expected<void> submit_range();
-  // The batch, which is gone on with, has so many jobs: says so on standard error, too.
+  // The batch that is continued has so many jobs: says so on standard error, too.
   void on_resumed(std::uint64_t jobs);
   client::Expected<void> stream(const std::vector<std::string>& first_chunk);
 

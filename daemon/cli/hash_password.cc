@@ -1,3 +1,5 @@
+// `locksley hash-password` reads the password from the terminal or from standard input. Its memory is overwritten
+// afterwards.
 #include <fcntl.h>
 #include <poll.h>
 #include <termios.h>
@@ -14,8 +16,6 @@
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/json.h"
-
-// Reads the password from the terminal or from standard input. Its memory is overwritten afterwards.
 
 namespace locksley::cli {
 namespace {
@@ -92,7 +92,8 @@ std::expected<Secret, Failure> ask_twice(int terminal, Signals& signals) {
     return std::unexpected(Failure{daemon::kExitNoInput, "the terminal would show the password"});
   }
   auto first = ask(terminal, "Password: ", signals);
-  if (!first || first->view().empty()) return first;
+  // A password that is refused is not asked for again; what is left of its line goes with the echo.
+  if (!first || first->view().empty() || first->view().size() > daemon::kLongestPassword) return first;
   const auto second = ask(terminal, "Again: ", signals);
   if (!second) return std::unexpected(second.error());
   if (first->view() != second->view()) {
@@ -118,7 +119,7 @@ int run_hash_password(const HashPasswordArguments&, bool json, Signals& signals)
     return failure.exit_code;
   }
   const std::string line = json ? json_object({{"password_hash", *hash}}) : *hash;
-  return print(line + "\n");
+  return print_line(line);
 }
 
 }  // namespace locksley::cli

@@ -18,7 +18,7 @@ namespace locksley::cli {
 // bytes become U+FFFD. A job's output with invalid bytes is "output_base64" instead of "output", so that no
 // byte is lost. Characters that a terminal may obey (is_control()) are escaped.
 
-// Maps become objects with the daemon's order of keys, [key, value, ...] only where the daemon sends a map.
+// Maps become objects, with their keys in the daemon's order; arrays stay arrays.
 std::string json_text(const proto::Reply& reply);
 
 // {"index":17,"status":"ok","output":"..."}; with `file`, which has the output, "file" instead of "output"; with

@@ -32,8 +32,8 @@ struct PayloadOptions {
   std::vector<std::string> arguments = {};
   bool nul_separated = false;
   bool files = false;
-  std::optional<std::pair<std::int64_t, std::int64_t>> range =
-      {};  // low, high; then arguments[0] is the template
+  // Low and high; arguments[0] is then the template.
+  std::optional<std::pair<std::int64_t, std::int64_t>> range = {};
 };
 
 struct SubmitArguments {

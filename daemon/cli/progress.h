@@ -37,8 +37,8 @@ class RateMeter {
   bool has_rate_ = false;
 };
 
-// "[#####>    ] 1,234/10,000 12.3%  3 failed  4.5k jobs/s  0:12 left"; At most
-// `width` characters, the width of the terminal.
+// "[#######-------] 500/1,000 50.0%  2 failed  250 jobs/s  2.0s left": at most `width` characters, the width of the
+// terminal.
 std::string progress_line(const ProgressCounts& counts, double jobs_per_second, std::size_t width);
 
 // Shows a progress line on standard error. On a terminal it is redrawn in place, at most 10 times a second;

@@ -22,10 +22,6 @@ using client::Client;
 using client::Expected;
 using proto::Reply;
 
-int print_line(const std::string& text) { return print(text + "\n"); }
-
-int print_text(const std::string& text) { return print(text); }
-
 std::string table_of(const std::vector<client::HandlerInfo>& handlers) {
   Table table({{"HANDLER"},
                {"KIND"},
@@ -104,7 +100,7 @@ int show_list(Context& context, Client& client, std::string_view command,
   if (context.json()) return print_line(json_text(*reply));
   const auto values = convert(*reply);
   if (!values) return context.fail(values.error());
-  return print_text(table_of(*values));
+  return print(table_of(*values));
 }
 
 int show_ping(Context& context, Client& client) {
@@ -129,7 +125,7 @@ int show_info(Context& context, Client& client, const std::string& section) {
   if (!context.json()) {
     std::string text = reply->text;
     std::erase(text, '\r');
-    return print_text(text);
+    return print(text);
   }
   std::vector<std::pair<std::string, JsonValue>> members;
   for (auto& [key, value] : info_fields(reply->text)) members.emplace_back(key, value);
@@ -185,7 +181,7 @@ int run_list(Context& context, const ListArguments& arguments) {
       }
     }
   } while (cursor != 0 && room > 0);
-  return context.json() ? print_line("[" + rows + "]") : print_text(status_table(batches));
+  return context.json() ? print_line("[" + rows + "]") : print(status_table(batches));
 }
 
 int run_server(Context& context, const ServerArguments& arguments) {

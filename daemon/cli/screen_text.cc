@@ -32,7 +32,8 @@ class Utf8Locale {
 // How many cells it takes; -1: it must not be shown.
 int width_of(char32_t point) { return is_control(point) ? -1 : ::wcwidth(static_cast<wchar_t>(point)); }
 
-// Calls `visit(sequence, cells)` for each code point of harmless text, until it returns false.
+// Calls `visit(sequence, cells)` for each code point, until it returns false. A code point that the C library does not
+// know counts as one cell.
 template <class Visit>
 void for_each_sequence(std::string_view text, Visit visit) {
   const Utf8Locale locale;
@@ -40,7 +41,7 @@ void for_each_sequence(std::string_view text, Visit visit) {
     const std::size_t length = std::max<std::size_t>(utf8_sequence(text), 1);
     const std::string_view sequence = text.substr(0, length);
     const int cells = length == 1 ? 1 : width_of(code_point(sequence));
-    if (!visit(sequence, static_cast<std::size_t>(std::max(cells, 0)))) return;
+    if (!visit(sequence, static_cast<std::size_t>(cells < 0 ? 1 : cells))) return;
     text.remove_prefix(length);
   }
 }

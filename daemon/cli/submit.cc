@@ -40,7 +40,7 @@ int run_submit(Context& context, SubmitArguments arguments) {
   const std::string line =
       context.json() ? json_object({{"id", id}, {"jobs", jobs.value_or(0)}, {"was_there", feed.was_there()}})
                      : id;
-  return print(line + "\n");
+  return print_line(line);
 }
 
 }  // namespace locksley::cli

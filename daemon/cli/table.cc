@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/cli/screen_text.h"
 #include "daemon/cli/utf8.h"
 
 namespace locksley::cli {
@@ -21,11 +22,6 @@ std::string printable(const std::string& text) {
   return out;
 }
 
-std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 std::string Table::text() const {
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : columns_) lines[0].push_back(column.title);
@@ -35,13 +31,13 @@ std::string Table::text() const {
   }
   std::vector<std::size_t> widths(columns_.size());
   for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], cell_count(line[i]));
   }
   std::string out;
   for (const auto& line : lines) {
     std::string row;
     for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string fill(widths[i] - display_width(line[i]), ' ');
+      const std::string fill(widths[i] - cell_count(line[i]), ' ');
       row += i == 0 ? "" : "  ";
       row += columns_[i].align == Align::kRight ? fill + line[i] : line[i] + fill;
     }

@@ -6,8 +6,7 @@
 
 namespace locksley::cli {
 
-// A table for people: each column as wide as its widest cell, numbers right-aligned, two spaces between
-// columns.
+// A table for people: each column as wide as its widest entry, two spaces between columns.
 class Table {
  public:
   enum class Align { kLeft, kRight };
@@ -33,8 +32,5 @@ class Table {
 // `text` made harmless for a terminal: control characters, characters that change the direction of writing and
 // invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
-
-// The number of code points of UTF-8 text, which is its width except for double-width scripts.
-std::size_t display_width(const std::string& text);
 
 }  // namespace locksley::cli

@@ -13,7 +13,7 @@
 
 namespace locksley::daemon {
 
-// A handler whose jobs a plugin runs on the pool. Owned by main(), and lives like any handler: from
+// A handler whose jobs a plugin runs on the pool. Owned by HandlerSet, and lives like any handler: from
 // before the first batch that uses it until after the last. Constant: any thread. The plugin's jobs
 // may block their worker; their failures end these jobs.
 class PluginHandler {

@@ -128,15 +128,15 @@ asio::awaitable<bool> HttpConnection::serve_one() {
   if (length) request = parse_head(std::string_view(received_).substr(0, *length));
   if (request) {
     request_ = *std::move(request);
-    const std::optional<HttpStatus> has_body = co_await read_body(*length);
-    if (!has_body) co_return false;
+    const std::optional<HttpStatus> body_status = co_await read_body(*length);
+    if (!body_status) co_return false;
     phase_ = Phase::kReplying;
-    // The body is not read, so its bytes would be taken for the next request.
-    bool is_clean = *has_body == HttpStatus::kOk && request_.body.size() == request_.content_length;
-    if (*has_body == HttpStatus::kOk) {
+    // The bytes of a body that was not read would be taken for the next request.
+    bool is_clean = *body_status == HttpStatus::kOk && request_.body.size() == request_.content_length;
+    if (*body_status == HttpStatus::kOk) {
       reply = co_await answer();
     } else {
-      reply = is_admitted() ? refusal(*has_body) : crowded();
+      reply = is_admitted() ? refusal(*body_status) : crowded();
     }
     if (request_.method == "HEAD" || reply.status == HttpStatus::kNotModified) body = Body::kOmitted;
     // A request with a refused method may have a body of unknown length.

@@ -60,8 +60,8 @@ class HttpConnection {
   enum class Body { kSent, kOmitted };
   // Whether the connection stays open after a reply.
   enum class Then { kKeepAlive, kClose };
-  // Why no head was read: it is too long; or the client has closed, or was too slow, and gets no
-  // reply.
+  // Why no head was read: it is too long; the bytes are not HTTP; or the client has closed, or was too slow, and gets
+  // no reply.
   enum class NoHead { kTooLong, kOtherProtocol, kGone };
 
   // Makes the TLS handshake. False: the connection has ended.

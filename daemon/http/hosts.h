@@ -16,8 +16,7 @@ std::string name_of_machine();
 // a user who can reach them. So these names are served: IP addresses, `localhost`, the name of this
 // machine, and the names in `http.hosts`.
 //
-// Owned by main(), outlives the Router. The HTTP side's thread, or main's before that runs. Nothing
-// blocks or fails.
+// Owned beside the Router, outlives it. The HTTP side's thread, or main's before that runs. Nothing blocks or fails.
 class HttpHosts {
  public:
   explicit HttpHosts(std::string machine = name_of_machine()) : machine_(std::move(machine)) {}

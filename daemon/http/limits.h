@@ -8,12 +8,11 @@ namespace locksley::daemon {
 
 // All values are guesses: wide for people and scrapers, narrow for abuse.
 struct HttpLimits {
-  // Another closes the one that has waited longest for its client, or is one of the next.
+  // One more closes the connection that has waited longest for its client; if none waits, it is one of the reserved.
   std::size_t max_connections = 64;
-  // Beyond max_connections, for /healthz and /readyz only.
-  std::size_t reserved_connections = 8;
-  std::size_t max_head_bytes = 16384;  // request line and fields
-  std::size_t max_body_bytes = 4096;   // of a change: a few words of JSON
+  std::size_t reserved_connections = 8;  // beyond these; for /healthz and /readyz only
+  std::size_t max_head_bytes = 16384;    // request line and fields
+  std::size_t max_body_bytes = 4096;     // of a change: a few words of JSON
   // From the first byte of a head to its last; for a new connection, from its start. Also for a
   // body.
   std::chrono::milliseconds head_timeout{10'000};

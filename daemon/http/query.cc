@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -76,6 +77,10 @@ std::expected<std::uint64_t, std::string> Query::number(std::string_view name, R
                            std::to_string(range.low) + " to " + std::to_string(range.high));
   }
   return value;
+}
+
+std::expected<std::uint64_t, std::string> Query::cursor() const {
+  return number("cursor", {0, std::numeric_limits<std::int64_t>::max(), 0});
 }
 
 }  // namespace locksley::daemon

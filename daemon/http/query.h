@@ -15,8 +15,7 @@ namespace locksley::daemon {
 // The text with each %XX replaced by its byte; none if one is malformed.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-// The parameters of a query: name=value, separated by '&'. Values are decoded; a '+' is a space. A
-// value.
+// The parameters of a query: name=value, separated by '&'. Values are decoded; a '+' is a space.
 class Query {
  public:
   // Each name must be one of `known`, and appear at most once. The error is a sentence.
@@ -33,6 +32,8 @@ class Query {
     std::uint64_t otherwise;
   };
   std::expected<std::uint64_t, std::string> number(std::string_view name, Range range) const;
+  // The parameter `cursor`: where a list goes on; 0: at its beginning. The error is a sentence.
+  std::expected<std::uint64_t, std::string> cursor() const;
 
  private:
   std::map<std::string, std::string, std::less<>> values_;

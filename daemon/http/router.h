@@ -37,7 +37,7 @@ enum class Access {
   kOperators,  // callers that see everything: the token, or a user with the group `admin`
 };
 
-// The table of pages. Owned by main(), which fills it before the server listens; outlives the
+// The table of pages. Owned by HttpPort, or by Standby::Desk, which fill it before the server listens; outlives the
 // server. Constant afterwards: any thread.
 //
 // Pages are called on the HTTP side's thread, one at a time. A page must not block: it reads

@@ -20,7 +20,7 @@ class TlsContext;
 
 // Serves the pages of a router.
 //
-// Owned by main(), and may be destroyed at any time: its connections then end as after stop(), and
+// Owned beside its Router, and may be destroyed at any time: its connections then end as after stop(), and
 // the io_context releases their memory. The io_context outlives it; the router outlives it and
 // every run of the io_context.
 //

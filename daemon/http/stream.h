@@ -20,7 +20,7 @@ namespace locksley::daemon {
 // them with an error.
 class HttpStream {
  public:
-  // `context`: null: plain. `handshakes` outlives every run of the io_context.
+  // `context`: null: plain. `handshakes`: needed only with a context; outlives every run of the io_context.
   HttpStream(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> context,
              HandshakeQueue* handshakes);
   HttpStream(const HttpStream&) = delete;
@@ -49,7 +49,7 @@ class HttpStream {
 
   asio::ip::tcp::socket socket_;
   std::unique_ptr<TlsChannel> tls_;  // null: plain
-  HandshakeQueue* handshakes_;       // null with tls_
+  HandshakeQueue* handshakes_;       // not null if tls_ is not
 };
 
 }  // namespace locksley::daemon

@@ -12,7 +12,7 @@ namespace locksley::daemon {
 
 // The page, rebuilt for each scrape from its sources, in the order in which they were added.
 //
-// Owned by main(); outlives the HTTP server. Add all sources before the server listens. text() and
+// Owned beside the Router that serves it; outlives the HTTP server. Add all sources before the server listens. text() and
 // openmetrics(): one thread at a time, as Router promises. Sources read snapshots and must not
 // block. An exception of a source reaches the caller.
 class MetricsPage {

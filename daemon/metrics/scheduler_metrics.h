@@ -18,7 +18,7 @@ namespace locksley::daemon {
 // Takes snapshots of the scheduler when it is read. It counts nothing itself, so an idle daemon
 // does no work for its metrics.
 //
-// Owned by main(); the pool, the lanes and the handlers outlive it. One thread at a time. read()
+// Owned by HttpPort; the pool, the lanes and the handlers outlive it. One thread at a time. read()
 // takes each ring's mutex once, while it visits at most 1,024 batches, and the pool's once; it does
 // not block otherwise.
 class SchedulerMetrics {

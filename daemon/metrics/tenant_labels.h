@@ -16,8 +16,9 @@ namespace locksley::daemon {
 struct TenantNumbers {
   std::uint64_t queued = 0;
   double busy_seconds = 0;
-  double share = 0;     // due now
-  double received = 0;  // over the recent time in which it had something to run, as is `due`
+  double share = 0;  // due now
+  // Over the recent time in which it had something to run: the share that it received, and the one that was due.
+  double received = 0;
   double due = 0;
 };
 

@@ -62,8 +62,8 @@ class HandlerLanes {
  private:
   ProcessLoop loop_;
   bool is_started_ = false;
-  std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>>
-      lanes_;  // after loop_: destroyed before it
+  // After loop_: destroyed before it.
+  std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>> lanes_;
 };
 
 }  // namespace locksley::daemon

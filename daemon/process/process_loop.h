@@ -17,9 +17,8 @@ namespace locksley::daemon {
 
 class ProcessLane;
 
-// One thread for all lanes of processes. So nothing in this folder needs a lock, and starting a
-// program (half a millisecond) delays neither connections nor the pool's workers. The thread sleeps
-// while nothing happens.
+// One thread for all lanes of processes. So slots and runners need no lock, and starting a program (half a
+// millisecond) delays neither connections nor the pool's workers. The thread sleeps while nothing happens.
 //
 // Owned by HandlerLanes, which creates it and its lanes, starts it, and stops it before the lanes'
 // batches are destroyed. start(), stop(): the owner's thread. executor(), log(): any thread. stop()

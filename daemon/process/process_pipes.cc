@@ -36,13 +36,17 @@ std::expected<Pipe, std::string> make_input_pipe() {
   return pipe;
 }
 
-std::expected<Descriptor, std::string> make_memory_file(std::string_view bytes) {
+std::expected<Descriptor, std::string> make_memory_file(std::string_view payload) {
   Descriptor file(::memfd_create("locksley-payload", MFD_CLOEXEC));
   if (file.get() < 0) return no_descriptor();
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t wrote = ::pwrite(file.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+  for (std::size_t at = 0; at < payload.size();) {
+    const ssize_t wrote =
+        ::pwrite(file.get(), payload.data() + at, payload.size() - at, static_cast<off_t>(at));
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return no_descriptor();
+    if (wrote <= 0) {
+      return std::unexpected("cannot copy the payload for the process: " +
+                             std::generic_category().message(errno));
+    }
     at += static_cast<std::size_t>(wrote);
   }
   return file;

@@ -48,8 +48,8 @@ std::expected<Pipe, std::string> make_pipe();
 std::expected<Pipe, std::string> make_output_pipe();
 // For bytes to a process: to write does not block.
 std::expected<Pipe, std::string> make_input_pipe();
-// A file in memory, without a name, that holds these bytes and is read from its beginning.
-std::expected<Descriptor, std::string> make_memory_file(std::string_view bytes);
+// A file in memory, without a name, that holds this payload and is read from its beginning.
+std::expected<Descriptor, std::string> make_memory_file(std::string_view payload);
 // /dev/null, for reading.
 std::expected<Descriptor, std::string> open_null();
 
@@ -78,8 +78,8 @@ class OutputReader {
   ProcessDescriptor descriptor_;
   OnBytes on_bytes_;
   std::function<void()> on_end_;
-  std::shared_ptr<char>
-      alive_;  // since the last begin(); callbacks of an earlier one see that it has expired
+  // Since the last begin(); callbacks of an earlier one see that it has expired.
+  std::shared_ptr<char> alive_;
 };
 
 // Keeps the last kMost bytes of a text, for error messages, without trailing white space.

@@ -51,6 +51,52 @@ std::expected<Account, std::string> account_of(const std::string& name) {
   return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
 }
 
+// Sets this NAME=value, in place of the name's value if it has one. PATH is also where the program is looked for.
+void set_variable(SpawnRequest& request, std::string_view variable) {
+  const std::string_view name = variable.substr(0, variable.find('=') + 1);
+  std::erase_if(request.environment, [name](const std::string& other) { return other.starts_with(name); });
+  request.environment.emplace_back(variable);
+  if (name == "PATH=") request.path = variable.substr(name.size());
+}
+
+// The user of the processes, and the variables that every process of the handler has.
+std::expected<void, std::string> set_user(SpawnRequest& request, const std::string& handler,
+                                          const config::Handler& settings) {
+  const char* const path = std::getenv("PATH");
+  request.path = path == nullptr ? std::string(kDefaultPath) : path;
+  std::string home = "/";
+  if (!settings.user.empty()) {
+    const auto account = account_of(settings.user);
+    if (!account) return std::unexpected(fmt::format("handlers.{}.user: {}", handler, account.error()));
+    request.changes_user = ::geteuid() == 0;
+    request.user = account->user;
+    request.group = account->group;
+    home = account->home;
+  } else if (const char* const own = std::getenv("HOME")) {
+    home = own;
+  }
+  if (settings.runs_payloads && (request.changes_user ? request.user : ::geteuid()) == 0) {
+    return std::unexpected(
+        "exec: as root every command of every local user would run as root: set process.user to another "
+        "user, "
+        "or start the daemon as one");
+  }
+  request.environment = {"PATH=" + request.path, "HOME=" + home, "LOCKSLEY_HANDLER=" + handler};
+  return {};
+}
+
+void set_limits(SpawnRequest& request, const config::Handler& settings) {
+  request.cpu_seconds = static_cast<std::uint64_t>(settings.limits.cpu / std::chrono::seconds(1));
+  request.memory_bytes = settings.limits.memory.count;
+  request.file_bytes = settings.limits.file_size.count;
+  request.files = settings.limits.files;
+  request.processes = settings.limits.processes;
+  request.confinement = {.read = settings.confine.read,
+                         .write = settings.confine.write,
+                         .confines_files = !settings.confine.read.empty() || !settings.confine.write.empty(),
+                         .denies_network = settings.confine.network == config::Network::kNo};
+}
+
 }  // namespace
 
 std::expected<Program, std::string> Program::make(const std::string& handler,
@@ -59,47 +105,15 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
   program.settings_ = settings;
   SpawnRequest& base = program.base_;
   base.arguments = settings.command.empty() ? settings.worker : settings.command;
-  const char* const path = std::getenv("PATH");
-  base.path = path == nullptr ? std::string(kDefaultPath) : path;
-  std::string home = "/";
-  if (!settings.user.empty()) {
-    const auto account = account_of(settings.user);
-    if (!account) return std::unexpected(fmt::format("handlers.{}.user: {}", handler, account.error()));
-    base.changes_user = ::geteuid() == 0;
-    base.user = account->user;
-    base.group = account->group;
-    home = account->home;
-  } else if (const char* const own = std::getenv("HOME")) {
-    home = own;
-  }
-  if (settings.runs_payloads && (base.changes_user ? base.user : ::geteuid()) == 0) {
-    return std::unexpected(
-        "exec: as root every command of every local user would run as root: set process.user to another "
-        "user, or "
-        "start the daemon as one");
-  }
-  base.environment = {"PATH=" + base.path, "HOME=" + home, "LOCKSLEY_HANDLER=" + handler};
-  for (const std::string& variable : settings.environment) {
-    const std::string_view name(variable.data(), variable.find('=') + 1);
-    std::erase_if(base.environment, [name](const std::string& other) { return other.starts_with(name); });
-    base.environment.push_back(variable);
-    if (name == "PATH=") base.path = variable.substr(name.size());
-  }
+  if (const auto set = set_user(base, handler, settings); !set) return std::unexpected(set.error());
+  for (const std::string& variable : settings.environment) set_variable(base, variable);
   for (std::size_t i = 0; i < base.environment.size(); ++i) {
     const bool is_own =
         std::ranges::find(settings.environment, base.environment[i]) != settings.environment.end();
     if (is_own && base.environment[i].find(kSlot) != std::string::npos) program.with_slot_.push_back(i);
   }
   base.directory = settings.directory;
-  base.cpu_seconds = static_cast<std::uint64_t>(settings.limits.cpu / std::chrono::seconds(1));
-  base.memory_bytes = settings.limits.memory.count;
-  base.file_bytes = settings.limits.file_size.count;
-  base.files = settings.limits.files;
-  base.processes = settings.limits.processes;
-  base.confinement = {.read = settings.confine.read,
-                      .write = settings.confine.write,
-                      .confines_files = !settings.confine.read.empty() || !settings.confine.write.empty(),
-                      .denies_network = settings.confine.network == config::Network::kNo};
+  set_limits(base, settings);
   if (base.confinement.is_needed()) {
     if (const auto rules = make_confinement(base.confinement); !rules) {
       return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error()));
@@ -109,9 +123,7 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
 }
 
 bool Program::starts_the_same_process_as(const Program& other) const {
-  // The settings that a running process does not depend on: they are read for each job, turn or
-  // end.
-  const auto fixed = [](config::Handler settings) {
+  const auto without_later_settings = [](config::Handler settings) {
     const config::Handler usual;
     settings.concurrency = usual.concurrency;
     settings.rate = usual.rate;
@@ -120,15 +132,17 @@ bool Program::starts_the_same_process_as(const Program& other) const {
     settings.grace = usual.grace;
     settings.max_jobs = usual.max_jobs;
     settings.max_memory = usual.max_memory;
+    settings.remote = usual.remote;
+    settings.max_running = usual.max_running;
     return settings;
   };
-  return fixed(settings_) == fixed(other.settings_);
+  return without_later_settings(settings_) == without_later_settings(other.settings_);
 }
 
 std::expected<void, std::string> Program::look_up_file(const std::string& handler) const {
   const std::string& name = base_.arguments.front();
   // With {} in the name, each job has another program.
-  if (name.find("{}") != std::string::npos) return {};
+  if (name.find(kPayload) != std::string::npos) return {};
   int error = ENOENT;
   for (std::string file : programs_of(base_)) {
     if (!file.starts_with('/') && !base_.directory.empty()) file = base_.directory + "/" + file;
@@ -160,12 +174,7 @@ std::expected<SpawnRequest, std::string> Program::request_for_command(const JobV
   SpawnRequest request = request_for(job, {});
   request.arguments.assign(command->words.begin(), command->words.end());
   request.directory = command->directory;
-  for (const std::string_view variable : command->variables) {
-    const std::string_view name = variable.substr(0, variable.find('=') + 1);
-    std::erase_if(request.environment, [name](const std::string& other) { return other.starts_with(name); });
-    request.environment.emplace_back(variable);
-    if (name == "PATH=") request.path = variable.substr(name.size());
-  }
+  for (const std::string_view variable : command->variables) set_variable(request, variable);
   return request;
 }
 
@@ -173,7 +182,8 @@ SpawnRequest Program::request_for(const JobVariables& job, std::string_view repl
   SpawnRequest request = request_for_slot(job.lane, job.slot);
   if (settings_.input != config::Input::kStdin) {
     for (std::string& argument : request.arguments) {
-      if (argument.find("{}") != std::string::npos) argument = replace_all(argument, kPayload, replacement);
+      if (argument.find(kPayload) != std::string::npos)
+        argument = replace_all(argument, kPayload, replacement);
     }
   }
   request.environment.push_back(fmt::format("LOCKSLEY_BATCH={}", job.batch));

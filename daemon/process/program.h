@@ -51,8 +51,8 @@ class Program {
 
   const config::Handler& settings() const { return settings_; }
   Kind kind() const { return settings_.command.empty() ? Kind::kWorker : Kind::kCommand; }
-  // Whether a process of this program could also be one of the other: the two differ at most in the
-  // number of processes, their rate and their time limits.
+  // Whether a process of this program could also be one of the other: they differ at most in settings that are
+  // read for each job, turn or end.
   bool starts_the_same_process_as(const Program& other) const;
   // Checks that the program's file exists and is executable. The error is for the operator.
   std::expected<void, std::string> look_up_file(const std::string& handler) const;

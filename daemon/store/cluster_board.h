@@ -47,8 +47,8 @@ struct ClusterView {
 // The board on which the store's engine writes what it sees of the daemons, and from which commands, pages and metrics
 // read.
 //
-// Owned by main(), and shared with the engine, which drops it last. Any thread. The mutex is held for a copy of a
-// pointer. Nothing blocks or fails.
+// Owned by StoreParts, and shared with the engine. Any thread. The mutex is held for a copy of a pointer. Nothing blocks
+// or fails.
 class ClusterBoard {
  public:
   enum class Role : std::uint8_t {
@@ -80,8 +80,8 @@ class ClusterBoard {
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
-  // How long that takes, if no sign of life is confirmed; not below 0. None: this daemon has no lease, because it is not
-  // active, or because no other daemon can have its store.
+  // After what time another daemon may take over, if no further sign of life is confirmed; not below 0. None: this daemon
+  // has no lease, because it is not active, or because no other daemon can have its store.
   std::optional<std::chrono::milliseconds> lease_left(Instant at) const;
 
   // The age of the oldest transaction in the database, as it was measured last. None: there is no database, or nothing was

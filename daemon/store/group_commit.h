@@ -79,7 +79,7 @@ class GroupCommit {
   // Adds a write to the group that gathers, and returns that group's ticket. Does nothing after
   // stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
   Ticket put(StoreWrite&& write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
-  // Half of the promised 10 ms; the other half is for the sync.
+  // The README promises that a result is durable this long after its publication, plus a sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);
 
   // The ticket of the group that gathers; and of the last group that is in the database, with all

@@ -19,7 +19,7 @@ constexpr std::uint64_t kResultForms = 5;
 constexpr std::uint64_t kHasFacts = 256;
 
 bool is_later(ResultForm form) { return form >= ResultForm::kLaterRows; }
-bool is_run(ResultForm form) { return form == ResultForm::kRun || form == ResultForm::kLaterRun; }
+bool is_run(ResultForm form) { return form != ResultForm::kRows && form != ResultForm::kLaterRows; }
 
 void put_form(Encoder& to, const ResultLog::Slice& rows) {
   const bool are_runs = !rows.chunk->runs.empty();
@@ -30,6 +30,54 @@ void put_form(Encoder& to, const ResultLog::Slice& rows) {
                               : (later ? ResultForm::kLaterRows : ResultForm::kRows);
   to.number(static_cast<std::uint64_t>(form));
   if (later) to.number(rows.bytes_before);
+}
+
+// Of visit_rows(): the results of jobs that did not run.
+std::optional<VisitedRows> visit_runs(Decoder& from, ResultForm form, VisitedRows visited, std::uint64_t skip,
+                                      std::uint64_t most,
+                                      const std::function<bool(const ResultRow&)>& visit) {
+  std::vector<IndexRange> runs;
+  if (form == ResultForm::kLaterRuns) {
+    runs = take_ranges(from);
+  } else {
+    const std::uint64_t first = from.number();
+    runs.push_back({first, first + visited.rows});
+  }
+  const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
+  const std::string_view reason = from.text();
+  if (!from.is_at_end() || count_of(runs) != visited.rows) return std::nullopt;
+  for (const IndexRange& run : runs) {
+    const std::uint64_t passed = std::min(skip, run.size());
+    skip -= passed;
+    for (std::uint64_t index = run.low + passed; index < run.high; ++index) {
+      if (visited.consumed == most || !visit({index, status, reason})) return visited;
+      ++visited.consumed;
+    }
+  }
+  return visited;
+}
+
+// Of visit_rows(): the results of jobs that ran.
+std::optional<VisitedRows> visit_outputs(Decoder& from, VisitedRows visited, std::uint64_t skip,
+                                         std::uint64_t most,
+                                         const std::function<bool(const ResultRow&)>& visit) {
+  std::uint64_t expected = 0;
+  for (std::uint64_t i = 0; i < visited.rows; ++i) {
+    if (visited.consumed == most) return visited;
+    const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
+    const std::uint64_t how = from.number_below(kHasFacts + kJobStatuses);
+    const auto status = static_cast<JobStatus>(how & (kHasFacts - 1));
+    const std::string_view output = from.text();
+    if (from.is_damaged() || (how & (kHasFacts - 1)) >= kJobStatuses) return std::nullopt;
+    expected = index + 1;
+    if (i < skip) continue;
+    if (!visit(how >= kHasFacts ? ResultHead::with_facts(index, status, output)
+                                : ResultRow{index, status, output}))
+      return visited;
+    ++visited.consumed;
+  }
+  if (!from.is_at_end()) return std::nullopt;
+  return visited;
 }
 
 }  // namespace
@@ -77,50 +125,9 @@ std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip
   Decoder from(bytes);
   const auto form = static_cast<ResultForm>(from.number_below(kResultForms));
   if (is_later(form)) from.number();
-  VisitedRows visited{from.number(), 0};
-  if (form == ResultForm::kLaterRuns) {
-    const std::vector<IndexRange> runs = take_ranges(from);
-    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
-    const std::string_view reason = from.text();
-    if (!from.is_at_end() || count_of(runs) != visited.rows) return std::nullopt;
-    for (const IndexRange& run : runs) {
-      const std::uint64_t passed = std::min(skip, run.size());
-      skip -= passed;
-      for (std::uint64_t index = run.low + passed; index < run.high; ++index) {
-        if (visited.consumed == most || !visit({index, status, reason})) return visited;
-        ++visited.consumed;
-      }
-    }
-    return visited;
-  }
-  if (is_run(form)) {
-    const std::uint64_t first = from.number();
-    const auto status = static_cast<JobStatus>(from.number_below(kJobStatuses));
-    const std::string_view reason = from.text();
-    if (!from.is_at_end()) return std::nullopt;
-    for (std::uint64_t i = skip; i < visited.rows && visited.consumed < most; ++i) {
-      if (!visit({first + i, status, reason})) break;
-      ++visited.consumed;
-    }
-    return visited;
-  }
-  std::uint64_t expected = 0;
-  for (std::uint64_t i = 0; i < visited.rows; ++i) {
-    if (visited.consumed == most) return visited;
-    const std::uint64_t index = expected + static_cast<std::uint64_t>(from.signed_number());
-    const std::uint64_t how = from.number_below(kHasFacts + kJobStatuses);
-    const auto status = static_cast<JobStatus>(how & (kHasFacts - 1));
-    const std::string_view output = from.text();
-    if (from.is_damaged() || (how & (kHasFacts - 1)) >= kJobStatuses) return std::nullopt;
-    expected = index + 1;
-    if (i < skip) continue;
-    if (!visit(how >= kHasFacts ? ResultHead::with_facts(index, status, output)
-                                : ResultRow{index, status, output}))
-      return visited;
-    ++visited.consumed;
-  }
-  if (!from.is_at_end()) return std::nullopt;
-  return visited;
+  const VisitedRows visited{from.number(), 0};
+  return is_run(form) ? visit_runs(from, form, visited, skip, most, visit)
+                      : visit_outputs(from, visited, skip, most, visit);
 }
 
 }  // namespace locksley::daemon

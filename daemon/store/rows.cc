@@ -246,6 +246,8 @@ std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes) {
   return complete(from, settings);
 }
 
+namespace {
+
 void put_superseded(Encoder& to, const SupersededList& list) {
   to.number(list.size());
   for (const SupersededJobs& each : list) {
@@ -281,6 +283,8 @@ std::vector<NotedJob> take_notes(Decoder& from) {
   }
   return notes;
 }
+
+}  // namespace
 
 std::span<const IndexRange> failed_ranges(const BatchStep& step) {
   const bool has_list = step.all_failed != nullptr && !step.all_failed->empty();

@@ -37,10 +37,10 @@ namespace locksley::daemon {
 // Owned by main(); outlives the pool's threads and all batches that have a journal or payloads from
 // it. Order of use: open(), recover(), start(), the rest, stop().
 //
-// open(), recover(), start() and stop(): main's thread; they block on the disk. put() and the
-// journals: any thread; they do not block on the disk. load(), and reading payloads and results:
-// any thread; they block on the disk. A write that fails is reported by its Outcome and by error();
-// GroupCommit retries by itself.
+// open(), recover(), start() and stop(): main's thread; they block on the disk. put(), and recording steps in a journal:
+// any thread; they do not block on the disk. load(), reading payloads and results, and BatchJournal::wait_for_room(): any
+// thread; they block on the disk. A write that fails is reported by its Outcome and by error(); GroupCommit retries by
+// itself.
 class Store {
  public:
   struct Options {

@@ -20,7 +20,8 @@ namespace locksley::daemon {
 //
 //   co_await queue.wait_for_step(address, token);  channel.handshake();
 //
-// Owned by the Server, or by the HTTP server; the I/O thread. Nothing blocks. A wait cannot be
+// ServerState owns the one of the I/O thread, which the HTTP server uses, too; LinkService that of its own thread. One
+// thread. Nothing blocks. A wait cannot be
 // cancelled: after it, the caller must check whether the handshake is still wanted.
 class HandshakeQueue {
  public:

@@ -221,7 +221,7 @@ JobNews LeaseRunner::last_news(LeaseBatch& batch, const ResultRow& row) {
   JobNews news;
   const auto facts = decode_facts(row.facts);
   if (!facts) return news;
-  const LeaseBatch::Told told = batch.told.contains(row.index) ? batch.told[row.index] : LeaseBatch::Told{};
+  const LeaseBatch::Told told = batch.told_of(row.index);
   batch.told.erase(row.index);
   if (facts->progress != told.progress) news.progress = facts->progress;
   if (!facts->note.empty() && facts->note != told.note) news.note = std::string(facts->note);
@@ -243,8 +243,7 @@ void LeaseRunner::send_news(LeaseSink& sink) {
   for (const ShownJobs::View& view : running) {
     auto& batch = static_cast<LeaseBatch&>(*view.batch);
     if (find(batch.key) != &batch) continue;
-    const LeaseBatch::Told told =
-        batch.told.contains(view.index) ? batch.told[view.index] : LeaseBatch::Told{};
+    const LeaseBatch::Told told = batch.told_of(view.index);
     JobNews news;
     if (view.progress != told.progress) news.progress = view.progress;
     if (!view.note.empty() && view.note != told.note) news.note = view.note;

@@ -108,6 +108,10 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
       std::uint64_t log_end = 0;
     };
     std::map<std::uint64_t, Told> told;
+    Told told_of(std::uint64_t index) const {
+      const auto found = told.find(index);
+      return found == told.end() ? Told{} : found->second;
+    }
   };
 
   void batch_changed(const std::shared_ptr<Batch>& batch) override LOCKSLEY_EXCLUDES(mutex_);

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "config/lanes.h"
 #include "core/lane/lane_groups.h"
 #include "daemon/base/io_loop.h"
 
@@ -103,8 +104,7 @@ bool Upstream::may_stay_put_off() const {
 
 std::string Upstream::name_of(const Lane& lane) const {
   const std::string& name = parts_.settings.name.empty() ? parts_.host_name : parts_.settings.name;
-  // The pool's.
-  return lane.name() == "cpu" ? name : name + "/" + lane.name();
+  return lane.name() == config::kPoolLane ? name : name + "/" + lane.name();
 }
 
 void Upstream::offer(std::vector<OfferedLane> lanes) {

@@ -172,29 +172,34 @@ void UpstreamConnection::arm_timer() {
 void UpstreamConnection::note_state() {
   if (link_.is_joined() != was_joined_) {
     was_joined_ = link_.is_joined();
-    if (was_joined_) {
-      set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
-      std::string refused;
-      for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
-      LogLine("joined the upstream daemon")
-          .with("upstream", link_.address().text())
-          .with("name", parts_.link.name)
-          .with("lane", parts_.lane.name())
-          .with("slots", parts_.link.slots)
-          .with("handlers", parts_.link.handlers.size() - link_.refused().size())
-          .with("refused", refused)
-          .write(*parts_.log, spdlog::level::info);
-      logged_.clear();
-      const std::string before = std::exchange(store_, link_.store());
-      if (!before.empty() && !store_.empty() && before != store_) {
-        LogLine("the upstream daemon has another store: what was leased from the one before is dropped")
-            .with("upstream", link_.address().text())
-            .with("name", parts_.link.name)
-            .write(*parts_.log, spdlog::level::warn);
-      }
-    }
+    if (was_joined_) note_join();
   }
-  if (was_joined_ || link_.trouble().empty() || logged_.size() >= kMostLogged) return;
+  if (!was_joined_ && !link_.trouble().empty()) log_trouble();
+}
+
+void UpstreamConnection::note_join() {
+  set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
+  std::string refused;
+  for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
+  LogLine("joined the upstream daemon")
+      .with("upstream", link_.address().text())
+      .with("name", parts_.link.name)
+      .with("lane", parts_.lane.name())
+      .with("slots", parts_.link.slots)
+      .with("handlers", parts_.link.handlers.size() - link_.refused().size())
+      .with("refused", refused)
+      .write(*parts_.log, spdlog::level::info);
+  logged_.clear();
+  const std::string before = std::exchange(store_, link_.store());
+  if (before.empty() || store_.empty() || before == store_) return;
+  LogLine("the upstream daemon has another store: what was leased from the one before is dropped")
+      .with("upstream", link_.address().text())
+      .with("name", parts_.link.name)
+      .write(*parts_.log, spdlog::level::warn);
+}
+
+void UpstreamConnection::log_trouble() {
+  if (logged_.size() >= kMostLogged) return;
   if (!logged_.insert(tried_ + " " + link_.trouble()).second) return;
   // The link tries again: a handler may become remote there.
   const bool is_last = link_.refused().size() + 1 == parts_.link.handlers.size();

@@ -102,6 +102,9 @@ class UpstreamConnection final : private LeaseSink {
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void note_state() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void note_join() LOCKSLEY_REQUIRES(kUpstreamThread);
+  // Why there is no connection; each reason once, until the next join.
+  void log_trouble() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Adds to the meter what has changed since the last call.
   void record() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Asks the system for the socket's round trip, once a second at most.

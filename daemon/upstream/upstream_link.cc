@@ -51,7 +51,7 @@ void UpstreamLink::connected(Nanoseconds now) {
 void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   now_ = std::max(now_, now);
   if (trouble_.empty() || phase_ == Phase::kDown) trouble_ = std::move(why);
-  const bool waits = turn();
+  const bool waits = choose_next_address();
   phase_ = Phase::kDown;
   scanner_.clear();
   output_.clear();
@@ -76,7 +76,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   connect_at_ = waits ? now_ + pause() : now_;
 }
 
-bool UpstreamLink::turn() {
+bool UpstreamLink::choose_next_address() {
   using Next = client::Route::Next;
   // An upstream that closes what it has let join would otherwise be asked again and again without a pause.
   const bool has_joined = is_joined() || phase_ == Phase::kLeaving;
@@ -264,36 +264,6 @@ void UpstreamLink::flush(Nanoseconds now) {
 void UpstreamLink::claim_put_off(Nanoseconds now) {
   now_ = std::max(now_, now);
   if (puts_off_claims_) claim();
-}
-
-void UpstreamLink::claim() {
-  puts_off_claims_ = false;
-  if (!may_claim()) return;
-  if (!awaited_.empty() && awaited_.back().blocks) {
-    // The waiting CLAIM stays, unless it is for a slot that has a lease while another slot has
-    // none: the next CLAIM ends it.
-    const bool is_early = slots_[awaited_.back().slot].leases() != 0;
-    if (!is_early || free_slot(0) == nullptr) return;
-  }
-  UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
-  if (slot == nullptr) return;
-  // The last CLAIM waits. It does not ask for a second lease of one slot while another slot has
-  // none: the lease would wait for a long job while the other slot is idle.
-  const std::uint32_t most = slot->taken();
-  for (std::uint32_t left = burst_; slot != nullptr;) {
-    const auto chosen = static_cast<std::uint32_t>(slot - slots_.data());
-    ++slot->claims;
-    slot = --left != 0 ? free_slot(most) : nullptr;
-    const bool blocks = slot == nullptr;
-    proto::CommandWriter writer =
-        begin_command({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks}, blocks ? 5 : 3);
-    writer.argument("CLAIM");
-    writer.argument("SLOT");
-    writer.argument(chosen);
-    if (!blocks) continue;
-    writer.argument("BLOCK");
-    writer.argument(options_.block.count());
-  }
 }
 
 void UpstreamLink::drain(Nanoseconds now) {

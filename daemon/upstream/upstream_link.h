@@ -67,9 +67,10 @@ struct UpstreamLinkStats {
 //   if (link.is_broken()) close the socket; link.disconnected(now);
 //   sleep until link.next_timer(), then link.advance(now)
 //
-// README.md has the states, and the order in which addresses are tried. The host is called inside these calls; it reports by settle() and ended().
-// Losing the connection loses no result: the link keeps what was not acknowledged, and sends it again after RECLAIM.
-// So the upstream records each index at most once, and each index that it has leased to this process ends, or goes back.
+// README.md has the states, and the order in which addresses are tried. The host is called inside these calls; it reports
+// by settle() and ended(). Losing the connection loses no result: the link keeps what was not acknowledged, and sends it
+// again after RECLAIM. So the upstream records each index at most once, and each index that it has leased to this process
+// ends, or goes back.
 //
 // Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is any clock that does
 // not go back. Whatever the upstream sends, the worst outcome is is_broken(); trouble() says why. Memory: two leases a
@@ -165,8 +166,8 @@ class UpstreamLink {
   // The same for a command that has all its words.
   void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);
   void send_join();
-  // What the last connection, which is gone, came to: chooses the next address. True: after a pause.
-  bool turn();
+  // After what the last connection, which is gone, came to. True: to be tried after a pause.
+  bool choose_next_address();
   Nanoseconds pause();
   void on_reply(ReplyCursor reply, std::string_view bytes);
   void on_hello(ReplyCursor reply);

@@ -16,6 +16,36 @@ UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
   return slot->taken() <= most ? &*slot : nullptr;
 }
 
+void UpstreamLink::claim() {
+  puts_off_claims_ = false;
+  if (!may_claim()) return;
+  if (!awaited_.empty() && awaited_.back().blocks) {
+    // The waiting CLAIM stays, unless it is for a slot that has a lease while another slot has
+    // none: the next CLAIM ends it.
+    const bool is_early = slots_[awaited_.back().slot].leases() != 0;
+    if (!is_early || free_slot(0) == nullptr) return;
+  }
+  UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
+  if (slot == nullptr) return;
+  // The last CLAIM waits. It does not ask for a second lease of one slot while another slot has
+  // none: the lease would wait for a long job while the other slot is idle.
+  const std::uint32_t most = slot->taken();
+  for (std::uint32_t left = burst_; slot != nullptr;) {
+    const auto chosen = static_cast<std::uint32_t>(slot - slots_.data());
+    ++slot->claims;
+    slot = --left != 0 ? free_slot(most) : nullptr;
+    const bool blocks = slot == nullptr;
+    proto::CommandWriter writer =
+        begin_command({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks}, blocks ? 5 : 3);
+    writer.argument("CLAIM");
+    writer.argument("SLOT");
+    writer.argument(chosen);
+    if (!blocks) continue;
+    writer.argument("BLOCK");
+    writer.argument(options_.block.count());
+  }
+}
+
 void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {
   // After a refusal, or an empty reply that came too early, the next CLAIM waits for this long.
   constexpr std::chrono::milliseconds kPause{100};

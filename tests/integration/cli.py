@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -328,6 +329,24 @@ class Full(CliTest):
         full = self.run_cli("submit", "echo", "--range", 0, 10, code=TEMPORARY)
         self.assertIn(b"limits.max_queued_jobs", full.stderr)
         self.assertIn(b"TOOBIG", self.run_cli("submit", "echo", "--range", 0, 11, code=DATA_ERROR).stderr)
+
+
+class FewAddresses(CliTest):
+    """Not with sanitizers, which take more addresses than the limit leaves."""
+
+    def test_a_bench_for_whose_threads_there_is_no_room_ends(self):
+        stack, limit = 1 << 26, 1 << 30  # bytes of addresses: for some twelve stacks
+
+        def few_addresses():
+            resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+        done = self.run_cli(
+            *("bench", "--jobs", 1000, "--batch", 1, "--connections", 500),
+            code=IO_ERROR,
+            preexec_fn=few_addresses,
+        )
+        self.assertRegex(done.stderr, rb"only \d+ of 500 threads can be started .* use fewer --connections")
 
 
 class Terminal(CliTest):

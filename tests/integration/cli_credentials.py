@@ -83,6 +83,11 @@ class HashPassword(CliTest):
         self.assertIn(b"the two passwords differ", shown)
         self.assertNotIn(b"secret", shown)
 
+    def test_one_that_is_too_long_is_not_asked_for_again(self):
+        shown, out, code = self.on_a_terminal(b"x" * 1100 + b"\n")
+        self.assertEqual((out, code), (b"", DATA_ERROR))
+        self.assertIn(b"longer than 1024 bytes", shown)
+
     def test_an_interrupt_leaves_the_terminal_as_it_was(self):
         shown, out, code = self.on_a_terminal(b"sec\x03")
         self.assertEqual((out, code), (b"", INTERRUPTED))

@@ -1,8 +1,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <latch>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/bench/bench_throughput.h"
@@ -30,7 +34,8 @@ double own_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Runs `work(number, connection)` on a thread for each connection, all connected before any begins.
+// Runs `work(number, connection)` on a thread for each connection, all connected before any begins. If a thread cannot
+// be started, none does any work.
 template <class Value, class Work>
 Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned connections, Work work) {
   auto first = context.connect();
@@ -39,15 +44,28 @@ Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned
   const client::Address address = first->address();
   std::vector<Expected<Value>> outcomes(connections);
   std::latch connected(connections);
+  std::string unstarted;  // why a thread is missing; written before the latch opens, read after it
   {
     std::vector<std::jthread> threads;
-    for (unsigned number = 0; number < connections; ++number) {
-      threads.emplace_back([&, number] {
-        Connection connection(context.signals().fd());
-        auto opened = connection.open(address, "locksley-bench", client::deadline_in(kConnectTimeout));
-        connected.arrive_and_wait();
-        outcomes[number] = opened ? work(number, connection) : std::unexpected(opened.error());
-      });
+    threads.reserve(connections);
+    try {
+      for (unsigned number = 0; number < connections; ++number) {
+        threads.emplace_back([&, number] {
+          Connection connection(context.signals().fd());
+          auto opened = connection.open(address, "locksley-bench", client::deadline_in(kConnectTimeout));
+          connected.arrive_and_wait();
+          if (!unstarted.empty()) return;
+          outcomes[number] = opened ? work(number, connection) : std::unexpected(opened.error());
+        });
+      }
+    } catch (const std::system_error& error) {
+      unstarted = error.code().message();
+      connected.count_down(static_cast<std::ptrdiff_t>(connections - threads.size()));
+    }
+    if (!unstarted.empty()) {
+      return client::client_error(client::ClientError::Kind::kLocal,
+                                  "only " + with_commas(threads.size()) + " of " + with_commas(connections) +
+                                      " threads can be started (" + unstarted + "): use fewer --connections");
     }
   }
   std::vector<Value> values;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/cli/names/name_parts.h"
+
 namespace locksley::cli {
 
 // The command of `locksley exec`: words in which replacement strings stand for the arguments of a job, as in GNU
@@ -26,26 +28,18 @@ class CommandTemplate {
   std::vector<std::string> words(std::span<const std::string> arguments, std::uint64_t number) const;
 
  private:
-  enum class Form : std::uint8_t {
-    kText,
-    kWhole,
-    kWithoutExtension,
-    kBase,
-    kFolders,
-    kBaseWithoutExtension,
-    kNumber
-  };
+  enum class Kind : std::uint8_t { kText, kNumber, kPart };
   struct Piece {
-    Form form;
-    std::size_t position = 0;  // of the argument, from 1; 0: all
-    std::string text = {};     // of kText
+    Kind kind;
+    std::string text = {};             // of kText
+    NamePart part = NamePart::kWhole;  // of kPart: of the argument
+    std::size_t position = 0;          // of the argument, from 1; 0: all
   };
   using Word = std::vector<Piece>;
 
   // The piece for the replacement string that `text` begins with, and its length; 0: there is none.
   static std::size_t read_replacement(std::string_view text, Piece& piece);
   static Word parse(std::string_view text);
-  static std::string formed(Form form, std::string_view argument);
 
   std::vector<Word> words_;
 };

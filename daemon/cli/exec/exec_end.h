@@ -12,8 +12,8 @@ struct ExecEnd {
   std::string_view status;
   std::string_view output;  // of the program, whether it failed or not
   std::string_view reason;  // why it is not ok, with the end of its standard error; empty: it is
-  int exit_value =
-      0;           // as GNU parallel has it: -1 after a time-out, 127 for a program that cannot be started
+  // As GNU parallel has it: -1 after a time-out, 127 for a program that cannot be started.
+  int exit_value = 0;
   int signal = 0;  // that ended it
 
   static ExecEnd of(const client::ResultRow& row);

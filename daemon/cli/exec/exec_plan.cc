@@ -123,7 +123,7 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
     if (goes_on_) {
       const ExecNote note = *joblog.note();
       rows = note.rows;
-      // A batch of `--resume-failed` is gone on with by `--resume`, too.
+      // `--resume` continues a batch of `--resume-failed`, too.
       resume_ = note.resume;
       logged_ = joblog.logged_after(rows);
     }
@@ -186,8 +186,8 @@ ExecPlan::Source ExecPlan::source(int stop_fd) const {
           return Outcome::kRecord;
         };
   }
-  auto input =
-      std::make_shared<ExecInput>(words_.lists, input_, STDIN_FILENO, stop_fd);  // a std::function is copied
+  // Shared, because a std::function is copied.
+  auto input = std::make_shared<ExecInput>(words_.lists, input_, STDIN_FILENO, stop_fd);
   return [this, input](ExecJob& job, std::chrono::milliseconds patience) -> Expected<Outcome> {
     for (;;) {
       auto outcome = input->next(job, patience);
@@ -222,7 +222,7 @@ Expected<int> ExecPlan::print(int stop_fd) const {
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kEnd) return daemon::kExitOk;
     if (*outcome != Outcome::kRecord) continue;
-    if (const int code = cli::print(command_line(job) + "\n"); code != daemon::kExitOk) return code;
+    if (const int code = cli::print_line(command_line(job)); code != daemon::kExitOk) return code;
   }
 }
 

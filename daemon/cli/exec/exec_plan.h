@@ -28,7 +28,7 @@ class ExecPlan {
   // Opens the joblog, and finds the batch of the run before.
   client::Expected<void> begin(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
 
-  // A batch of a run before is gone on with.
+  // Whether it continues the batch of an earlier run.
   bool goes_on() const { return goes_on_; }
   const SubmitArguments& submit() const { return submit_; }
   Halt& halt() { return halt_; }

@@ -19,4 +19,29 @@ std::string_view without_extension(std::string_view name) {
   return name.substr(0, dot);
 }
 
+std::optional<NamePart> name_part_of(std::string_view mark) {
+  if (mark.empty()) return NamePart::kWhole;
+  if (mark == ".") return NamePart::kWithoutExtension;
+  if (mark == "/") return NamePart::kBase;
+  if (mark == "//") return NamePart::kFolders;
+  if (mark == "/.") return NamePart::kBaseWithoutExtension;
+  return std::nullopt;
+}
+
+std::string_view part_of(std::string_view name, NamePart part) {
+  switch (part) {
+    case NamePart::kWithoutExtension:
+      return without_extension(name);
+    case NamePart::kBase:
+      return base_of(name);
+    case NamePart::kFolders:
+      return folders_of(name);
+    case NamePart::kBaseWithoutExtension:
+      return without_extension(base_of(name));
+    case NamePart::kWhole:
+      break;
+  }
+  return name;
+}
+
 }  // namespace locksley::cli

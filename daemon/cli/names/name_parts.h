@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace locksley::cli {
@@ -10,5 +12,11 @@ std::string_view base_of(std::string_view name);
 std::string_view folders_of(std::string_view name);
 // The extension begins at the last dot, as long as no slash follows.
 std::string_view without_extension(std::string_view name);
+
+// What the replacement strings {}, {.}, {/}, {//} and {/.} stand for.
+enum class NamePart : std::uint8_t { kWhole, kWithoutExtension, kBase, kFolders, kBaseWithoutExtension };
+// `mark`: what is between the braces. None: it is not one of these.
+std::optional<NamePart> name_part_of(std::string_view mark);
+std::string_view part_of(std::string_view name, NamePart part);
 
 }  // namespace locksley::cli

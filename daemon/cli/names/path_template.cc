@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/cli/names/name_parts.h"
-
 namespace locksley::cli {
 
 using client::client_error;
@@ -35,30 +33,37 @@ bool has_parent_from_name(std::string_view path, const std::vector<Range>& from_
 
 }  // namespace
 
+std::size_t PathTemplate::read_replacement(std::string_view text, Piece& piece) {
+  const std::size_t end = text.find('}');
+  if (!text.starts_with('{') || end == std::string_view::npos) return 0;
+  const std::string_view mark = text.substr(1, end - 1);
+  const auto part = name_part_of(mark);
+  if (!part && mark != "#") return 0;
+  piece = part ? Piece{.kind = Kind::kPart, .part = *part} : Piece{.kind = Kind::kNumber};
+  return end + 1;
+}
+
 PathTemplate PathTemplate::parse(std::string_view text) {
-  static constexpr std::pair<std::string_view, Kind> kReplacements[] = {
-      {"{}", Kind::kName},      {"{.}", Kind::kWithoutExtension},      {"{/}", Kind::kBase},
-      {"{//}", Kind::kFolders}, {"{/.}", Kind::kBaseWithoutExtension}, {"{#}", Kind::kNumber}};
   PathTemplate result;
   std::string plain;
   std::optional<std::string> before;  // the text before the first replacement string
   while (!text.empty()) {
-    const auto* const found = std::ranges::find_if(
-        kReplacements, [&](const auto& replacement) { return text.starts_with(replacement.first); });
-    if (found == std::end(kReplacements)) {
+    Piece piece{};
+    const std::size_t length = read_replacement(text, piece);
+    if (length == 0) {
       plain.push_back(text.front());
       text.remove_prefix(1);
       continue;
     }
     if (!before) before = plain;
-    if (!plain.empty()) result.pieces_.push_back({Kind::kText, std::exchange(plain, {})});
-    result.pieces_.push_back({found->second});
-    result.needs_names_ |= found->second != Kind::kNumber;
-    text.remove_prefix(found->first.size());
+    if (!plain.empty()) result.pieces_.push_back({.kind = Kind::kText, .text = std::exchange(plain, {})});
+    result.needs_names_ |= piece.kind == Kind::kPart;
+    result.pieces_.push_back(std::move(piece));
+    text.remove_prefix(length);
   }
   result.is_folder_ = !before;
   result.folder_ = before ? before->substr(0, before->rfind('/') + 1) : plain;
-  if (!plain.empty()) result.pieces_.push_back({Kind::kText, std::move(plain)});
+  if (!plain.empty()) result.pieces_.push_back({.kind = Kind::kText, .text = std::move(plain)});
   return result;
 }
 
@@ -75,25 +80,13 @@ Expected<std::string> PathTemplate::path(std::uint64_t index, std::string_view n
       case Kind::kNumber:
         path += std::to_string(index + 1);
         continue;
-      case Kind::kName:
-        path += name;
-        break;
-      case Kind::kWithoutExtension:
-        path += without_extension(name);
-        break;
-      case Kind::kBase:
-        path += base_of(name);
-        break;
-      case Kind::kFolders:
-        path += folders_of(name);
-        break;
-      case Kind::kBaseWithoutExtension:
-        path += without_extension(base_of(name));
+      case Kind::kPart:
+        path += part_of(name, piece.part);
         break;
     }
     // At its beginning the folders of an input are those that the user named.
     const bool is_beside_input =
-        begin == 0 && piece.kind != Kind::kBase && piece.kind != Kind::kBaseWithoutExtension;
+        begin == 0 && piece.part != NamePart::kBase && piece.part != NamePart::kBaseWithoutExtension;
     if (!is_beside_input) from_names.push_back({begin, path.size()});
   }
   const std::string whose = "--results: the output of '" + std::string(name) + "' ";

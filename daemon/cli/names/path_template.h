@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/cli/names/name_parts.h"
 #include "proto/clients/cpp/error.h"
 
 namespace locksley::cli {
@@ -32,19 +33,14 @@ class PathTemplate {
   client::Expected<std::string> path(std::uint64_t index, std::string_view name) const;
 
  private:
-  enum class Kind : std::uint8_t {
-    kText,
-    kName,
-    kWithoutExtension,
-    kBase,
-    kFolders,
-    kBaseWithoutExtension,
-    kNumber
-  };
+  enum class Kind : std::uint8_t { kText, kNumber, kPart };
   struct Piece {
     Kind kind;
-    std::string text = {};  // of kText
+    std::string text = {};             // of kText
+    NamePart part = NamePart::kWhole;  // of kPart
   };
+  // The piece for the replacement string that `text` begins with, and its length; 0: there is none.
+  static std::size_t read_replacement(std::string_view text, Piece& piece);
 
   std::vector<Piece> pieces_;
   std::string folder_;

@@ -46,8 +46,8 @@ class TopControl {
   };
   Effect press(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
 
-  // There are new figures. A batch that has gone is no longer selected: what is pressed in that moment must
-  // not befall another.
+  // There are new figures. A batch that has gone is no longer selected: a key pressed at that moment must not act on
+  // another batch.
   void take(const TopFigures& figures);
   // `address`: of the daemon that answered.
   void connected(std::string address) {
@@ -62,8 +62,8 @@ class TopControl {
   TopDemand demand(const TopFrame& drawn) const;
 
  private:
-  static constexpr std::size_t kMostExplained =
-      100;  // guess: a large screen's, and little work to the daemon
+  // Guess: as many as a large screen shows, and little work for the daemon.
+  static constexpr std::size_t kMostExplained = 100;
 
   enum class Question { kNone, kFilter, kWeight, kCancel };
 

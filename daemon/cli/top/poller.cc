@@ -112,6 +112,8 @@ void TopPoller::run() {
         goes_on = prepare_next(std::move(snapshot.error()), route, backoff);
       } else {
         tell(Lost{std::move(snapshot.error())});
+        // It would otherwise be made again and again without a pause.
+        if (is_new) goes_on = wait(backoff.next());
       }
       continue;
     }

@@ -21,8 +21,8 @@
 namespace locksley::cli {
 
 // Asks the daemon for a TopSnapshot once an interval, on a thread of its own, so that a slow or distant
-// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes; of several
-// daemons it finds the one that serves.
+// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes: at once, or after
+// a pause if the connection gave no snapshot. Of several daemons it finds the one that serves.
 //
 // Owned by `top`. The thread of `top` calls all public functions; none of them blocks, except the destructor,
 // which interrupts the poller's thread and joins it. A failure is reported as Lost among the news.

@@ -30,8 +30,8 @@ class TopReader {
   // One command's reply, whatever it says.
   client::Expected<proto::Reply> ask(const std::vector<std::string>& command);
 
-  // Of a look: what is listed of those not over in each state, and of the newest.
-  static constexpr std::size_t kMostInState = 500;  // guess: more than anybody scrolls through
+  // How many batches a look lists: of each state in which they are not over; and of the newest.
+  static constexpr std::size_t kMostInState = 500;  // guess: more than a person scrolls through
   static constexpr std::size_t kNewest = 100;
 
  private:

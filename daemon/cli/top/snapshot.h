@@ -45,7 +45,7 @@ struct TopBatchName {
   bool operator==(const TopBatchName&) const = default;
 };
 
-// What the view wants to know beside what everybody wants to know.
+// What the view needs beside what every view needs.
 struct TopDemand {
   std::vector<TopBatchName> explained;  // those on the screen; EXPLAIN is not free
   std::optional<TopBatchName> detail;
@@ -67,7 +67,7 @@ struct TopDetail {
   bool saw_all_rows = false;
   std::string error;
 
-  static constexpr std::size_t kMostFailures = 100;  // guess: more than anybody reads
+  static constexpr std::size_t kMostFailures = 100;  // guess: more than a person reads
 };
 
 struct TopSnapshot {

@@ -142,7 +142,7 @@ int Top::show(TopPoller& poller, Signals& of_terminal) {
 }
 
 TopPaper Top::paper_to_print() const {
-  constexpr std::size_t kColumns = 120;  // without anybody's word: names and reasons in full
+  constexpr std::size_t kColumns = 120;  // without COLUMNS: enough for names and reasons in full
   constexpr std::size_t kRows = 1000;    // more than there is to say
   std::size_t columns = 0;
   if (const char* const text = std::getenv("COLUMNS"); text != nullptr)

@@ -33,7 +33,8 @@ struct TopPaper {
 };
 TopFrame draw_top(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
-// How many lines of a page there are, for who scrolls; of kBatches how many batches are on a page.
+// How many lines the page has, however few of them the screen shows; on the page kBatches, how many batches the screen
+// shows. From it follows how far keys scroll.
 std::size_t page_length(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
 }  // namespace locksley::cli

@@ -18,7 +18,7 @@ namespace locksley::daemon {
 
 // Gives the answers of the wire's commands, by the same functions and with the same permissions.
 //
-// Owned by main(). `state` and `health` outlive it, and it outlives every connection. The I/O
+// Owned by HttpPort. `state` and `health` outlive it, and it outlives every connection. The I/O
 // thread only. Nothing blocks: a page that needs the disk replies later. Errors are replies.
 class Api {
  public:
@@ -68,9 +68,6 @@ class Api {
   HttpReply customers(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply customer(const HttpRequest& request, const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply change_customer(const HttpRequest& request, const Target& target) LOCKSLEY_REQUIRES(kIoThread);
-  // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
-  HttpReply when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
-                        const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
   // api_control.cc
   // `failures`: as in Batches::retry().
   HttpReply change(const HttpRequest& request, const Target& target, Control control,
@@ -85,6 +82,9 @@ class Api {
   };
   Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
                               Control control, const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+  // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
+  HttpReply when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
+                        const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
   // api_handlers.cc
   HttpReply restart(const HttpRequest& request, const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 

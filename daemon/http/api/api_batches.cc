@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +18,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kMaxCursor = std::numeric_limits<std::int64_t>::max();
 // A page of batches explains why each batch waits, which takes up to 0.1 ms a batch: the page ends
 // after this time. A guess: connections of the wire do not notice such a delay.
 constexpr auto kPageTime = std::chrono::milliseconds(2);
@@ -114,7 +112,7 @@ HttpReply Api::batches(const HttpRequest& request) const {
                                                                   "match", "cursor",  "count"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return json_error("ERR " + query.error());
-  const auto cursor = query->number("cursor", {0, kMaxCursor, 0});
+  const auto cursor = query->cursor();
   if (!cursor) return json_error("ERR " + cursor.error());
   const auto count = query->number("count", {1, 200, 50});
   if (!count) return json_error("ERR " + count.error());
@@ -183,7 +181,7 @@ HttpReply Api::failures(const HttpRequest& request, const std::string& id) const
   static constexpr std::array<std::string_view, 3> kParameters = {"tenant", "cursor", "count"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return json_error("ERR " + query.error());
-  const auto cursor = query->number("cursor", {0, kMaxCursor, 0});
+  const auto cursor = query->cursor();
   if (!cursor) return json_error("ERR " + cursor.error());
   const auto count = query->number("count", {1, 100, 20});
   if (!count) return json_error("ERR " + count.error());
@@ -196,8 +194,7 @@ HttpReply Api::failures(const HttpRequest& request, const std::string& id) const
   const ResultsDemand demand{
       .cursor = *cursor, .count = kMaxRows, .max_bytes = kMaxBytes, .only_others = true};
   if (const auto page = results_in_memory(record, demand)) return failures_of(*page, status.rows, *count);
-  const auto held = std::static_pointer_cast<BatchRecord>(record.shared_from_this());
-  const auto later = [this, held, demand, rows = status.rows,
+  const auto later = [this, held = record.shared(), demand, rows = status.rows,
                       most = *count](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     state_.batches().read_rows(held, demand, [answer, rows, most](const Batches::ReadRows& read) {

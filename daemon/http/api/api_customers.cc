@@ -1,7 +1,6 @@
 // Customers: pages of them, single ones, and their settings.
 #include <array>
 #include <expected>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +16,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kMostCursor = std::numeric_limits<std::int64_t>::max();
 constexpr std::array<std::string_view, 1> kTenantParameter = {"tenant"};
 
 Json json_of(const CustomerSeen& customer) {
@@ -77,7 +75,7 @@ HttpReply Api::customers(const HttpRequest& request) const {
   static constexpr std::array<std::string_view, 4> kParameters = {"tenant", "match", "cursor", "count"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return json_error("ERR " + query.error());
-  const auto cursor = query->number("cursor", {0, kMostCursor, 0});
+  const auto cursor = query->cursor();
   if (!cursor) return json_error("ERR " + cursor.error());
   const auto count = query->number("count", {1, 1000, 50});
   if (!count) return json_error("ERR " + count.error());

@@ -134,26 +134,6 @@ Json array_of(const Views& views) {
   return array;
 }
 
-}  // namespace
-
-HttpReply Api::session(const HttpRequest& request) const {
-  const UserRef user = user_of(request.caller);
-  const auto may = [&](proto::CommandGroup group) { return user != nullptr && user->may(group); };
-  const bool is_user = request.caller.kind == HttpCaller::Kind::kUser;
-  return json_reply({{"caller", is_user                                           ? "user"
-                                : request.caller.kind == HttpCaller::Kind::kToken ? "token"
-                                                                                  : "anybody"},
-                     {"user", is_user ? Json(request.caller.user) : Json()},
-                     {"may",
-                      {{"read", may(proto::CommandGroup::kRead)},
-                       {"control", may(proto::CommandGroup::kControl)},
-                       {"admin", may(proto::CommandGroup::kAdmin)}}},
-                     {"version", kBuildVersion},
-                     {"revision", kBuildRevision}});
-}
-
-namespace {
-
 Json machine_json(const MachineView& view) {
   Json machine = Json::object();
   visit_members(view, JsonMembers(machine));
@@ -215,77 +195,113 @@ Json nodes_of(const ServerState& state) {
   return array_of(view->nodes);
 }
 
-}  // namespace
-
-HttpReply Api::overview(const HttpRequest& request) const {
-  const auto admitted_user = admitted(request, proto::CommandGroup::kRead, "tenants");
-  if (!admitted_user) return json_error(admitted_user.error());
-  if (const auto query = Query::parse(request.query, {}); !query) return json_error("ERR " + query.error());
-  const User& user = **admitted_user;
-  const ServerStats& stats = state_.stats();
-  const Account& own = user.tenant().account;
-  const bool all = user.is_admin();
-  const auto uptime = now() - state_.started_at();
+// `is_admin`: where the store is, is for operators.
+Json server_of(const ServerState& state, Health::Phase phase, bool is_admin) LOCKSLEY_REQUIRES(kIoThread) {
+  const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(now() - state.started_at());
   const std::int64_t now_ms = unix_ms();
+  const Store* const store = state.store();
+  return {{"version", kBuildVersion},
+          {"revision", kBuildRevision},
+          {"now", now_ms},
+          {"started_at", now_ms - uptime.count()},
+          {"state", word_of(phase)},
+          {"store", store_word(store)},
+          {"store_at", is_admin && store != nullptr ? Json(store->place()) : Json()}};
+}
 
-  std::uint64_t running = 0;
-  Json lanes = lanes_of(state_, user, running);
+// Of all, with admin; else of the user.
+Json totals_of(const ServerState& state, const User& user, std::uint64_t running)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  const bool all = user.is_admin();
+  const ServerStats& stats = state.stats();
+  const Account& own = user.tenant().account;
+  return {{"active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches)},
+          {"retained_batches", all ? Json(stats.retained_batches.get()) : Json()},
+          {"queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs)},
+          {"queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes)},
+          {"running_jobs", running},
+          {"connections", all ? stats.connections.get() : own.used(Resource::kConnections)}};
+}
+
+Json steals_of(const Pool& pool) {
   Json steals = Json::array();
-  for (const Pool::StealPair& pair : state_.pool().steal_pairs()) {
+  for (const Pool::StealPair& pair : pool.steal_pairs()) {
     steals.push_back({{"thief", pair.thief}, {"victim", pair.victim}, {"steals", pair.steals}});
   }
-  const TenantViews views =
-      *admitted_user == token_ ? tenants_seen_by(state_, user) : tenants_with_own(state_, user);
+  return steals;
+}
+
+Json tenants_of(const TenantViews& views) {
   Json tenants = Json::array();
   for (const auto& [name, view] : views) {
     Json tenant = Json::object();
     visit_members(view, JsonMembers(tenant));
     tenants.push_back(std::move(tenant));
   }
-  const bool has_stored = all && state_.store() != nullptr;
-  constexpr std::size_t kFewMachines = 64;  // some 300 us
-  MachinesBoard::View machines = state_.machines().get();
-  const bool are_few = machines->machines.size() <= kFewMachines;
-  HttpReply reply = json_reply(
-      {{"server",
-        {{"version", kBuildVersion},
-         {"revision", kBuildRevision},
-         {"now", now_ms},
-         {"started_at", now_ms - std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()},
-         {"state", word_of(health_.phase())},
-         {"store", store_word(state_.store())},
-         {"store_at", has_stored ? Json(state_.store()->place()) : Json()}}},
-       {"totals",
-        {{"active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches)},
-         {"retained_batches", all ? Json(stats.retained_batches.get()) : Json()},
-         {"queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs)},
-         {"queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes)},
-         {"running_jobs", running},
-         {"connections", all ? stats.connections.get() : own.used(Resource::kConnections)}}},
-       {"limits", limits_of(user)},
-       {"accounts", accounts_of(state_, user)},
-       {"stored_bytes", has_stored ? Json(stats.stored_bytes.get()) : Json()},
-       {"workers", array_of(state_.pool().snapshot())},
-       {"machines", are_few ? machines_of(*machines) : Json::array()},
-       {"nodes", nodes_of(state_)},
-       {"steals", std::move(steals)},
-       {"lanes", std::move(lanes)},
-       {"tenants", std::move(tenants)},
-       {"handlers", handlers_of(state_, user)}});
-  if (are_few) return reply;
+  return tenants;
+}
+
+// The reply with these machines, later. `reply`: as in MachinesInParts.
+HttpReply with_machines_in_parts(ServerState& state, MachinesBoard::View machines, HttpReply reply) {
   const auto parts = std::make_shared<MachinesInParts>(std::move(machines), std::move(reply));
-  return {.later = [this, parts](const HttpReply::Answer& answer) {
+  return {.later = [&state, parts](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.slices().add([this, parts, answer](Instant until) {
+    state.slices().add([&state, parts, answer](Instant until) {
       kIoThread.assert_held();
       if (!parts->go_on(until)) return false;
       answer(parts->reply());
       // The thread of the remote workers may have left it to this one.
       const std::uint64_t bytes = parts->bytes();
-      state_.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_view()), bytes);
+      state.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_view()), bytes);
       return true;
     });
   }};
+}
+
+}  // namespace
+
+HttpReply Api::session(const HttpRequest& request) const {
+  const UserRef user = user_of(request.caller);
+  const auto may = [&](proto::CommandGroup group) { return user != nullptr && user->may(group); };
+  const bool is_user = request.caller.kind == HttpCaller::Kind::kUser;
+  return json_reply({{"caller", is_user                                           ? "user"
+                                : request.caller.kind == HttpCaller::Kind::kToken ? "token"
+                                                                                  : "anybody"},
+                     {"user", is_user ? Json(request.caller.user) : Json()},
+                     {"may",
+                      {{"read", may(proto::CommandGroup::kRead)},
+                       {"control", may(proto::CommandGroup::kControl)},
+                       {"admin", may(proto::CommandGroup::kAdmin)}}},
+                     {"version", kBuildVersion},
+                     {"revision", kBuildRevision}});
+}
+
+HttpReply Api::overview(const HttpRequest& request) const {
+  const auto admitted_user = admitted(request, proto::CommandGroup::kRead, "tenants");
+  if (!admitted_user) return json_error(admitted_user.error());
+  if (const auto query = Query::parse(request.query, {}); !query) return json_error("ERR " + query.error());
+  const User& user = **admitted_user;
+  const bool has_stored = user.is_admin() && state_.store() != nullptr;
+  std::uint64_t running = 0;
+  Json lanes = lanes_of(state_, user, running);
+  constexpr std::size_t kFewMachines = 64;  // some 300 us
+  MachinesBoard::View machines = state_.machines().get();
+  const bool are_few = machines->machines.size() <= kFewMachines;
+  HttpReply reply =
+      json_reply({{"server", server_of(state_, health_.phase(), user.is_admin())},
+                  {"totals", totals_of(state_, user, running)},
+                  {"limits", limits_of(user)},
+                  {"accounts", accounts_of(state_, user)},
+                  {"stored_bytes", has_stored ? Json(state_.stats().stored_bytes.get()) : Json()},
+                  {"workers", array_of(state_.pool().snapshot())},
+                  {"machines", are_few ? machines_of(*machines) : Json::array()},
+                  {"nodes", nodes_of(state_)},
+                  {"steals", steals_of(state_.pool())},
+                  {"lanes", std::move(lanes)},
+                  {"tenants", tenants_of(*admitted_user == token_ ? tenants_seen_by(state_, user)
+                                                                  : tenants_with_own(state_, user))},
+                  {"handlers", handlers_of(state_, user)}});
+  return are_few ? reply : with_machines_in_parts(state_, std::move(machines), std::move(reply));
 }
 
 }  // namespace locksley::daemon

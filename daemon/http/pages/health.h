@@ -50,7 +50,7 @@ class StallDetector {
 
 // The state behind /healthz and /readyz.
 //
-// Owned by main(); the pool and the lane outlive it. trouble(): one thread at a time; the others:
+// Owned by HttpPort; the pool and the lane outlive it. trouble(): one thread at a time; the others:
 // any thread. Nothing blocks or fails. A hanging I/O loop needs no check here: the probe runs on
 // that loop, and gets no answer.
 class Health {

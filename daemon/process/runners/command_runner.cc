@@ -12,6 +12,30 @@
 #include "daemon/process/runners/job_end.h"
 
 namespace locksley::daemon {
+namespace {
+
+// What a process reads.
+struct ProcessInput {
+  Descriptor standard;  // descriptor 0
+  Descriptor file;      // descriptor 3; none without input: file
+};
+
+std::expected<ProcessInput, std::string> open_input(config::Input input, std::string_view payload) {
+  ProcessInput result;
+  if (input == config::Input::kFile || (input == config::Input::kStdin && !payload.empty())) {
+    auto file = make_memory_file(payload);
+    if (!file) return std::unexpected(file.error());
+    (input == config::Input::kFile ? result.file : result.standard) = *std::move(file);
+  }
+  if (result.standard.get() < 0) {
+    auto null = open_null();
+    if (!null) return std::unexpected(null.error());
+    result.standard = *std::move(null);
+  }
+  return result;
+}
+
+}  // namespace
 
 CommandRunner::CommandRunner(ProcessLane& lane, LaneSlot& slot)
     : lane_(lane),
@@ -62,8 +86,31 @@ std::uint64_t CommandRunner::begin(LaneHandler& handler, std::unique_ptr<Externa
 }
 
 std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
-  const Program& program = *program_;
-  const config::Input input = program.settings().input;
+  const auto request = request_for(job);
+  if (!request) return std::unexpected(request.error());
+  const auto input = open_input(program_->settings().input, job.payload);
+  if (!input) return std::unexpected(input.error());
+  auto output = make_output_pipe();
+  if (!output) return std::unexpected(output.error());
+  auto errors = make_output_pipe();
+  if (!errors) return std::unexpected(errors.error());
+
+  const std::array<int, 4> descriptors{input->standard.get(), output->write.get(), errors->write.get(),
+                                       input->file.get()};
+  const std::size_t count = input->file.get() < 0 ? 3 : 4;
+  process_ = lane_.loop().keeper().start(*request, std::span(descriptors).first(count),
+                                         {.on_start = {}, .on_end = [this](const ProcessEnd& end) {
+                                            kProcessThread.assert_held();
+                                            process_ended(end);
+                                          }});
+  handler_->process_began();
+  read(std::move(output->read), std::move(errors->read));
+  arm_timeout();
+  return {};
+}
+
+std::expected<SpawnRequest, std::string> CommandRunner::request_for(const ExternalJob& job) const {
+  const config::Input input = program_->settings().input;
   const Batch& batch = turn_->batch();
   const std::string note = batch.note(job.index);
   const JobVariables variables{.batch = batch.id(),
@@ -74,68 +121,40 @@ std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
                                .note = note,
                                .lane = lane_.name(),
                                .slot = slot_.name};
-  std::expected<SpawnRequest, std::string> command;
-  const bool is_command = program.settings().runs_payloads;
-  if (is_command) {
-    command = program.request_for_command(variables, job.payload);
-    if (!command) return std::unexpected(command.error());
-  } else if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
+  if (program_->settings().runs_payloads) return program_->request_for_command(variables, job.payload);
+  if (input == config::Input::kArgument && job.payload.find('\0') != std::string_view::npos) {
     return std::unexpected(
         "the payload has a NUL byte, which an argument cannot have: use input: stdin, or file");
   }
-  const bool has_bytes =
-      input == config::Input::kFile || (input == config::Input::kStdin && !job.payload.empty());
-  std::expected<Descriptor, std::string> payload;
-  if (has_bytes) {
-    payload = make_memory_file(job.payload);
-    if (!payload) return std::unexpected(payload.error());
-  }
-  std::expected<Descriptor, std::string> null;
-  if (!has_bytes || input == config::Input::kFile) {
-    null = open_null();
-    if (!null) return std::unexpected(null.error());
-  }
-  auto output = make_output_pipe();
-  if (!output) return std::unexpected(output.error());
-  auto errors = make_output_pipe();
-  if (!errors) return std::unexpected(errors.error());
+  return program_->request_for(variables,
+                               input == config::Input::kFile ? std::string_view("/dev/fd/3") : job.payload);
+}
 
-  const std::array<int, 4> descriptors{
-      input == config::Input::kStdin && has_bytes ? payload->get() : null->get(), output->write.get(),
-      errors->write.get(), payload ? payload->get() : -1};
-  const std::size_t count = input == config::Input::kFile ? 4 : 3;
-  const SpawnRequest request = is_command ? *std::move(command)
-                                          : program.request_for(variables, input == config::Input::kFile
-                                                                               ? std::string_view("/dev/fd/3")
-                                                                               : job.payload);
-  process_ = lane_.loop().keeper().start(request, std::span(descriptors).first(count),
-                                         {.on_start = {}, .on_end = [this](const ProcessEnd& end) {
-                                            kProcessThread.assert_held();
-                                            process_ended(end);
-                                          }});
-  handler_->process_began();
-  output_reader_.begin(std::move(output->read), [this](std::string_view bytes) {
+void CommandRunner::read(Descriptor output, Descriptor errors) {
+  output_reader_.begin(std::move(output), [this](std::string_view bytes) {
     kProcessThread.assert_held();
     output_ += bytes;
     if (output_.size() <= program_->settings().max_output.count) return true;
     terminate(Verdict::kTooMuchOutput);
     return false;
   });
-  error_reader_.begin(std::move(errors->read), [this](std::string_view bytes) {
+  error_reader_.begin(std::move(errors), [this](std::string_view bytes) {
     error_tail_.add(bytes);
     if (has_turn()) turn_->running().add_log(bytes);
     return true;
   });
-  if (const Nanoseconds timeout = Nanoseconds(batch.options().timeout); timeout.count() != 0) {
-    timeout_.expires_after(timeout);
-    // The timer may have fired before it was cancelled, and another job may have begun since.
-    timeout_.async_wait([this, process = process_](const asio::error_code& error) {
-      if (error || process != process_) return;
-      kProcessThread.assert_held();
-      terminate(Verdict::kTimeout);
-    });
-  }
-  return {};
+}
+
+void CommandRunner::arm_timeout() {
+  const auto timeout = Nanoseconds(turn_->batch().options().timeout);
+  if (timeout.count() == 0) return;
+  timeout_.expires_after(timeout);
+  // The timer may have fired before it was cancelled, and another job may have begun since.
+  timeout_.async_wait([this, process = process_](const asio::error_code& error) {
+    if (error || process != process_) return;
+    kProcessThread.assert_held();
+    terminate(Verdict::kTimeout);
+  });
 }
 
 void CommandRunner::check_cancelled() {

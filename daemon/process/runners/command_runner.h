@@ -49,6 +49,12 @@ class CommandRunner final : public ProcessRunner {
   bool has_turn() const { return turn_ != nullptr; }
   void end_turn() LOCKSLEY_REQUIRES(kProcessThread);
   std::expected<void, std::string> start(const ExternalJob& job) LOCKSLEY_REQUIRES(kProcessThread);
+  // The error is that of the job.
+  std::expected<SpawnRequest, std::string> request_for(const ExternalJob& job) const
+      LOCKSLEY_REQUIRES(kProcessThread);
+  // Reads what the process writes to its standard output and error, until it ends.
+  void read(Descriptor output, Descriptor errors) LOCKSLEY_REQUIRES(kProcessThread);
+  void arm_timeout() LOCKSLEY_REQUIRES(kProcessThread);
   // Begins to end the process, unless that has begun.
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
   void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);

@@ -21,7 +21,7 @@ namespace locksley::daemon {
 
 // Runs the jobs of turn after turn in one process. It starts the process with the first job, and retires it when it
 // has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are written at once, so that the worker
-// never waits for the next; it answers in order. When the worker dies, the first job that it has not answered ends
+// never waits for the next. It answers in order; with worker_protocol 2, in any order. When the worker dies, the first job that it has not answered ends
 // with that failure, and the others return to the ring: its batch waits for a back-off (FairRing), while the lane
 // runs jobs of other batches with a new process.
 //

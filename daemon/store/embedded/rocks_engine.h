@@ -133,8 +133,8 @@ class RocksEngine final : public Engine {
   // For repair(): of a damaged log, drop the records after the damage.
   bool drops_damaged_log_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   ReadingGate gate_;
-  std::atomic<bool> is_closing_{
-      false};            // the writer sets it, to end a copy_to() that it would have to wait for
+  // The writer sets it, to end a copy_to() that it would have to wait for.
+  std::atomic<bool> is_closing_{false};
   Compactor compactor_;  // last: its thread uses all of the above
 };
 

@@ -38,10 +38,11 @@ struct ClientOptions {
 // If the connection breaks before the reply: kSafe sends the command again, kNever returns an error.
 enum class Repeat { kSafe, kNever };
 
-// A synchronous client of the daemon that serves, of one or several: each call sends a command and waits for its reply. After a broken
-// connection it reconnects, with backoff, and repeats a command that may be repeated; SUBMIT may be, because
-// it always has an ID. A daemon on standby is left for the one that it names, and one that takes over is asked again,
-// until `patience` is over; neither executes the command, so each command is repeated then.
+// A synchronous client of one daemon, or of the one that serves among several: each call sends a command and waits for its
+// reply. After a broken connection it reconnects, with backoff, and repeats a command that may be repeated; SUBMIT may be,
+// because it always has an ID. If a daemon is on standby, the client goes to the daemon that this one names; if it is
+// taking over, the client asks it again, until `patience` is over. Neither has executed the command, so any command is
+// repeated then.
 //
 // Owned by its creator; used from one thread at a time: two threads need two clients. Every call can block:
 // for the reply (reply_timeout; wait() and results() for their own time), and for a new connection
@@ -98,8 +99,8 @@ class Client {
   // failure or an interruption the call can be repeated without visiting a row twice.
   struct ResultsPosition {
     std::uint64_t cursor = 0;
-    // The jobs whose rows from the cursor on were visited: of one reply that broke off. After a crash of the daemon these
-    // rows may come in another order.
+    // The jobs whose rows after the cursor were visited before a reply broke off. After a crash of the daemon these rows may
+    // come in another order.
     std::vector<std::uint64_t> shown = {};
     bool at_end = false;  // the batch is over and everything was delivered
   };
@@ -170,8 +171,8 @@ class Client {
   Client(Route route, ClientOptions options);
   Expected<void> open();
   Expected<void> reach();
-  // Sends `buffers` and calls `read`, which returns an error reply for which is_elsewhere() as its error. If the connection breaks and `repeat` allows it, starts again. Returns
-  // how often the command was sent.
+  // Sends `buffers` and calls `read`, whose error is the error reply if is_elsewhere(). If the connection breaks and
+  // `repeat` allows it, starts again. Returns how often the command was sent.
   Expected<int> transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                          const ReadReply& read);
   Deadline reply_deadline() const { return deadline_in(options_.reply_timeout); }

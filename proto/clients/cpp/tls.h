@@ -12,8 +12,8 @@
 
 namespace locksley::client {
 
-// TLS on the client's side: which servers are trusted, and why a handshake failed. Used only by Link.
-// Only the reading of files blocks.
+// TLS on the client's side: which servers are trusted, and why a handshake failed. Used by Link, and by the daemon's own
+// connection to an upstream daemon (daemon/upstream/). Any thread; only the reading of files blocks.
 
 using TlsStream = asio::ssl::stream<asio::ip::tcp::socket&>;
 

@@ -44,6 +44,28 @@ Expected<std::vector<Value>> to_list(const Reply& reply, Value (*one)(const Repl
   return values;
 }
 
+// A page of a list: its elements, each by `one`, and the cursor of the next page.
+template <class Value>
+struct Page {
+  std::uint64_t next_cursor = 0;
+  std::vector<Value> values;
+};
+// `shape` is for the error.
+template <class Value>
+Expected<Page<Value>> to_page(const Reply& reply, std::string_view shape,
+                              Expected<Value> (*one)(const Reply&)) {
+  if (reply.type != Reply::Type::kArray || reply.elements.size() != 2) return unexpected_shape(shape);
+  const auto cursor = reply.elements[0].to_integer();
+  if (!cursor || *cursor < 0 || !reply.elements[1].is_aggregate()) return unexpected_shape(shape);
+  Page<Value> page{.next_cursor = static_cast<std::uint64_t>(*cursor), .values = {}};
+  for (const Reply& element : reply.elements[1].elements) {
+    auto value = one(element);
+    if (!value) return std::unexpected(std::move(value.error()));
+    page.values.push_back(std::move(*value));
+  }
+  return page;
+}
+
 }  // namespace
 
 Expected<BatchStatus> to_status(const Reply& reply) {
@@ -139,18 +161,9 @@ Expected<LogPart> to_log_part(const Reply& reply) {
 }
 
 Expected<BatchList> to_batch_list(const Reply& reply) {
-  if (reply.type != Reply::Type::kArray || reply.elements.size() != 2)
-    return unexpected_shape("[cursor, batches]");
-  const auto cursor = reply.elements[0].to_integer();
-  if (!cursor || *cursor < 0 || !reply.elements[1].is_aggregate())
-    return unexpected_shape("[cursor, batches]");
-  BatchList list{.next_cursor = static_cast<std::uint64_t>(*cursor), .batches = {}};
-  for (const Reply& element : reply.elements[1].elements) {
-    auto status = to_status(element);
-    if (!status) return std::unexpected(std::move(status.error()));
-    list.batches.push_back(std::move(*status));
-  }
-  return list;
+  auto page = to_page(reply, "[cursor, batches]", &to_status);
+  if (!page) return std::unexpected(std::move(page.error()));
+  return BatchList{.next_cursor = page->next_cursor, .batches = std::move(page->values)};
 }
 
 Expected<std::vector<HandlerInfo>> to_handlers(const Reply& reply) {
@@ -204,17 +217,9 @@ Expected<CustomerInfo> to_customer(const Reply& reply) {
 }
 
 Expected<CustomerList> to_customer_list(const Reply& reply) {
-  constexpr std::string_view kShape = "[cursor, customers]";
-  if (reply.type != Reply::Type::kArray || reply.elements.size() != 2) return unexpected_shape(kShape);
-  const auto cursor = reply.elements[0].to_integer();
-  if (!cursor || *cursor < 0 || !reply.elements[1].is_aggregate()) return unexpected_shape(kShape);
-  CustomerList list{.next_cursor = static_cast<std::uint64_t>(*cursor), .customers = {}};
-  for (const Reply& element : reply.elements[1].elements) {
-    auto customer = to_customer(element);
-    if (!customer) return std::unexpected(std::move(customer.error()));
-    list.customers.push_back(std::move(*customer));
-  }
-  return list;
+  auto page = to_page(reply, "[cursor, customers]", &to_customer);
+  if (!page) return std::unexpected(std::move(page.error()));
+  return CustomerList{.next_cursor = page->next_cursor, .customers = std::move(page->values)};
 }
 
 Expected<WorkerList> to_workers(const Reply& reply) {

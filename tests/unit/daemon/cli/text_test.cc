@@ -39,6 +39,18 @@ TEST(CliTableTest, WidthCountsCharactersNotBytes) {
   EXPECT_EQ(table.text(), "N    X\n\xC3\xA9\xC3\xA9   1\nabc  2\n");
 }
 
+TEST(CliTableTest, WidthCountsTheCellsThatATerminalTakes) {
+  Table table({{"N"}, {"X"}});
+  table.add({"\u6587\u4EF6", "1"});  // two letters of two cells each
+  table.add({"e\u0301", "2"});       // an accent takes none
+  table.add({"\uE000", "3"});        // for private use: not in the C library's tables
+  EXPECT_EQ(table.text(),
+            "N     X\n"
+            "\u6587\u4EF6  1\n"
+            "e\u0301     2\n"
+            "\uE000     3\n");
+}
+
 TEST(CliTableTest, NothingThatATerminalObeysIsShown) {
   EXPECT_EQ(printable("a\x1b[2Jb\r\n\x7f\xff\xC2\x9B"), "a?[2Jb?????");
   EXPECT_EQ(printable("\xC3\xA9"), "\xC3\xA9");

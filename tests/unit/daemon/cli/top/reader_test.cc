@@ -211,6 +211,16 @@ TEST(TopPollerTest, ConnectsAgainWhenTheConnectionBreaks) {
   EXPECT_GE(server.connections(), 2);
 }
 
+TEST(TopPollerTest, ADaemonThatClosesEachConnectionIsAskedAfterPausesThatGrow) {
+  FakeServer server([](const Words&) { return Answer::drop(); });
+  const auto began = std::chrono::steady_clock::now();
+  TopPoller poller({server.address()}, milliseconds(1));
+  std::vector<TopPoller::News> queue;
+  for (int i = 0; i < 7; ++i) EXPECT_TRUE(std::holds_alternative<TopPoller::Lost>(next_news(poller, queue)));
+  // Six pauses of 10, 20, … 320 ms, less a random part of up to half.
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(315));
+}
+
 TEST(TopPollerTest, LooksAtTheDaemonThatAStandbyNamesAndSaysWhere) {
   FakeServer active(quiet);
   FakeServer standby([&](const Words& words) {

@@ -186,13 +186,17 @@ TEST(ProgramTest, KnowsWhatAProcessIsStartedWith) {
     h.grace = 1s;
     h.max_jobs = 1;
     h.max_memory = config::mebibytes(1);
+    h.remote = config::Remote::kYes;
+    h.max_running = 3;
   }));
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.command = {"sh", "-c"}; }));
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.environment = {"A=1"}; }));
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.directory = "/"; }));
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.limits.files = 9; }));
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.confine.network = config::Network::kNo; }));
+  // Both are fixed when the process begins: the answers' reader is made with the largest output.
   EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.max_output = config::mebibytes(1); }));
+  EXPECT_FALSE(starts_the_same([](config::Handler& h) { h.worker_protocol = 2; }));
 }
 
 TEST(JobEndTest, SaysWhatHappened) {

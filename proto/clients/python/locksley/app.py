@@ -232,7 +232,7 @@ class App:
         return Inline(self)
 
     def close(self) -> None:
-        """Closes connections; the next command opens new ones. Of an event loop: aclose()."""
+        """Closes connections; the next command opens new ones. Those of an event loop close when asyncio.run() ends, or by aclose()."""
         self._connected.close()
 
     async def aclose(self) -> None:

@@ -19,8 +19,7 @@ import os
 import random
 import re
 import time
-import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import urlsplit
 
@@ -208,14 +207,27 @@ class Transport:
     def __init__(self, urls: str | Sequence[str], patience: float, options: Mapping[str, Any]) -> None:
         self._addresses, self._patience = Addresses(urls, 7770, options), patience
         self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
-        self._async_free: Any = weakref.WeakKeyDictionary()  # by event loop
+        self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None]]] = {}
 
     async def ask(self, commands: list[Command]) -> list[Any]:
         return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), time.sleep)
 
     async def aask(self, commands: list[Command]) -> list[Any]:
-        free = self._async_free.setdefault(asyncio.get_running_loop(), [])
-        return await self._exchange(commands, redis_asyncio.ConnectionPool, free, asyncio.sleep)
+        loop = asyncio.get_running_loop()
+        if loop not in self._async_free:
+            free: list[Any] = []
+            self._async_free[loop] = free, self._close_with(loop, free)
+            await self._async_free[loop][1].__anext__()
+        return await self._exchange(commands, redis_asyncio.ConnectionPool, self._async_free[loop][0], asyncio.sleep)
+
+    async def _close_with(self, loop: asyncio.AbstractEventLoop, free: list[Any]) -> AsyncGenerator[None, None]:
+        """As asyncio.run() closes the asynchronous generators that are left, a loop that ends closes its connections."""
+        try:
+            yield
+        finally:
+            self._async_free.pop(loop, None)
+            for _, connection in free:
+                await connection.disconnect()
 
     async def _exchange(self, commands: list[Command], pool: Any, free: list[Any], sleep: Callable[[float], Any]) -> list[Any]:
         delay, end = _FIRST_DELAY_S, 0.0
@@ -267,5 +279,5 @@ class Transport:
             connection.disconnect()
 
     async def aclose(self) -> None:
-        for _, connection in self._async_free.pop(asyncio.get_running_loop(), []):
-            await connection.disconnect()
+        if (entry := self._async_free.get(asyncio.get_running_loop())) is not None:
+            await entry[1].aclose()

@@ -100,6 +100,13 @@ class Standbys(DaemonTest):
         self.assertEqual((self.ids(server), len(server.heard)), ({batch.id}, 4))
         self.assertEqual([status["id"] for status in self.connect(self.daemon).listed()], [batch.id])
 
+    def test_one_that_takes_over_and_says_so_at_the_log_in(self):
+        answers = [LOADING] * 2
+        server = self.standby(lambda _: answers.pop() if answers else readonly(address_of(self.daemon)))
+        server.connection_commands = {}
+        self.assertEqual(self.task_at(server.address, client_name="shop").submit(1).result(), job_of(1))
+        self.assertEqual(answers, [])
+
     def test_with_asyncio(self):
         answers = [LOADING]
         server = self.standby(lambda _: answers.pop() if answers else readonly(address_of(self.daemon)))

@@ -306,6 +306,20 @@ class Cancellations(DaemonTest):
         asyncio.run(main())
 
 
+    def test_the_end_of_an_event_loop_closes_its_connections(self):
+        """Also where the program does not call aclose()."""
+        daemon = self.start()
+        connection = self.connect(daemon)
+        app, identity = echo_app(url_of(daemon))
+
+        async def main():
+            return await asyncio.gather(*[(await identity.asubmit(value)).aresult() for value in range(3)])
+
+        for _ in range(3):
+            self.assertEqual(asyncio.run(main()), list(map(job_of, range(3))))
+        wait_for("only the test to be connected", lambda: "connected_clients:1\r" in connection("INFO"))
+
+
 class Failures(unittest.TestCase):
     def test_whatever_the_codec_makes_of_it_an_error_is_a_line_that_the_daemon_takes(self):
         class Wide:

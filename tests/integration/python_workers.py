@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import unittest.mock
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -22,7 +21,7 @@ from store_daemon import StoreTest
 from time_limits import with_growing_limits
 from users import PASSWORD, users
 
-from locksley import codec, remote, wire
+from locksley import wire
 
 
 class LocalWorker(DaemonTest):
@@ -289,82 +288,6 @@ class RemoteWorker(StoreTest):
             worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
             self.assertEqual(worker.returncode, 78)
             self.assertIn(said, worker.stderr)
-
-
-class Slots(unittest.TestCase):
-    def test_a_slot_is_taken_until_the_results_of_its_lease_are_sent(self):
-        """Else the daemon would refuse the next CLAIM, which comes before the last SETTLE: a slot has at most two leases."""
-        worker = remote.RemoteWorker(tasks.far, "redis://127.0.0.1:1")
-        self.addCleanup(worker._woken.close)
-        self.addCleanup(worker._waker.close)
-        lease = remote.Lease(worker, 0, [b"lease", 1, b"far", 0, 1, 1, 0, None, [b'{"task":"identity","args":[7]}'], b"b", b"u", None, None, None])
-        worker._leases.add(lease)
-        self.assertEqual((worker._steps_of(lease), worker._slot_that_wants()), ([], None))
-        lease.run()
-        lease.has_run = True  # the slot's thread, after the main thread has looked
-        self.assertIsNone(worker._slot_that_wants())
-        [(command, _)] = worker._steps_of(lease)
-        self.assertEqual((command, worker._slot_that_wants()), (("SETTLE", "lease", "ok", 0, b"7"), 0))
-
-
-class Leases(unittest.TestCase):
-    """What the slot's thread and the main thread do with one lease, in one thread here."""
-
-    def setUp(self):
-        self.worker = remote.RemoteWorker(tasks.app, "redis://127.0.0.1:1")
-        self.addCleanup(self.worker._woken.close)
-        self.addCleanup(self.worker._waker.close)
-
-    def lease(self, count, payloads, numbers=None):
-        return remote.Lease(self.worker, 0, [b"lease", 1, b"raw", 5, count, 1, 0, None, payloads, b"b", b"u", None, numbers, None])
-
-    def settles(self, lease):
-        return [command for command, _ in lease.settles()]
-
-    def test_payloads_that_are_numbers(self):
-        lease = self.lease(3, [], [b"8", b"page-{}-{}"])
-        lease.run()
-        self.assertEqual(self.settles(lease), [("SETTLE", "lease", "ok", 5, b"PAGE-8-8", b"PAGE-9-9", b"PAGE-10-10")])
-        lease = self.lease(2, [], [b"8", None])
-        lease.run()
-        self.assertEqual(self.settles(lease), [("SETTLE", "lease", "ok", 5, b"8", b"9")])
-
-    def test_a_cut_gives_back_what_has_not_started(self):
-        lease = self.lease(4, [b"a", b"b", b"c", b"d"])
-        self.assertEqual([command for command, _ in lease.cut(7)], [("YIELD", "lease", 7)])
-        self.assertEqual((lease.next, lease.cut(7)), (5, []))
-        lease.run()
-        self.assertEqual((lease.next, lease.held), (7, {5, 6}))
-        [(command, take)] = lease.settles()
-        self.assertEqual(command, ("SETTLE", "lease", "ok", 5, b"A", b"B"))
-        take([2, 0])
-        self.assertEqual(lease.held, set())
-
-    def test_after_a_reconnect_results_are_sent_again_and_others_are_dropped(self):
-        lease = self.lease(5, [b"a", b"b", b"c", b"d", b"e"])
-        lease.cut(9)
-        lease.run()
-        self.assertEqual(self.settles(lease), [("SETTLE", "lease", "ok", 5, b"A", b"B", b"C", b"D")])
-        lease.reclaim(lambda *words: [b"again", [[5, 6], [7, 9]]] if words[3:5] == (5, 9) else None)
-        self.assertEqual(self.settles(lease), [("SETTLE", "again", "ok", 5, b"A"), ("SETTLE", "again", "ok", 7, b"C", b"D")])
-
-    def test_what_runs_elsewhere_since_a_reconnect_does_not_run_here(self):
-        lease = self.lease(3, [b"a", b"b", b"c"])
-        lease.reclaim(lambda *_: [b"again", [[6, 7]]])
-        lease.run()
-        self.assertEqual(self.settles(lease), [("SETTLE", "again", "ok", 6, b"B")])
-
-
-class Json(unittest.TestCase):
-    def test_values_are_the_same_without_the_encoder_in_c(self):
-        values = [None, True, -1, 2.5, 'K"ä\\\n', [1, [2]], {"a": b"\0\xff", "b": {}}, (), {1: 2}]
-        with unittest.mock.patch("json.encoder.c_make_encoder", None):
-            encode = codec._encoder()
-        for value in values:
-            self.assertEqual("".join(encode(value, 0)).encode(), locksley.JSON.dumps(value))
-        for wrong in (float("nan"), {1}, [float("inf")]):
-            for dumps in (lambda value: "".join(encode(value, 0)), locksley.JSON.dumps):
-                self.assertRaises((TypeError, ValueError), dumps, wrong)
 
 
 class Secure(DaemonTest):

@@ -15,10 +15,10 @@ def readonly(address):
 
 class StandbyServer:
     """Listens on a free port of loopback. `says(words)` is its answer to a command, as bytes; `heard` are the commands that it refused, as
-    lists of words, but for those of connections. Its threads call `says`, one call at a time. Use close()."""
+    lists of words, but for its `connection_commands`. Its threads call `says`, one call at a time. Use close()."""
 
     def __init__(self, says):
-        self.says, self.heard = says, []
+        self.says, self.heard, self.connection_commands = says, [], CONNECTION_COMMANDS
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
@@ -48,10 +48,10 @@ class StandbyServer:
         if name == "INFO":
             info = b"role:slave\r\nloading:0\r\n"
             return b"$%d\r\n%b\r\n" % (len(info), info)
-        if name in CONNECTION_COMMANDS:
-            return CONNECTION_COMMANDS[name]
+        if name in self.connection_commands:
+            return self.connection_commands[name]
         if name == "HELLO":
-            return b"-NOPROTO unsupported protocol version\r\n"
+            return b"%1\r\n$5\r\nproto\r\n:3\r\n" if words[1:2] == ["3"] else b"-NOPROTO unsupported protocol version\r\n"
         with self.lock:
             self.heard.append(words)
             return self.says(words)

@@ -16,7 +16,7 @@ from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
 from .errors import LocksleyError, Refused
 from .inline import Inline
-from .wire import Ask, Transport, checked, twins, with_names
+from .wire import Ask, Transport, one, twins, with_names
 
 R = TypeVar("R")
 _CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
@@ -63,25 +63,27 @@ async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: I
     if len(first) == 2:
         return await stream(ask, handler, id, words, itertools.chain(first, chunks))
     jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
-    checked(await ask([["SUBMIT", handler, "ID", id, *words, *jobs]]))
+    await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
 
 
 async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]]) -> None:
     """Goes on where an earlier run of the program with the same id broke off."""
     at = there = 0
-    [reply] = await ask([["OPEN", handler, "ID", id, *words]])
-    if isinstance(reply, Refused):
-        status = as_status(checked(await ask([["STATUS", id]]))[0]) if reply.code == "EXISTS" else None
-        if status is None or status.handler != handler:
-            raise reply
+    try:
+        await one(ask, "OPEN", handler, "ID", id, *words)
+    except Refused as refused:
+        if refused.code != "EXISTS":
+            raise
+        status = as_status(await one(ask, "STATUS", id))
+        if status.handler != handler:
+            raise
         there = status.jobs
     for chunk in chunks:
         missing = chunk[max(0, there - at) :]
         at += len(chunk)
         if missing:
-            checked(await ask([["ADDAT", id, at - len(missing), *missing]]))
-    [total] = checked(await ask([["CLOSE", id]]))
-    if total != at:
+            await one(ask, "ADDAT", id, at - len(missing), *missing)
+    if (total := await one(ask, "CLOSE", id)) != at:
         raise LocksleyError(f"the batch {id} has {total} jobs, not these {at}")
 
 
@@ -154,13 +156,7 @@ class App:
     tried again when no daemon answers, or when it says "retry later". Other options are those of a connection of redis-py."""
 
     def __init__(
-        self,
-        url: str | Sequence[str] | None = None,
-        *,
-        handler: str = "python",
-        codec: Codec = JSON,
-        patience: float = 60.0,
-        **redis_options: Any,
+        self, url: str | Sequence[str] | None = None, *, handler: str = "python", codec: Codec = JSON, patience: float = 60.0, **redis_options: Any
     ) -> None:
         self.handler = handler
         self.codec: Codec = codec
@@ -236,7 +232,7 @@ class App:
         return Inline(self)
 
     def close(self) -> None:
-        """Closes connections; the next command opens new ones. Of an event loop: aclose()."""
+        """Closes connections; the next command opens new ones. Those of an event loop close when asyncio.run() ends, or by aclose()."""
         self._connected.close()
 
     async def aclose(self) -> None:

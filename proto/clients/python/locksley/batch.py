@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
 from .errors import JobError, LocksleyError, decode_failure
-from .wire import BLOCK_MS, Ask, Command, as_map, checked, text, twins, with_names
+from .wire import BLOCK_MS, Ask, as_map, one, text, twins, with_names
 
 if TYPE_CHECKING:
     from .app import App
@@ -107,11 +107,10 @@ class Batch(Generic[R]):
         options = ["FAILED"] if only_failed else []
         cursor = "0"
         while True:
-            words: Command = ["RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options]
-            reply: Any = checked(await ask([words]))[0]
-            for index, status, output in reply[1]:
+            after, rows = await one(ask, "RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options)
+            for index, status, output in rows:
                 yield Result(self.id, self.codec, int(index), sys.intern(text(status)), output)
-            cursor = text(reply[0])
+            cursor = text(after)
             if cursor == "0":
                 return
             if discard:
@@ -161,11 +160,8 @@ class Batch(Generic[R]):
         if bar is not None:
             bar.close()
 
-    async def _one(self, ask: Ask, *command: Any) -> Any:
-        return checked(await ask([command]))[0]
-
     async def _status(self, ask: Ask, /) -> Status:
-        return as_status(await self._one(ask, "STATUS", self.id))
+        return as_status(await one(ask, "STATUS", self.id))
 
     async def _wait(self, ask: Ask, /, timeout: float | None = None, on_progress: Callable[[Status], object] | None = None) -> Status:
         """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch. `on_progress` is called twice a
@@ -173,7 +169,7 @@ class Batch(Generic[R]):
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))
-            status = as_status(await self._one(ask, "WAIT", self.id, int(left_ms)))
+            status = as_status(await one(ask, "WAIT", self.id, int(left_ms)))
             if on_progress:
                 on_progress(status)
             if status.is_over:
@@ -183,29 +179,29 @@ class Batch(Generic[R]):
 
     async def _cancel(self, ask: Ask, /) -> int:
         """How many jobs will not run because of it; those that run are asked to stop."""
-        return int(await self._one(ask, "CANCEL", self.id))
+        return int(await one(ask, "CANCEL", self.id))
 
     async def _retry(self, ask: Ask, /, *indexes: int) -> int:
         """Queues the failed jobs again, or these of them: how many. After a reply that was lost it may say 0 although it did."""
         rounds = (await self._status(ask)).retry_rounds  # so that it may be sent again
-        return int(await self._one(ask, "RETRY", self.id, "ROUND", rounds, *indexes))
+        return int(await one(ask, "RETRY", self.id, "ROUND", rounds, *indexes))
 
     async def _forget(self, ask: Ask, /) -> bool:
         """Drops the batch, which must be over, and its results."""
-        return bool(await self._one(ask, "FORGET", self.id))
+        return bool(await one(ask, "FORGET", self.id))
 
     async def _explain(self, ask: Ask, /) -> Explanation:
-        found = as_map(await self._one(ask, "EXPLAIN", self.id))
+        found = as_map(await one(ask, "EXPLAIN", self.id))
         state, reason, paused, ahead, share, received, rate, eta_ms = (found[name] for name in Explanation._fields)
         return Explanation(state, reason, bool(paused), ahead, float(share), float(received), float(rate), eta_ms)
 
     async def _job(self, ask: Ask, /, index: int) -> Mapping[str, Any]:
         """What is known of one job, as JOB has it: its attempt, worker, times, progress, note, exit status and payload."""
-        return as_map(await self._one(ask, "JOB", self.id, index))
+        return as_map(await one(ask, "JOB", self.id, index))
 
     async def _log(self, ask: Ask, /, index: int) -> str:
         """The end of what a job wrote to standard error, also while it runs."""
-        return text((await self._one(ask, "LOG", self.id, index))[1])
+        return text((await one(ask, "LOG", self.id, index))[1])
 
     results, aresults = twins(read)
     ordered, aordered = twins(_ordered)

@@ -9,6 +9,7 @@ import atexit
 import collections
 import contextlib
 import os
+import pathlib
 import sys
 import threading
 import weakref
@@ -68,11 +69,11 @@ class Executor(futures.Executor):
                 raise LocksleyError(f"an executor is for one handler: '{self._handler}', not '{task.handler}'")
             self._handler = task.handler
             self._waiting.append((payload, future))
-            if not self._threads:
+            if not self._threads:  # both now: where the program ends, Python starts no more
                 _begun.add(self)
-                # Both now: where the program ends, Python starts no more.
-                self._begin(self._read)
-                self._begin(lambda: now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks())))
+                for work in (self._read, self._send):
+                    self._threads.append(threading.Thread(target=self._carry_out, args=(work,), name="locksley-executor", daemon=True))
+                    self._threads[-1].start()
             self._changed.notify_all()
         return future
 
@@ -94,24 +95,24 @@ class Executor(futures.Executor):
         for thread in list(self._threads) if wait else []:
             thread.join()
 
-    def _begin(self, work: Callable[[], object]) -> None:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                with self._changed:
-                    self._broken = self._broken or error
-                    lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
-                    self._waiting.clear()
-                    self._running.clear()
-                    self._changed.notify_all()
-                for future in lost:
-                    future.set_exception(error)
-                with contextlib.suppress(LocksleyError):  # not there; else the thread that reads would wait for its end
-                    self._batch.cancel()
+    def _carry_out(self, work: Callable[[], object]) -> None:
+        """What each thread runs. An error ends both, and is that of each future that is not done."""
+        try:
+            work()
+        except BaseException as error:
+            with self._changed:
+                self._broken = self._broken or error
+                lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
+                self._waiting.clear()
+                self._running.clear()
+                self._changed.notify_all()
+            for future in lost:
+                future.set_exception(error)
+            with contextlib.suppress(LocksleyError):  # not there; else the thread that reads would wait for its end
+                self._batch.cancel()
 
-        self._threads.append(threading.Thread(target=run, name="locksley-executor", daemon=True))
-        self._threads[-1].start()
+    def _send(self) -> None:
+        now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks()))
 
     def _chunks(self) -> Iterator[list[bytes]]:
         """What is to be sent, as soon as it is submitted and the window is open."""
@@ -169,12 +170,7 @@ def _name_of(fn: Any) -> str:
     module, name = getattr(fn, "__module__", None), getattr(fn, "__qualname__", "")
     if module in (None, "builtins") or not name.isidentifier():
         raise TypeError(f"an executor runs tasks and functions of a module that its workers serve, not {fn!r}")
-    return f"{_module_of(fn)}:{name}"
-
-
-def _module_of(fn: Any) -> str:
-    """That of the program is __main__ here."""
-    if fn.__module__ != "__main__":
-        return str(fn.__module__)
-    main = sys.modules["__main__"]
-    return main.__spec__.name if main.__spec__ else os.path.splitext(os.path.basename(main.__file__ or "__main__"))[0]
+    if module == "__main__":  # that of the program
+        main = sys.modules["__main__"]
+        module = main.__spec__.name if main.__spec__ else pathlib.Path(main.__file__ or "__main__").stem
+    return f"{module}:{name}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .batch import Status
+from .batch import Explanation, Status
 from .errors import Refused
 from .wire import Command
 from .worker import Job, run_job
@@ -21,17 +21,17 @@ _FAILED = ("error", "timeout", "crashed")
 class _Stored:
     """A batch. Its methods are commands, and return their replies."""
 
-    def __init__(self, app: App, id: str, handler: str, words: list[Any]) -> None:
+    def __init__(self, app: App, id: str, handler: str, words: Sequence[Any]) -> None:
         options = dict(zip(words, words[1:]))
         self._app, self._id, self._handler, self._name, self._retries = app, id, handler, options.get("NAME", ""), options.get("RETRIES", 0)
         self.is_open = True
         self._payloads: list[bytes] = []
-        self._rows: list[list[Any]] = []
+        self._rows: list[tuple[int, str, bytes]] = []
         self._retried = self._rounds = 0
 
-    def addat(self, at: int, *payloads: bytes) -> Any:
+    def addat(self, at: int, *payloads: bytes) -> int:
         if at != len(self._payloads) or not self.is_open:
-            return Refused("CLOSED", f"the batch has {len(self._payloads)} jobs, or is closed")
+            raise Refused("CLOSED", f"the batch has {len(self._payloads)} jobs, or is closed")
         self._payloads += payloads
         self._run(range(at, len(self._payloads)))
         return len(self._payloads)
@@ -43,7 +43,7 @@ class _Stored:
                 attempt += 1
                 status, output = run_job(self._app, Job(self._id, index, self._handler, attempt), self._payloads[index])
             self._retried += attempt - 1
-            self._rows.append([index, status, output])
+            self._rows.append((index, status, output))
 
     def close(self) -> int:
         self.is_open = False
@@ -58,11 +58,10 @@ class _Stored:
         return ["0" if is_end else str(at + len(rows) + 1), [row for row in rows if "FAILED" not in options or row[1] != "ok"]]
 
     def status(self, *_: Any) -> dict[str, Any]:
-        ends = [row[1] for row in self._rows]
-        found: dict[str, Any] = {**dict.fromkeys(Status._fields, 0), "id": self._id, "name": self._name, "handler": self._handler}
-        found.update(tenant="default", state="open" if self.is_open else "done", retried=self._retried, retry_rounds=self._rounds)
-        failed = sum(end in _FAILED for end in ends)
-        return {**found, "jobs": len(ends), "ok": ends.count("ok"), "failed": failed, "cancelled": ends.count("cancelled")}
+        ends = [status for _, status, _ in self._rows]
+        words = {"id": self._id, "name": self._name, "handler": self._handler, "tenant": "default", "state": "open" if self.is_open else "done"}
+        counts = {"jobs": len(ends), "ok": ends.count("ok"), "failed": sum(map(ends.count, _FAILED)), "cancelled": ends.count("cancelled")}
+        return {**dict.fromkeys(Status._fields, 0), **words, **counts, "retried": self._retried, "retry_rounds": self._rounds}
 
     wait = status
 
@@ -70,25 +69,24 @@ class _Stored:
         return 0
 
     def retry(self, _: str, __: int, *indexes: int) -> int:
-        again = [row[0] for row in self._rows if row[1] in _FAILED and (not indexes or row[0] in indexes)]
+        again = [index for index, status, _ in self._rows if status in _FAILED and (not indexes or index in indexes)]
         self._rows = [row for row in self._rows if row[0] not in again]
         self._rounds += bool(again)
         self._run(again)
         return len(again)
 
     def explain(self) -> dict[str, Any]:
-        found = {"reason": "open-and-empty" if self.is_open else "ended", "eta_ms": -1 if self.is_open else 0}
-        return {"state": "", "paused": 0, "ahead": 0, "share": 0, "received": 0, "jobs_per_second": 0, **found}
+        found = {"reason": "open-and-empty", "eta_ms": -1} if self.is_open else {"reason": "ended"}
+        return {**dict.fromkeys(Explanation._fields, 0), "state": "", **found}
 
     def log(self, _: int) -> list[Any]:
         return [0, b""]  # standard error is this process's
 
-    def job(self, index: int) -> Any:
-        found = [row for row in self._rows if row[0] == index]
-        if not found:
-            return Refused("ERR", f"the batch '{self._id}' has {len(self._payloads)} jobs")
-        [(_, status, output)] = found
-        return {"index": index, "status": status, "output": output, "payload": self._payloads[index]}
+    def job(self, index: int) -> dict[str, Any]:
+        for at, status, output in self._rows:
+            if at == index:
+                return {"index": index, "status": status, "output": output, "payload": self._payloads[index]}
+        raise Refused("ERR", f"the batch '{self._id}' has {len(self._payloads)} jobs")
 
 
 class Inline:
@@ -119,15 +117,15 @@ class Inline:
             if word in ("SUBMIT", "OPEN"):
                 return self._begin(word, id, *words)
             if id not in self._batches:
-                return Refused("NOBATCH", f"there is no batch '{id}'")
+                raise Refused("NOBATCH", f"there is no batch '{id}'")
             if word == "FORGET":
                 return len([self._batches.pop(id)])
             return getattr(self._batches[id], word.lower())(*words)
 
     def _begin(self, word: str, handler: str, _: str, id: str, *words: Any) -> Any:
         if id in self._batches:
-            return Refused("EXISTS", f"a batch '{id}' exists")
-        batch = self._batches[id] = _Stored(self._app, id, handler, list(words))
+            raise Refused("EXISTS", f"a batch '{id}' exists")
+        batch = self._batches[id] = _Stored(self._app, id, handler, words)
         if "JOBS" in words:
             batch.addat(0, *words[words.index("JOBS") + 1 :])
         batch.is_open = word == "OPEN"

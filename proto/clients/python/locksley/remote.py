@@ -14,16 +14,17 @@ import contextlib
 import functools
 import os
 import queue
-import selectors
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Refused
-from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, checked, log, packed, redis, refusal, text, trouble_of
+from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, log, now, packed, redis, refusal, reply_of
+from .wire import text, trouble_of
 from .worker import Job, run_job
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ class Lease:
                 return
             if index in self.held:  # else it runs elsewhere
                 job = self._job = Job(self.id, index, *self._told)
-                if self._is_stopped:
-                    job.stop("cancelled")
-                status, output = run_job(self._worker.app, job, payload)
+                status, output = ("cancelled", b"") if self._is_stopped else run_job(self._worker.app, job, payload)
                 self._ended.append((index, status, output))
                 self._worker.stir()
 
@@ -106,7 +105,7 @@ class Lease:
         name, ranges = "", cast(Any, [])
         try:
             name, ranges = ask("RECLAIM", self.batch, self.attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
-        except Refused as error:
+        except (Refused, *ERROR_REPLIES) as error:
             log.warning("%d jobs of batch %s run elsewhere: %s", len(self.held), self.id, error)
         self.name = text(name)
         self.held.intersection_update([index for low, high in ranges for index in range(low, high)])
@@ -168,7 +167,7 @@ class RemoteWorker:
                 self._serve(connection, self._join(connection))
             except (Refused, *ERROR_REPLIES, *BROKEN) as error:
                 trouble = refusal(error) if isinstance(error, ERROR_REPLIES) else error
-                if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and self._addresses.has(url):
+                if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and url in self._addresses.urls:
                     raise trouble from None
                 log.warning("%s: %s; trying again", Addresses.host(url), trouble_of(trouble))
                 self._addresses.turn(url, str(trouble))
@@ -212,7 +211,7 @@ class RemoteWorker:
 
         def ask(*words: Any) -> Any:
             connection.send_command(*words)
-            return checked([_reply(connection)])[0]
+            return connection.read_response()
 
         connection.connect()
         joined = as_map(ask("JOIN", self._name, "SLOTS", len(self._queues), "LEASE", self._lease_ms, "HANDLERS", *self._handlers))
@@ -230,34 +229,31 @@ class RemoteWorker:
         takes: collections.deque[Callable[[Any], object]] = collections.deque()  # of the commands whose replies are to come
         heard = beaten = time.monotonic()
         end, leaving = 0.0, False
-        with selectors.DefaultSelector() as ready:
-            ready.register(self._woken, selectors.EVENT_READ)
-            ready.register(connection._sock, selectors.EVENT_READ)
-            while not leaving or takes:
-                self._is_stirred, moment = False, time.monotonic()  # before it looks
-                steps = self._steps(moment - beaten >= beat_s)
-                beaten = moment if moment - beaten >= beat_s else beaten
-                is_holding = any(lease.held for lease in self._leases)
-                if self.stopping and not leaving:
-                    end = end or moment + self._grace_s
-                    leaving = not is_holding or moment >= end
-                    steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
-                if steps:
-                    heard = heard if takes else moment
-                    connection.send_packed_command([packed([command for command, _ in steps])])
-                    takes.extend(take for _, take in steps)
-                elif takes and moment - heard > REPLY_S:
-                    raise redis.TimeoutError("no reply")
-                for lease in self._fresh:
-                    self._queues[lease.slot].put(lease)
-                self._fresh.clear()
-                while connection.can_read(0):
-                    heard = time.monotonic()
-                    takes.popleft()(_reply(connection))
-                    self._is_stirred = True  # a reply may have brought something to say
-                rest = 0.05 if self.stopping else beat_s if is_holding else REPLY_S
-                if not self._is_stirred and any(key.fileobj is self._woken for key, _ in ready.select(rest)):
-                    self._woken.recv(16)
+        while not leaving or takes:
+            self._is_stirred, moment = False, time.monotonic()  # before it looks
+            steps = self._steps(moment - beaten >= beat_s)
+            beaten = moment if moment - beaten >= beat_s else beaten
+            is_holding = any(lease.held for lease in self._leases)
+            if self.stopping and not leaving:
+                end = end or moment + self._grace_s
+                leaving = not is_holding or moment >= end
+                steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
+            if steps:
+                heard = heard if takes else moment
+                connection.send_packed_command([packed([command for command, _ in steps])])
+                takes.extend(take for _, take in steps)
+            elif takes and moment - heard > REPLY_S:
+                raise redis.TimeoutError("no reply")
+            for lease in self._fresh:
+                self._queues[lease.slot].put(lease)
+            self._fresh.clear()
+            while connection.can_read(0):
+                heard = time.monotonic()
+                takes.popleft()(now(reply_of(connection)))
+                self._is_stirred = True  # a reply may have brought something to say
+            rest = 0.05 if self.stopping else beat_s if is_holding else REPLY_S
+            if not self._is_stirred and self._woken in wait([self._woken, connection._sock], rest):
+                self._woken.recv(16)
 
     def _steps(self, is_time_to_beat: bool) -> list[Step]:
         """What there is to say. A note comes before the end of its job, and so it is collected after that."""
@@ -299,21 +295,13 @@ class RemoteWorker:
     def _obey(self, orders: Any) -> None:
         """The reply of BEAT."""
         by_name = {lease.name: lease for lease in self._leases}
-        words: list[Any]
         for words in () if isinstance(orders, Refused) else orders:
-            order, lease = text(words[0]), by_name.get(text(words[1])) if len(words) > 1 else None
+            order, name, at, *_ = [*map(text, words), "", ""]  # CUT name at, STOP name, or DRAIN
             self._draining = self._draining or order == "DRAIN"
-            if lease and order == "STOP":
-                lease.stop()
-            if lease:
-                self._later += lease.cut(int(words[2]) if order == "CUT" else 0)
-
-
-def _reply(connection: Any) -> Any:
-    try:
-        return connection.read_response()
-    except ERROR_REPLIES as error:
-        return refusal(error)
+            if lease := by_name.get(name):
+                if order == "STOP":
+                    lease.stop()
+                self._later += lease.cut(int(at or 0))
 
 
 def _ignore(_: Any) -> None:

@@ -19,12 +19,11 @@ import os
 import random
 import re
 import time
-import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import urlsplit
 
-from .errors import LocksleyError, Refused, Unreachable
+from .errors import Refused, Unreachable
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -37,7 +36,7 @@ redis_asyncio: Any = importlib.import_module("redis.asyncio")
 
 T = TypeVar("T")
 Command = Sequence[Any]
-Ask = Callable[[list[Command]], Awaitable[list[Any]]]  # sends commands together; a refusal is a Refused among the replies
+Ask = Callable[[list[Command]], Awaitable[list[Any]]]  # sends commands together, and returns their replies
 
 BLOCK_MS = 5000  # of a command that waits: shorter than the time-outs of clients and of what is between
 REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
@@ -51,41 +50,30 @@ _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.05, 2.0
 log = logging.getLogger("locksley")
 
 
-def now(coroutine: Coroutine[Any, Any, T]) -> T:
+def now(waiting: Awaitable[T]) -> T:
+    """Runs a coroutine that blocks, and so never suspends, to its end."""
     try:
-        coroutine.send(None)
+        next(waiting.__await__())
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     raise RuntimeError("a coroutine that should block was suspended")
 
 
 def each(items: AsyncIterator[T]) -> Iterator[T]:
-    async def following() -> T:
-        return await items.__anext__()
-
-    while True:
-        try:
-            item = now(following())
-        except StopAsyncIteration:
-            return
-        yield item
-
-
-class _OfApp(Protocol):
-    app: Any
-
-
-S = TypeVar("S", bound=_OfApp)
+    """As now(), for an asynchronous generator."""
+    with contextlib.suppress(StopAsyncIteration):
+        while True:
+            yield now(items.__anext__())
 
 
 @overload
 def twins(
-    method: Callable[Concatenate[S, Ask, P], Coroutine[Any, Any, T]],
-) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]: ...
+    method: Callable[Concatenate[Any, Ask, P], Coroutine[Any, Any, T]],
+) -> tuple[Callable[Concatenate[Any, P], T], Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]]: ...
 @overload
 def twins(
-    method: Callable[Concatenate[S, Ask, P], AsyncIterator[T]],
-) -> tuple[Callable[Concatenate[S, P], Iterator[T]], Callable[Concatenate[S, P], AsyncIterator[T]]]: ...
+    method: Callable[Concatenate[Any, Ask, P], AsyncIterator[T]],
+) -> tuple[Callable[Concatenate[Any, P], Iterator[T]], Callable[Concatenate[Any, P], AsyncIterator[T]]]: ...
 def twins(method: Any) -> Any:
     """Of a method that is given an Ask: one that blocks, and one for asyncio."""
     run: Any = each if inspect.isasyncgenfunction(method) else now
@@ -98,14 +86,9 @@ def twins(method: Any) -> Any:
 
     signature = inspect.signature(method)
     of_callers = signature.replace(parameters=[parameter for name, parameter in signature.parameters.items() if name != "ask"])
-
-    def wrapped(twin: Any) -> Any:
-        functools.update_wrapper(twin, method)
-        del twin.__wrapped__  # whose signature help() would show
-        twin.__signature__ = of_callers
-        return twin
-
-    return wrapped(blocking), wrapped(waiting)
+    for twin in (blocking, waiting):
+        vars(functools.update_wrapper(twin, method))["__signature__"] = of_callers
+    return blocking, waiting
 
 
 def with_names(made: type[T]) -> type[T]:
@@ -144,19 +127,23 @@ def as_map(reply: Any) -> Mapping[str, Any]:
     return {text(key): text(value) if isinstance(value, bytes) else value for key, value in pairs}
 
 
-def checked(replies: list[Any]) -> list[Any]:
-    for reply in replies:
-        if isinstance(reply, Refused):
-            raise reply
-    return replies
-
-
-async def _sleep_here(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 async def _outcome(value: Any) -> Any:
+    """Of a method of redis-py's blocking classes, or of those for asyncio."""
     return await value if inspect.isawaitable(value) else value
+
+
+async def reply_of(connection: Any) -> Any:
+    """The next reply of a connection; a refusal is returned as a Refused."""
+    try:
+        return await _outcome(connection.read_response())
+    except ERROR_REPLIES as error:
+        return refusal(error)
+
+
+async def one(ask: Ask, *command: Any) -> Any:
+    """The reply to a single command."""
+    [reply] = await ask([command])
+    return reply
 
 
 def bulk(word: bytes) -> bytes:
@@ -174,15 +161,16 @@ def packed(commands: Iterable[Command]) -> bytes:
 
 class Addresses:
     """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is
-    redis://a:7770. `url` is the one that is believed to serve. `options` are those of a connection of redis-py. Any thread may use it."""
+    redis://a:7770. `url` is the one that is believed to serve, and may be none of `urls`, since a standby named it. `options` are those of
+    a connection of redis-py. Any thread may use it."""
 
     def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
         # Replies are bytes here, whatever the program has elsewhere.
         self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
         self._port, self._at = port, 0
         given = [url if "://" in url else f"redis://{url}" for url in ([urls] if isinstance(urls, str) else urls)]
-        self._urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
-        self.url = self._urls[0]
+        self.urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
+        self.url = self.urls[0]
 
     @staticmethod
     def host(url: str) -> str:
@@ -196,16 +184,12 @@ class Addresses:
 
     def add(self, hosts: Iterable[str]) -> None:
         """Other daemons of the same cluster."""
-        self._urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self._urls]
+        self.urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self.urls]
 
     def connection(self, pool: Any) -> tuple[str, Any]:
         """One that is not open yet, of the kind of this pool of redis-py; and where it leads."""
         url = self.url
         return url, pool.from_url(url, **self._options).make_connection()
-
-    def has(self, url: str) -> bool:
-        """Whether it was given, and not only named by a daemon."""
-        return url in self._urls
 
     def turn(self, url: str, trouble: str) -> None:
         """The daemon at `url` does not serve: the next one is that which it names, or else that of the list."""
@@ -213,8 +197,8 @@ class Addresses:
         if named and self._at_host(url, named[1]) != url:
             self.url = self._at_host(url, named[1])
         elif self.url == url:  # else another thread has turned already
-            self._at = (self._at + 1) % len(self._urls)
-            self.url = self._urls[self._at]
+            self._at = (self._at + 1) % len(self.urls)
+            self.url = self.urls[self._at]
 
 
 class Transport:
@@ -223,70 +207,77 @@ class Transport:
     def __init__(self, urls: str | Sequence[str], patience: float, options: Mapping[str, Any]) -> None:
         self._addresses, self._patience = Addresses(urls, 7770, options), patience
         self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
-        self._async_free: Any = weakref.WeakKeyDictionary()  # by event loop
+        self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None]]] = {}
 
     async def ask(self, commands: list[Command]) -> list[Any]:
-        return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), _sleep_here)
+        return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), time.sleep)
 
     async def aask(self, commands: list[Command]) -> list[Any]:
-        free = self._async_free.setdefault(asyncio.get_running_loop(), [])
-        return await self._exchange(commands, redis_asyncio.ConnectionPool, free, asyncio.sleep)
+        loop = asyncio.get_running_loop()
+        if loop not in self._async_free:
+            free: list[Any] = []
+            self._async_free[loop] = free, self._close_with(loop, free)
+            await self._async_free[loop][1].__anext__()
+        return await self._exchange(commands, redis_asyncio.ConnectionPool, self._async_free[loop][0], asyncio.sleep)
 
-    async def _exchange(self, commands: list[Command], pool: Any, free: list[Any], sleep: Callable[[float], Awaitable[Any]]) -> list[Any]:
-        delay, end = 0.0, 0.0
+    async def _close_with(self, loop: asyncio.AbstractEventLoop, free: list[Any]) -> AsyncGenerator[None, None]:
+        """As asyncio.run() closes the asynchronous generators that are left, a loop that ends closes its connections."""
+        try:
+            yield
+        finally:
+            self._async_free.pop(loop, None)
+            for _, connection in free:
+                await connection.disconnect()
+
+    async def _exchange(self, commands: list[Command], pool: Any, free: list[Any], sleep: Callable[[float], Any]) -> list[Any]:
+        delay, end = _FIRST_DELAY_S, 0.0
         while True:
             try:
-                url, connection = free.pop()
-            except IndexError:
-                url, connection = self._addresses.connection(pool)
-            trouble: LocksleyError | None
-            try:
-                await _outcome(connection.send_packed_command([packed(commands)]))
-                replies = [await self._reply(connection) for _ in commands]
-            except BaseException as error:
-                await _outcome(connection.disconnect())
-                if isinstance(error, Exception):  # else it was cancelled, or interrupted, and the others are good
-                    with contextlib.suppress(IndexError):
-                        while True:
-                            await _outcome(free.pop()[1].disconnect())
-                trouble = self._trouble(url, error)
-            else:
-                free.append((url, connection))
-                trouble = next((reply for reply in replies if isinstance(reply, Refused) and reply.code in LATER), None)
-                if trouble is None:
-                    return replies
-            end = end or time.monotonic() + self._patience
-            if time.monotonic() >= end:
-                raise trouble
-            if delay == _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a word
-                log.warning("%s; trying again for %g s", trouble, self._patience)
-            delay = min(delay * 2, _LONGEST_DELAY_S) or _FIRST_DELAY_S
-            await sleep(delay * random.uniform(0.5, 1.0))
+                return await self._attempt(commands, pool, free)
+            except (Refused, Unreachable) as error:
+                end = end or time.monotonic() + self._patience
+                if (isinstance(error, Refused) and error.code not in LATER + ELSEWHERE) or time.monotonic() >= end:
+                    raise
+                if delay == 2 * _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a word
+                    log.warning("%s; trying again for %g s", error, self._patience)
+            await _outcome(sleep(delay * random.uniform(0.5, 1.0)))
+            delay = min(2 * delay, _LONGEST_DELAY_S)
 
-    async def _reply(self, connection: Any) -> Any:
+    async def _attempt(self, commands: list[Command], pool: Any, free: list[Any]) -> list[Any]:
         try:
-            return await _outcome(connection.read_response())
-        except ERROR_REPLIES as error:
-            refused = refusal(error)
-            if refused.code in ELSEWHERE:
-                raise refused from error
-            return refused
+            url, connection = free.pop()
+        except IndexError:
+            url, connection = self._addresses.connection(pool)
+        try:
+            await _outcome(connection.send_packed_command([packed(commands)]))
+            replies = [await reply_of(connection) for _ in commands]
+        except ERROR_REPLIES as error:  # to the log-in: redis-py has closed the connection, and opens it again when it is used
+            replies = [refusal(error)]
+        except BaseException as error:
+            await _outcome(connection.disconnect())  # a late reply would be taken for that of the next command
+            if not isinstance(error, BROKEN):  # it was cancelled, or interrupted
+                raise
+            await self._turn(url, free)
+            raise Unreachable(f"no answer from {Addresses.host(url)}: {trouble_of(error)}") from error
+        free.append((url, connection))
+        refused = next((reply for reply in replies if isinstance(reply, Refused)), None)
+        if refused is None:
+            return replies
+        if refused.code in ELSEWHERE:
+            await self._turn(url, free, str(refused))
+        raise refused
 
-    def _trouble(self, url: str, error: BaseException) -> LocksleyError:
-        """What to raise once patience is over; raises at once what another try does not mend."""
-        if isinstance(error, ERROR_REPLIES):  # of the log-in
-            raise refusal(error) from error
-        if isinstance(error, BROKEN):
-            error = Unreachable(f"no answer from {Addresses.host(url)}: {trouble_of(error)}")
-        elif not isinstance(error, Refused):
-            raise error
-        self._addresses.turn(url, str(error))
-        return error
+    async def _turn(self, url: str, free: list[Any], trouble: str = "") -> None:
+        """The daemon at `url` does not serve. The connections that are free lead to it, too."""
+        self._addresses.turn(url, trouble)
+        with contextlib.suppress(IndexError):
+            while True:
+                await _outcome(free.pop()[1].disconnect())
 
     def close(self) -> None:
         for _, connection in self._free.pop(os.getpid(), []):
             connection.disconnect()
 
     async def aclose(self) -> None:
-        for _, connection in self._async_free.pop(asyncio.get_running_loop(), []):
-            await connection.disconnect()
+        if (entry := self._async_free.get(asyncio.get_running_loop())) is not None:
+            await entry[1].aclose()

@@ -72,6 +72,11 @@ class Job:
         note = text.encode(errors="replace")[:_LONGEST_NOTE]
         self._tell(self, "note", note.decode(errors="ignore"))  # no part of a character
 
+    def begin(self) -> bool:
+        """For a worker that made it earlier: its time runs from now on. False if it was stopped before."""
+        self._end = time.monotonic() + self.timeout_s if self.timeout_s else 0.0
+        return not self._stopped
+
     def stop(self, reason: str) -> None:
         """For workers."""
         self._stopped = self._stopped or reason
@@ -147,11 +152,12 @@ class LocalWorker:
     the daemon has drained for long enough), raises Stopped in the task, and is the end."""
 
     def __init__(self, app: App, jobs: BinaryIO, answers: int) -> None:
-        self._app, self._jobs, self._answers = app, jobs, answers
+        self._app, self._input, self._answers = app, jobs, answers
         self._handler = os.environ.get("LOCKSLEY_HANDLER", "")
-        self._ahead: queue.SimpleQueue[list[bytes]] = queue.SimpleQueue()  # jobs that were read; an empty one is the end
-        self._job: Job | None = None
-        self._cancelled: set[tuple[bytes, bytes]] = set()  # index and batch of jobs that wait, or run
+        self._is_version_2 = False
+        self._ahead: queue.SimpleQueue[tuple[Job, bytes] | None] = queue.SimpleQueue()  # with their payloads; None is the end
+        self._jobs: dict[tuple[bytes, bytes], Job] = {}  # by index and batch: those that wait, and the one that runs
+        self._running: Job | None = None
         self._stopping = False
         self._process = os.getpid()
 
@@ -161,59 +167,53 @@ class LocalWorker:
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
         threading.Thread(target=self._read_ahead, name="locksley-reader", daemon=True).start()
         with contextlib.suppress(Stopped):
-            while not self._stopping and (message := self._ahead.get()):
-                # Answered at once, even if more jobs are waiting: should the next one kill this process, or take too long, then the
-                # daemon knows which it was.
-                answer = self._answer(message)
+            while not self._stopping and (ahead := self._ahead.get()):
+                self._running, payload = ahead
+                status, output = run_job(self._app, self._running, payload) if self._running.begin() else ("cancelled", b"")
                 if os.getpid() != self._process:
                     sys.stdout.flush()
                     os._exit(0)  # the task forked, and returned here: the answer is that of the other process
-                self._write(answer)
-                self._job = None
+                # Answered at once, even if more jobs are waiting: should the next one kill this process, or take too long, then the
+                # daemon knows which it was.
+                self._answer(self._running, status, output)
+                self._running = None
         return 0
 
-    def _answer(self, message: list[bytes]) -> bytes:
-        """To [payload, index, batch], or with worker_protocol: 2 to [job, payload, index, batch, attempt, trace, note, timeout_ms]."""
-        is_version_2 = len(message) == 8
-        payload, index, batch, attempt, trace, note, timeout_ms = message[1:] if is_version_2 else [*message, b"0", b"", b"", b"0"]
-        told = int(attempt), trace.decode(), text(note), int(timeout_ms) / 1000
-        job = self._job = Job(batch.decode(), int(index), self._handler, *told, self._tell)
-        if (index, batch) in self._cancelled:
-            job.stop("cancelled")
-        status, output = ("cancelled", b"") if job.stopped else run_job(self._app, job, payload)
-        if is_version_2:
-            return packed([(index, status, output)])
-        return bulk(output) if status == "ok" else b"-%b\r\n" % output
+    def _answer(self, job: Job, status: str, output: bytes) -> None:
+        index, batch = b"%d" % job.index, job.batch.encode()
+        self._jobs.pop((index, batch), None)  # before it may come again
+        if self._is_version_2:
+            self._write(packed([(index, status, output)]))
+        else:
+            self._write(bulk(output) if status == "ok" else b"-%b\r\n" % output)
 
     def _read_ahead(self) -> None:
-        """In a thread of its own, so that a job can be told to stop while it runs. With worker_protocol: 2 the first message is a job, of
-        eight strings, and those of three are [stop, index, batch]."""
-        is_version_2, message = False, self._read()
-        while message:
-            is_version_2 = is_version_2 or len(message) == 8
-            if is_version_2 and len(message) == 3:
-                _, index, batch = message
-                self._cancelled.add((index, batch))
-                if (job := self._job) and (b"%d" % job.index, job.batch.encode()) == (index, batch):
-                    job.stop("cancelled")
-            else:
-                self._cancelled -= {(message[2], message[3])} if is_version_2 else set()  # of an earlier attempt
-                self._ahead.put(message)
-            message = self._read()
-        self._ahead.put([])
+        """In a thread of its own, so that a job can be told to stop while it runs. A job is [payload, index, batch]; with worker_protocol: 2
+        [job, payload, index, batch, attempt, trace, note, timeout_ms], and messages of three strings are [stop, index, batch]."""
+        try:
+            while message := self._read():
+                if self._is_version_2 and len(message) == 3:
+                    if job := self._jobs.get((message[1], message[2])):
+                        job.stop("cancelled")
+                    continue
+                self._is_version_2 = len(message) == 8
+                payload, index, batch, attempt, trace, note, timeout_ms = message[1:] if self._is_version_2 else [*message, b"0", b"", b"", b"0"]
+                told = int(attempt), trace.decode(), text(note), int(timeout_ms) / 1000
+                job = self._jobs[index, batch] = Job(batch.decode(), int(index), self._handler, *told, self._tell)
+                self._ahead.put((job, payload))
+        finally:  # also after a message that makes no sense
+            self._ahead.put(None)
 
     def _read(self) -> list[bytes]:
         """A message; nothing at the end of the input, or if the daemon ended in the middle of it."""
-        head = self._jobs.readline()
-        strings: list[bytes] = []
-        for _ in range(int(head[1:] or 0)):
-            head = self._jobs.readline()
-            size = int(head[1:] or 0) + 2
-            string = self._jobs.read(size)
-            if not head or len(string) < size:
+        message: list[bytes] = []
+        for _ in range(int(self._input.readline()[1:] or 0)):
+            size = int(self._input.readline()[1:] or 0)
+            string = self._input.read(size + 2)
+            if len(string) < size + 2:
                 return []
-            strings.append(string[:-2])
-        return strings
+            message.append(string[:-2])
+        return message
 
     def _tell(self, _: Job, kind: str, value: Any) -> None:
         word = b":%d\r\n" % value if kind == "progress" else bulk(value.encode())
@@ -227,7 +227,7 @@ class LocalWorker:
         if self._stopping:
             return  # once is enough: the task may be cleaning up
         self._stopping = True
-        if self._job is None:
+        if self._running is None:
             os._exit(0)  # there is nothing to lose
-        self._job.stop("SIGTERM")
+        self._running.stop("SIGTERM")
         raise Stopped("SIGTERM")

@@ -354,7 +354,8 @@ void Intake::restore(StoredBatch stored) {
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
-  if (due.start > now()) condition.delay = std::chrono::milliseconds(0);
+  // A batch that was cancelled ends as soon as its jobs have, whatever it waited for.
+  if (due.start > now() && !history.cancelled) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), due.start);
   parts_.stored.write_restored(*record, !history.closed);

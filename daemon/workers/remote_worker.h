@@ -141,6 +141,8 @@ class RemoteWorker {
 
   std::vector<ServedHandler> handlers;
   std::vector<ServedLane> lanes;  // of `handlers`
+  // The other handlers of its JOIN: at the moment they are not there, or its user may not serve them.
+  std::vector<std::string> not_served;
   SlotTimes slots;
   std::map<std::uint64_t, std::unique_ptr<OutLease>> leases;  // by number
   std::optional<WaitingClaim> waiting;

@@ -230,11 +230,18 @@ void WorkerLink::handlers_changed(Nanoseconds now) {
   now_ = std::max(now_, now);
   for (auto& [id, worker] : workers_) {
     std::vector<ServedHandler> handlers;
-    for (const ServedHandler& handler : worker.handlers) {
-      const HandlerPlace place = host_.place_of(handler.name);
-      if (place.lane != nullptr && host_.may_serve(worker.user, handler.name))
-        handlers.push_back({handler.name, place});
-    }
+    std::vector<std::string> not_served;
+    const auto look_up = [&](const std::string& name) {
+      const HandlerPlace place = host_.place_of(name);
+      if (place.lane != nullptr && host_.may_serve(worker.user, name)) {
+        handlers.push_back({name, place});
+      } else {
+        not_served.push_back(name);
+      }
+    };
+    for (const ServedHandler& handler : worker.handlers) look_up(handler.name);
+    for (const std::string& name : worker.not_served) look_up(name);
+    worker.not_served = std::move(not_served);
     const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
       return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
     };

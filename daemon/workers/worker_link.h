@@ -152,9 +152,9 @@ class WorkerLink {
   // no job as late, before a third of its lease, at most 1 s, has passed. While the store has no
   // room the link does the same by itself.
   void listens_again(Nanoseconds now);
-  // The host's handlers, their places, or the permissions of users have changed: workers no longer
-  // serve handlers that are removed or that they may not serve. Needs: no lease of a handler that
-  // has moved is out.
+  // The host's handlers, their places, or the permissions of users have changed: workers do not
+  // serve handlers that are removed or that they may not serve, until these are back. Needs: no
+  // lease of a handler that has moved is out.
   void handlers_changed(Nanoseconds now);
   // Nothing more is claimed; workers are told to hand back what has not started.
   void drain(Nanoseconds now);

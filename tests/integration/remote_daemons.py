@@ -66,6 +66,20 @@ class RemoteDaemons(DaemonTest):
         self.assertTrue(outputs[40].startswith("exit status 3"), outputs[40])
         self.assertEqual(connection.wait(second)["ok"], 40)
 
+    def test_a_handler_that_was_removed_for_a_while_runs_there_again(self):
+        both = {"cat": {"remote": True}, "sh": {"remote": True}}
+        connection = self.own({"handlers": both})
+        self.machine({"handlers": {"cat": {"command": ["cat"]}, "sh": shell(concurrency=2)}})
+        self.assertEqual(connection.wait(connection("SUBMIT", "sh", "JOBS", "true"))["ok"], 1)
+        held = connection("SUBMIT", "sh", "DELAY", 1000, "JOBS", "true", "true")
+        for handlers in ({"cat": {"remote": True}}, {"sh": {"remote": False, **shell()}}, both):
+            self.owner.configure({"workers": {"port": 0}, "handlers": handlers})
+            self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        self.assertEqual(connection.wait(held, 10)["ok"], 2)
+        self.assertEqual(connection.wait(connection("SUBMIT", "cat", "JOBS", "a"), 10)["ok"], 1)
+        (machine,) = machines(connection)
+        self.assertEqual(sorted(machine["handlers"]), ["cat", "sh"])
+
     def test_what_a_killed_machine_held_runs_elsewhere(self):
         ledger, go = self.folder / "ledger", self.folder / "go"
         connection = self.own({"handlers": {"sh": {"remote": True}}})

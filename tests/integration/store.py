@@ -217,6 +217,24 @@ class CancelAndForget(StoreTest):
             self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 3))
             self.assert_agree(status, self.command.results(f"open-{round_}"))
 
+    def test_cancel_ends_a_batch_that_has_yet_to_start_after_a_kill(self):
+        # A cancellation is on the disk with its reply; that the jobs have ended by it comes some milliseconds later.
+        self.begin()
+        self.command("OPEN", "echo", "ID", "unfinished")
+        for waits in (["DELAY", HOUR_MS], ["AFTER", "unfinished"], ["DELAY", HOUR_MS, "AFTEROK", "unfinished"]):
+            with self.subTest(waits):
+                batches = [f"{waits[-2]}-{len(waits)}-{number}" for number in range(20)]
+                commands = [["SUBMIT", "echo", "ID", batch, *waits, "JOBS", "a"] for batch in batches]
+                commands += [["CANCEL", batch] for batch in batches]
+                self.command.send(b"".join(encode(*words) for words in [["MULTI"], *commands, ["EXEC"]]))
+                replies = [self.command.read() for _ in range(len(commands) + 2)]
+                self.assertEqual(replies[-1], batches + [1] * len(batches))
+                self.kill_and_begin()
+                for batch in batches:
+                    status = self.command.wait(batch, 10)
+                    self.assertEqual((status["state"], status["cancelled"]), ("cancelled", 1))
+                    self.assert_agree(status, self.command.results(batch))
+
     def test_forget_holds_from_its_reply_on(self):
         self.begin()
         small = self.command("SUBMIT", "echo", "ID", "small", "JOBS", "a")

@@ -79,7 +79,7 @@ std::unexpected<Intake::Refusal> Intake::refuse(const std::string& handler, Refu
 std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const std::string& handler,
                                                            const proto::BatchOptions& options) {
   const auto entry = usable_handler(parts_.handlers, by, handler);
-  if (!entry) return std::unexpected(entry.error());
+  if (!entry) return repeated(by, handler, options, entry.error());
   auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
   if (!customer) return refuse(handler, std::move(customer.error()));
   BatchRecord* known = nullptr;
@@ -88,7 +88,19 @@ std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const
     if (!found) return refuse(handler, found.error());
     known = *found;
   }
-  return Found{**entry, *std::move(customer), known};
+  return Found{*entry, *std::move(customer), known};
+}
+
+std::expected<Intake::Found, Intake::Refusal> Intake::repeated(const User& by, const std::string& handler,
+                                                               const proto::BatchOptions& options,
+                                                               const Refusal& why) {
+  if (options.id.empty() || !by.may_use(handler)) return std::unexpected(why);
+  auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
+  if (!customer) return std::unexpected(why);
+  const auto found = find_own_batch(parts_.registry, *customer->tenant, options.id);
+  if (!found) return std::unexpected(found.error());
+  if (*found == nullptr || (*found)->handler().name() != handler) return std::unexpected(why);
+  return Found{nullptr, *std::move(customer), *found};
 }
 
 std::expected<Intake::Admitted, Intake::Refusal> Intake::admit(const User& by, const std::string& handler,
@@ -196,11 +208,11 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const bool is_due =
-      !admitted->condition.is_immediate() || command.options.retries.value_or(found->entry.retries) != 0;
-  const bool has_no_sequence = origin == Origin::kRun && !is_due && found->entry.is_built_in();
+      !admitted->condition.is_immediate() || command.options.retries.value_or(found->entry->retries) != 0;
+  const bool has_no_sequence = origin == Origin::kRun && !is_due && found->entry->is_built_in();
   const NewBatch batch{.customer = *customer,
                        .options = command.options,
-                       .entry = found->entry,
+                       .entry = *found->entry,
                        .origin = origin,
                        .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
                        .is_stored = is_stored};
@@ -245,7 +257,7 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
 
   const NewBatch batch{.customer = *customer,
                        .options = command.options,
-                       .entry = found->entry,
+                       .entry = *found->entry,
                        .origin = Origin::kOpen,
                        .sequence = parts_.registry.take_sequence(),
                        .is_stored = is_stored};
@@ -358,7 +370,8 @@ void Intake::restore(StoredBatch stored) {
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
-  if (due.start > now()) condition.delay = std::chrono::milliseconds(0);
+  // A batch that was cancelled ends as soon as its jobs have, whatever it waited for.
+  if (due.start > now() && !history.cancelled) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), due.start);
   parts_.stored.write_restored(*record, !history.closed);

@@ -136,12 +136,17 @@ class Intake {
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
   // The first step of SUBMIT, RUN and OPEN: what their names mean.
   struct Found {
-    const HandlerDirectory::Entry& entry;
+    const HandlerDirectory::Entry* entry;  // null: there is no such handler any more, but `known`
     CustomerName customer;
     BatchRecord* known;  // the batch of this id, which the client has submitted before; null: there is none
   };
   std::expected<Found, Refusal> find(const User& by, const std::string& handler,
                                      const proto::BatchOptions& options) LOCKSLEY_REQUIRES(kIoThread);
+  // The same if no handler has this name, for which `why` is the error. The batch may have been accepted
+  // while there was one, and its reply been lost.
+  std::expected<Found, Refusal> repeated(const User& by, const std::string& handler,
+                                         const proto::BatchOptions& options, const Refusal& why)
+      LOCKSLEY_REQUIRES(kIoThread);
   // The second step, for a batch that is new.
   struct Admitted {
     Admission::Reservation reservation;

@@ -159,6 +159,25 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatTheUserMayNoLongerServeIsNot) {
   EXPECT_FALSE(claim(id));
 }
 
+TEST_F(WorkerLinkLanesTest, AHandlerThatIsBackIsServedAgain) {
+  const WorkerLink::Id id = joined_for("echo crop"), waits = joined_for("crop"), other = joined_for("echo");
+  auto crop = host.served.extract("crop");
+  link->handlers_changed(now);
+  link->handlers_changed(now);
+  EXPECT_EQ(say(waits, "CLAIM BLOCK 1000"), "");
+  host.served.insert(std::move(crop));
+  host.forbidden = "crop";
+  link->handlers_changed(now);
+  EXPECT_EQ(say(id, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
+  host.forbidden.clear();
+  link->handlers_changed(now);
+  EXPECT_EQ(sent(waits), "$-1") << "its wait was for nothing: it asks again";
+  host.submit("crop", 3);
+  EXPECT_TRUE(claim(id, "JOBS 1 HANDLERS crop"));
+  EXPECT_TRUE(claim(waits, "JOBS 1"));
+  EXPECT_FALSE(claim(other)) << "it has not joined for that";
+}
+
 TEST_F(WorkerLinkLanesTest, AHandlerThatHasMovedIsServedWhereItIs) {
   const WorkerLink::Id id = joined_for("crop");
   host.served.at("crop")->place = {.lane = host.lane_of("resize"),

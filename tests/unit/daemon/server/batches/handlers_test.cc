@@ -94,6 +94,34 @@ TEST_F(ServerHandlersTest, WhatIsQueuedOfAHandlerThatGoesWaitsForIt) {
   EXPECT_EQ(holds_of("b"), 0);
 }
 
+TEST_F(ServerHandlersTest, ARepetitionFindsItsBatchAlsoIfTheHandlerHasGoneMeanwhile) {
+  start();
+  change([](Batches& batches) {
+    kIoThread.assert_held();
+    batches.hold_handler("late");
+  });
+  Client client(port_);
+  client.send("SUBMIT late ID b JOBS x\r\nOPEN late ID o\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_EQ(client.bulk(), "o");
+  change([&](Batches& batches) {
+    kIoThread.assert_held();
+    handlers_.remove("late");
+    batches.hold_handler("late");
+  });
+  // An error would mean that nothing was accepted.
+  client.send("SUBMIT late ID b JOBS x\r\nOPEN late ID o\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  EXPECT_EQ(client.bulk(), "o");
+  EXPECT_THAT(client.ask("SUBMIT late ID b JOBS y"), StartsWith("-EXISTS"));
+  EXPECT_THAT(client.ask("RUN late ID b JOBS x"), StartsWith("-EXISTS"));
+  EXPECT_THAT(client.ask("SUBMIT late ID new JOBS x"), StartsWith("-NOHANDLER"));
+  EXPECT_THAT(client.ask("SUBMIT nosuch ID b JOBS x"), StartsWith("-NOHANDLER"));
+  client.send("CANCEL b\r\nCANCEL o\r\n");
+  EXPECT_EQ(client.line(), ":1");
+  EXPECT_EQ(client.line(), ":0");
+}
+
 TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   start();
   change([](Batches& batches) {

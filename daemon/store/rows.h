@@ -32,8 +32,8 @@ struct AcceptedRow {
   std::uint64_t payload_bytes = 0;
   struct Range {
     std::int64_t low;
-    SharedText
-        payload;  // the pattern; none: the payloads are decimals, or the pattern lies apart and was not read
+    // The pattern; none: the payloads are decimals, or the pattern lies apart and was not read.
+    SharedText payload;
     bool is_apart = false;  // the pattern lies in a row of payloads
   };
   std::optional<Range> range;

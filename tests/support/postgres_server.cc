@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +56,21 @@ pid_t spawn(std::vector<std::string> words, const fs::path& log) {
   ::_exit(127);
 }
 
+std::vector<pid_t> children_of(pid_t process) {
+  const std::string number = std::to_string(process);
+  std::ifstream file("/proc/" + number + "/task/" + number + "/children");
+  return {std::istream_iterator<pid_t>(file), std::istream_iterator<pid_t>()};
+}
+
+// Not if it has ended and was not waited for.
+bool runs(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat[name_end + 2] != 'Z';
+}
+
 }  // namespace
 
 PostgresServer::PostgresServer() {
@@ -86,24 +104,35 @@ PostgresServer::~PostgresServer() {
 
 void PostgresServer::start() {
   if (pid_ != 0) return;
-  fs::remove(folder_ / "data/postmaster.pid");
-  pid_ = spawn({programs() / "postgres", "-D", folder_ / "data"}, folder_ / "log");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto begin = [this] {
+    fs::remove(folder_ / "data/postmaster.pid");
+    pid_ = spawn({programs() / "postgres", "-D", folder_ / "data"}, folder_ / "log");
+  };
+  begin();
   while (PQping(url().c_str()) != PQPING_OK) {
-    if (std::chrono::steady_clock::now() > end || ::waitpid(pid_, nullptr, WNOHANG) != 0) {
+    if (std::chrono::steady_clock::now() > end) {
       throw std::runtime_error("PostgreSQL does not start: see " + (folder_ / "log").string());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    // A server does not start while processes of the one that was killed still have its shared memory.
+    if (::waitpid(pid_, nullptr, WNOHANG) != 0) begin();
   }
 }
 
 void PostgresServer::kill() {
   if (pid_ == 0) return;
-  ::kill(-pid_, SIGKILL);  // its processes have its group
+  // Its processes have groups of their own, and would serve their sessions for a moment more. It makes no others while it is stopped.
+  ::kill(pid_, SIGSTOP);
+  const std::vector<pid_t> children = children_of(pid_);
+  for (const pid_t child : children) ::kill(child, SIGKILL);
+  ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = 0;
-  // Children that are gone keep their shared memory for a moment.
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::ranges::any_of(children, runs) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::string PostgresServer::url(const std::string& options) const {

@@ -179,15 +179,15 @@ void UpstreamConnection::note_state() {
 
 void UpstreamConnection::note_join() {
   set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
-  std::string refused;
-  for (const std::string& name : link_.refused()) refused += (refused.empty() ? "" : " ") + name;
+  std::string not_served;
+  for (const std::string& name : link_.not_served()) not_served += (not_served.empty() ? "" : " ") + name;
   LogLine("joined the upstream daemon")
       .with("upstream", link_.address().text())
       .with("name", parts_.link.name)
       .with("lane", parts_.lane.name())
       .with("slots", parts_.link.slots)
-      .with("handlers", parts_.link.handlers.size() - link_.refused().size())
-      .with("refused", refused)
+      .with("handlers", parts_.link.handlers.size() - link_.not_served().size())
+      .with("not_offered", not_served)
       .write(*parts_.log, spdlog::level::info);
   logged_.clear();
   const std::string before = std::exchange(store_, link_.store());
@@ -202,8 +202,7 @@ void UpstreamConnection::log_trouble() {
   if (logged_.size() >= kMostLogged) return;
   if (!logged_.insert(tried_ + " " + link_.trouble()).second) return;
   // The link tries again: a handler may become remote there.
-  const bool is_last = link_.refused().size() + 1 == parts_.link.handlers.size();
-  if (is_last && link_.trouble().starts_with("NOHANDLER")) {
+  if (link_.trouble().starts_with("NOHANDLER")) {
     LogLine("the upstream daemon has no handler of this lane for remote workers")
         .with("upstream", tried_)
         .with("name", parts_.link.name)

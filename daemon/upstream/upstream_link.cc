@@ -35,8 +35,7 @@ UpstreamLink::~UpstreamLink() = default;
 void UpstreamLink::connected(Nanoseconds now) {
   now_ = std::max(now_, now);
   trouble_.clear();
-  refused_.clear();
-  offered_ = options_.handlers;
+  not_served_.clear();
   phase_ = Phase::kGreeting;
   join_until_ = now_ + options_.join_timeout;
   const client::Address& to = address();
@@ -163,18 +162,19 @@ void UpstreamLink::on_hello(ReplyCursor reply) {
 }
 
 void UpstreamLink::send_join() {
-  proto::CommandWriter writer = begin_command({.kind = Kind::kJoin}, 6 + offered_.size());
+  proto::CommandWriter writer = begin_command({.kind = Kind::kJoin}, 7 + options_.handlers.size());
   writer.argument("JOIN");
   writer.argument(options_.name);
   writer.argument("SLOTS");
   writer.argument(options_.slots);
   writer.argument("PUSH");
+  writer.argument("PARTIAL");
   writer.argument("HANDLERS");
-  for (const std::string& handler : offered_) writer.argument(handler);
+  for (const std::string& handler : options_.handlers) writer.argument(handler);
 }
 
 void UpstreamLink::on_join(ReplyCursor reply) {
-  if (reply.is_error()) return on_refused_join(reply.text());
+  if (reply.is_error()) return fail(std::string(reply.text()));
   std::uint64_t beat_ms = 0;
   std::uint64_t lease_ms = 0;
   std::string store;
@@ -191,6 +191,9 @@ void UpstreamLink::on_join(ReplyCursor reply) {
     } else if (key == "addresses") {
       for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
         others.emplace_back(reply.text());
+    } else if (key == "not_served") {
+      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
+        not_served_.emplace_back(reply.text());
     } else {
       reply.skip();
     }
@@ -206,23 +209,6 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   if (!store.empty() && !store_.empty() && store != store_) lose_all();
   store_ = std::move(store);
   begin_reclaims();
-}
-
-// The refusal names the handler in quotes: without it the others can join.
-void UpstreamLink::on_refused_join(std::string_view error) {
-  const std::size_t begin = error.find('\'');
-  const std::size_t end = error.rfind('\'');
-  const bool is_of_handler = error.starts_with("NOHANDLER") || error.starts_with("NOPERM");
-  if (is_of_handler && begin != std::string_view::npos && end > begin + 1) {
-    const std::string_view name = error.substr(begin + 1, end - begin - 1);
-    const auto found = std::ranges::find(offered_, name);
-    if (found != offered_.end() && offered_.size() > 1) {
-      refused_.push_back(*found);
-      offered_.erase(found);
-      return send_join();
-    }
-  }
-  fail(std::string(error));
 }
 
 // ---- Orders ----

@@ -113,8 +113,9 @@ class UpstreamLink {
   std::chrono::milliseconds lease() const { return lease_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return trouble_; }
-  // Handlers that the upstream has refused, of the last JOIN.
-  const std::vector<std::string>& refused() const { return refused_; }
+  // Handlers that the upstream did not offer to remote workers, or to this user, at the last JOIN. It gives jobs of them as soon as
+  // it does.
+  const std::vector<std::string>& not_served() const { return not_served_; }
 
   // ---- Results ----
 
@@ -172,7 +173,6 @@ class UpstreamLink {
   void on_reply(ReplyCursor reply, std::string_view bytes);
   void on_hello(ReplyCursor reply);
   void on_join(ReplyCursor reply);
-  void on_refused_join(std::string_view error);
   void on_orders(ReplyCursor reply);
   // An order from its name on, with `values` values.
   void on_order(ReplyCursor& order, std::uint64_t values);
@@ -243,8 +243,7 @@ class UpstreamLink {
   ReplyScanner scanner_;
   proto::OutputBuffer output_;
   std::deque<AwaitedReply> awaited_;
-  std::vector<std::string> offered_;  // handlers of the JOIN of this connection
-  std::vector<std::string> refused_;
+  std::vector<std::string> not_served_;
   std::chrono::milliseconds lease_{};
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};

@@ -161,6 +161,8 @@ Parsed<JoinCommand> parse_join(const ArgumentList& arguments, const WorkerLimits
       join.lease = options.duration("LEASE", limits.least_lease, limits.longest_lease);
     } else if (equals_ignoring_case(*option, "PUSH")) {
       join.wants_pushes = true;
+    } else if (equals_ignoring_case(*option, "PARTIAL")) {
+      join.is_partial = true;
     } else if (equals_ignoring_case(*option, "HANDLERS")) {
       join.handlers = options.rest(limits);
     } else {

@@ -59,6 +59,8 @@ struct JoinCommand {
   std::uint32_t slots = 0;
   std::optional<std::chrono::milliseconds> lease;
   bool wants_pushes = false;
+  bool is_partial =
+      false;  // without those of the handlers that there are not, or that its user may not serve
   std::vector<std::string_view> handlers;
 };
 struct ClaimCommand {

@@ -113,12 +113,11 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   WorkerAccount& account = of_user->second;
   RemoteWorker& worker =
       workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
-  std::vector<ServedHandler> handlers;
+  std::vector<std::string> names;
   for (const std::string_view handler : command->handlers) {
-    if (std::ranges::find(handlers, handler, &ServedHandler::name) == handlers.end())
-      handlers.push_back({std::string(handler), host_.place_of(handler)});
+    if (std::ranges::find(names, handler) == names.end()) names.emplace_back(handler);
   }
-  serve(worker, std::move(handlers));
+  serve(worker, choose_served(worker, names));
   worker.heard = worker.charged = worker.joined = now_;
   ++account.workers;
   account.slots += command->slots;
@@ -130,7 +129,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   const auto milliseconds = [](Nanoseconds time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   };
-  reply.map(7);
+  reply.map(command->is_partial ? 8 : 7);
   reply.bulk("worker");
   reply.bulk(worker.name);
   reply.bulk("lease_ms");
@@ -146,6 +145,36 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   for (const std::string& address : addresses) reply.bulk(address);
   reply.bulk("store");
   reply.bulk(host_.store());
+  if (!command->is_partial) return;
+  reply.bulk("not_served");
+  reply.array(worker.not_served.size());
+  for (const std::string& handler : worker.not_served) reply.bulk(handler);
+}
+
+std::optional<std::string> WorkerLink::why_not_served(const std::string& user,
+                                                      std::string_view handler) const {
+  if (!host_.may_serve(user, handler)) {
+    return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,
+                       proto::printable(handler));
+  }
+  if (host_.place_of(handler).lane == nullptr)
+    return fmt::format("NOHANDLER no handler '{}' for remote workers", proto::printable(handler));
+  return std::nullopt;
+}
+
+std::vector<ServedHandler> WorkerLink::choose_served(RemoteWorker& worker,
+                                                     std::span<const std::string> names) {
+  std::vector<ServedHandler> served;
+  std::vector<std::string> not_served;
+  for (const std::string& name : names) {
+    if (why_not_served(worker.user, name)) {
+      not_served.push_back(name);
+    } else {
+      served.push_back({name, host_.place_of(name)});
+    }
+  }
+  worker.not_served = std::move(not_served);
+  return served;
 }
 
 std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
@@ -153,14 +182,14 @@ std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const 
   if (!host_.may_work(user))
     return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
   if (auto elsewhere = host_.join_refusal()) return elsewhere;
+  std::optional<std::string> first_reason;
+  bool is_any_served = false;
   for (const std::string_view handler : command.handlers) {
-    if (!host_.may_serve(user, handler)) {
-      return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,
-                         proto::printable(handler));
-    }
-    if (host_.place_of(handler).lane == nullptr)
-      return fmt::format("NOHANDLER no handler '{}' for remote workers", proto::printable(handler));
+    const auto reason = why_not_served(user, handler);
+    is_any_served = is_any_served || !reason;
+    if (!first_reason) first_reason = reason;
   }
+  if (first_reason && !(command.is_partial && is_any_served)) return first_reason;
   return refuse_number(command, user);
 }
 
@@ -229,19 +258,10 @@ void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers
 void WorkerLink::handlers_changed(Nanoseconds now) {
   now_ = std::max(now_, now);
   for (auto& [id, worker] : workers_) {
-    std::vector<ServedHandler> handlers;
-    std::vector<std::string> not_served;
-    const auto look_up = [&](const std::string& name) {
-      const HandlerPlace place = host_.place_of(name);
-      if (place.lane != nullptr && host_.may_serve(worker.user, name)) {
-        handlers.push_back({name, place});
-      } else {
-        not_served.push_back(name);
-      }
-    };
-    for (const ServedHandler& handler : worker.handlers) look_up(handler.name);
-    for (const std::string& name : worker.not_served) look_up(name);
-    worker.not_served = std::move(not_served);
+    std::vector<std::string> names;
+    for (const ServedHandler& handler : worker.handlers) names.push_back(handler.name);
+    names.insert(names.end(), worker.not_served.begin(), worker.not_served.end());
+    std::vector<ServedHandler> handlers = choose_served(worker, names);
     const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
       return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
     };

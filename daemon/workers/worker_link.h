@@ -182,6 +182,10 @@ class WorkerLink {
   void join(Id id, const proto::ArgumentList& arguments);
   std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
   // Whether the limits of workers and slots leave room for one more worker of the user.
+  // Why a worker of this user cannot serve the handler at present; none: it can.
+  std::optional<std::string> why_not_served(const std::string& user, std::string_view handler) const;
+  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the others.
+  std::vector<ServedHandler> choose_served(RemoteWorker& worker, std::span<const std::string> names);
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);

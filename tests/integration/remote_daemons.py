@@ -80,6 +80,14 @@ class RemoteDaemons(DaemonTest):
         (machine,) = machines(connection)
         self.assertEqual(sorted(machine["handlers"]), ["cat", "sh"])
 
+    def test_a_handler_that_is_made_remote_later_runs_there(self):
+        connection = self.own({"handlers": {"cat": {"remote": True}, "sh": shell()}})
+        self.machine({"handlers": {"cat": {"command": ["cat"]}, "sh": shell(concurrency=2)}})
+        self.assertEqual(wait_for_machines(connection, 1)[0]["handlers"], ["cat"])
+        self.owner.configure({"workers": {"port": 0}, "handlers": {"cat": {"remote": True}, "sh": {"remote": True}}})
+        self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        self.assertEqual(connection.wait(connection("SUBMIT", "sh", "JOBS", "true"), 10)["ok"], 1)
+
     def test_what_a_killed_machine_held_runs_elsewhere(self):
         ledger, go = self.folder / "ledger", self.folder / "go"
         connection = self.own({"handlers": {"sh": {"remote": True}}})

@@ -56,12 +56,14 @@ class UpstreamTest(DaemonTest):
 
 
 class Jobs(UpstreamTest):
-    def test_it_joins_with_its_name_its_slots_and_the_handlers_that_the_upstream_has(self):
+    def test_it_joins_with_its_name_its_slots_and_its_handlers(self):
         upstream = self.upstream()
-        self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7"}})
+        daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7"}})
         join, hello = upstream.accept().join(["echo", "sha256"])
         self.assertEqual(hello, ["HELLO", "3"])
-        self.assertEqual(join, ["JOIN", "host-7", "SLOTS", "2", "PUSH", "HANDLERS", "echo", "sha256"])
+        self.assertEqual(join[:7], ["JOIN", "host-7", "SLOTS", "2", "PUSH", "PARTIAL", "HANDLERS"])
+        self.assertEqual(join[7:], ["echo", "fail", "fib", "sha256", "sleep", "spin"])
+        daemon.wait_for_log('joined the upstream daemon.*handlers=2 not_offered="fail fib sleep spin"')
 
     def test_the_log_says_what_is_to_be_done(self):
         """A lane of which the upstream wants nothing is no trouble. The port for clients is no port for workers."""
@@ -308,7 +310,7 @@ class Work(UpstreamTest):
         self.addCleanup(process.kill)
         remote = upstream.accept()
         join, _ = remote.join(["upper"])
-        self.assertEqual(join, ["JOIN", "lone/processes", "SLOTS", "2", "PUSH", "HANDLERS", "upper"])
+        self.assertEqual(join, ["JOIN", "lone/processes", "SLOTS", "2", "PUSH", "PARTIAL", "HANDLERS", "upper"])
         remote.expect("CLAIM")
         remote.lease("l-1", "upper", 10, ["answer(40 + 2)", "answer(f'{batch}/{index}')"])
         self.assertEqual(remote.settled("l-1", 2), {10: ("ok", "42"), 11: ("ok", "b7/11")})

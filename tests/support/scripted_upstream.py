@@ -58,10 +58,11 @@ class Worker(Connection):
         self.send(b"%1\r\n" + bulk("proto") + number(3))
         while True:
             command = self.expect("JOIN")
-            unknown = [name for name in command[command.index("HANDLERS") + 1 :] if name not in handlers]
-            if not unknown:
+            named = command[command.index("HANDLERS") + 1 :]
+            unknown = [name for name in named if name not in handlers]
+            if not unknown or ("PARTIAL" in command and unknown != named):
                 terms = bulk("lease_ms") + number(lease_ms) + bulk("beat_ms") + number(lease_ms // 3)
-                self.send(b"%3\r\n" + bulk("worker") + bulk(command[1]) + terms)
+                self.send(b"%4\r\n" + bulk("worker") + bulk(command[1]) + terms + bulk("not_served") + array(*map(bulk, unknown)))
                 return command, hello
             self.send(b"-NOHANDLER no handler '%b' for remote workers\r\n" % unknown[0].encode())
 

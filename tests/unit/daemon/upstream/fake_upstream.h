@@ -180,14 +180,20 @@ class FakeUpstream {
   void join(const Words& words, proto::ReplyWriter& writer) {
     if (!refuses_join.empty()) return writer.error(refuses_join);
     const auto handlers = std::ranges::find(words, "HANDLERS") + 1;
-    for (auto handler = handlers; handler != words.end(); ++handler) {
-      if (std::ranges::find(remote, *handler) == remote.end())
-        return writer.error("NOHANDLER no handler '" + *handler + "' for remote workers");
-    }
+    EXPECT_EQ(*(handlers - 2), "PARTIAL");
+    std::vector<std::string> not_served;
+    std::copy_if(handlers, words.end(), std::back_inserter(not_served), [&](const std::string& handler) {
+      return std::ranges::find(remote, handler) == remote.end();
+    });
+    if (not_served.size() == static_cast<std::size_t>(words.end() - handlers))
+      return writer.error("NOHANDLER no handler '" + not_served.front() + "' for remote workers");
     slots_ = static_cast<std::uint32_t>(std::stoul(words[3]));
-    writer.map(4);
+    writer.map(5);
     writer.bulk("worker");
     writer.bulk(words[1]);
+    writer.bulk("not_served");
+    writer.array(not_served.size());
+    for (const std::string& handler : not_served) writer.bulk(handler);
     writer.bulk("beat_ms");
     writer.integer(3'333);
     writer.bulk("addresses");

@@ -17,7 +17,8 @@ TEST_F(UpstreamLinkTest, SaysWhoItIsAndJoins) {
   make(0, 4);
   join();
   EXPECT_THAT(upstream->commands[0], ElementsAre("HELLO", "3", "AUTH", "renderer", "secret"));
-  EXPECT_THAT(upstream->commands[1], ElementsAre("JOIN", "host-7", "SLOTS", "4", "PUSH", "HANDLERS", "echo"));
+  EXPECT_THAT(upstream->commands[1],
+              ElementsAre("JOIN", "host-7", "SLOTS", "4", "PUSH", "PARTIAL", "HANDLERS", "echo"));
 }
 
 TEST_F(UpstreamLinkTest, AWrongPasswordBreaksTheConnectionAndSaysWhy) {
@@ -30,11 +31,11 @@ TEST_F(UpstreamLinkTest, AWrongPasswordBreaksTheConnectionAndSaysWhy) {
   EXPECT_THAT(link->trouble(), StartsWith("WRONGPASS"));
 }
 
-TEST_F(UpstreamLinkTest, HandlersThatTheUpstreamRefusesAreLeftOut) {
+TEST_F(UpstreamLinkTest, HandlersThatTheUpstreamDoesNotOfferAreLeftOut) {
   options.handlers = {"spin", "echo", "sha256"};
   make(4);
   join();
-  EXPECT_THAT(link->refused(), ElementsAre("spin", "sha256"));
+  EXPECT_THAT(link->not_served(), ElementsAre("spin", "sha256"));
   run_all();
 }
 

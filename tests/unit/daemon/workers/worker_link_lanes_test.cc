@@ -178,6 +178,20 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatIsBackIsServedAgain) {
   EXPECT_FALSE(claim(other)) << "it has not joined for that";
 }
 
+TEST_F(WorkerLinkLanesTest, AHandlerThatComesAfterAPartialJoinIsServed) {
+  auto crop = host.served.extract("crop");
+  const WorkerLink::Id id = connect();
+  EXPECT_EQ(say(id, "JOIN w SLOTS 2 PARTIAL HANDLERS crop crop none").find("-NOHANDLER"), 0U)
+      << "one is needed";
+  const std::string reply = say(id, "JOIN w SLOTS 2 PARTIAL HANDLERS crop echo crop");
+  EXPECT_NE(reply.find("$10 not_served *1 $4 crop"), std::string::npos) << reply;
+  EXPECT_EQ(say(id, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
+  host.served.insert(std::move(crop));
+  link->handlers_changed(now);
+  host.submit("crop", 1);
+  EXPECT_TRUE(claim(id, "HANDLERS crop"));
+}
+
 TEST_F(WorkerLinkLanesTest, AHandlerThatHasMovedIsServedWhereItIs) {
   const WorkerLink::Id id = joined_for("crop");
   host.served.at("crop")->place = {.lane = host.lane_of("resize"),

@@ -58,7 +58,7 @@ KeeperLink::KeeperLink(ProcessExecutor executor, std::shared_ptr<spdlog::logger>
       kProcessThread.assert_held();
       const auto found = processes_.find(process);
       if (found == processes_.end()) return;
-      const Callbacks callbacks = std::move(found->second);
+      const Callbacks callbacks = std::move(found->second.callbacks);
       processes_.erase(found);
       callbacks.on_end({.why = {}, .has_exited = status >= 0, .status = status < 0 ? -status : status});
     });
@@ -74,7 +74,7 @@ KeeperLink::~KeeperLink() {
 
 std::uint64_t KeeperLink::start(const SpawnRequest&, std::span<const int> descriptors, Callbacks callbacks) {
   const std::uint64_t process = ++last_process_;
-  processes_.emplace(process, std::move(callbacks));
+  processes_.emplace(process, Process{.callbacks = std::move(callbacks), .program = {}});
   fuzz::require(descriptors.size() == 3, "a worker has three descriptors");
   PretendedKeeper::instance().processes.emplace(
       process, fuzz::PretendedProcess({descriptors[0], descriptors[1], descriptors[2]}));
@@ -82,7 +82,9 @@ std::uint64_t KeeperLink::start(const SpawnRequest&, std::span<const int> descri
     if (alive.expired()) return;
     kProcessThread.assert_held();
     const auto found = processes_.find(process);
-    if (found != processes_.end() && found->second.on_start) found->second.on_start(::getpid());
+    if (found == processes_.end()) return;
+    const Callbacks& callbacks = found->second.callbacks;
+    if (callbacks.on_start) callbacks.on_start(::getpid());
   });
   return process;
 }

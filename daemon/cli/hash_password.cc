@@ -92,7 +92,7 @@ std::expected<Secret, Failure> ask_twice(int terminal, Signals& signals) {
     return std::unexpected(Failure{daemon::kExitNoInput, "the terminal would show the password"});
   }
   auto first = ask(terminal, "Password: ", signals);
-  // A password that is refused is not asked for again; what is left of its line goes with the echo.
+  // A refused password is not asked for again, so the rest of its line is discarded with the echo.
   if (!first || first->view().empty() || first->view().size() > daemon::kLongestPassword) return first;
   const auto second = ask(terminal, "Again: ", signals);
   if (!second) return std::unexpected(second.error());

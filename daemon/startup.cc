@@ -22,6 +22,7 @@
 #include "daemon/store/disk_space.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/postgres/postgres_engine.h"
+#include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
@@ -165,6 +166,7 @@ Store::Options store_options(const config::Config& config, const ClusterParts& c
                                       .workers = cluster.workers,
                                       .cluster = cluster.board,
                                       .stand_by = cluster.stand_by,
+                                      .followed_kinds = {kRecoveredKinds.begin(), kRecoveredKinds.end()},
                                       .on_fenced = [log] { end_without_replies(*log); }});
   }
   return options;

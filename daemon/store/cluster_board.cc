@@ -54,6 +54,12 @@ std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) co
   return std::clamp(lease - past, std::chrono::milliseconds(0), lease);
 }
 
+std::optional<std::uint64_t> ClusterBoard::followed() const {
+  const std::int64_t batches = followed_.load();
+  if (batches < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(batches);
+}
+
 std::optional<std::chrono::milliseconds> ClusterBoard::oldest_transaction() const {
   const std::chrono::milliseconds age(oldest_transaction_ms_.load());
   return age.count() < 0 ? std::nullopt : std::optional(age);

@@ -89,6 +89,12 @@ class ClusterBoard {
   void set_oldest_transaction(std::chrono::milliseconds age) { oldest_transaction_ms_.store(age.count()); }
   std::optional<std::chrono::milliseconds> oldest_transaction() const;
 
+  // Of how many batches this daemon, which stands by, has a copy of the rows; none: it has no copy, and a takeover reads all.
+  void set_followed(std::optional<std::uint64_t> batches) {
+    followed_.store(batches ? static_cast<std::int64_t>(*batches) : -1);
+  }
+  std::optional<std::uint64_t> followed() const;
+
   // Counters of this process.
   void count_adoption() { ++adoptions_; }
   void count_fencing() { ++fencings_; }
@@ -102,6 +108,7 @@ class ClusterBoard {
   std::atomic<Instant::rep> beaten_at_{0};  // written by the engine's threads; a number to look at
   std::atomic<std::int64_t> lease_ms_{0};   // 0: none. Likewise
   std::atomic<std::int64_t> oldest_transaction_ms_{-1};  // below 0: none. Likewise
+  std::atomic<std::int64_t> followed_{-1};               // below 0: none. Likewise
   std::atomic<std::uint64_t> adoptions_{0};
   std::atomic<std::uint64_t> fencings_{0};
   mutable Mutex mutex_;

@@ -40,6 +40,14 @@ void read_cluster_metrics(const ClusterBoard& cluster, Families& families) {
     lease.add({}, seconds_of(*left));
     std::move(lease).move_to(families);
   }
+  if (const auto batches = cluster.followed()) {
+    Family followed =
+        Family::gauge("locksley_cluster_followed_batches",
+                      "Batches of which this daemon, which stands by, has a copy of the rows, so "
+                      "that a takeover reads only what has changed.");
+    followed.add({}, *batches);
+    std::move(followed).move_to(families);
+  }
   if (const auto age = cluster.oldest_transaction()) {
     Family oldest =
         Family::gauge("locksley_cluster_oldest_transaction_seconds",

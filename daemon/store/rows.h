@@ -1,6 +1,7 @@
 // The store's rows and their encoding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -206,6 +207,8 @@ inline constexpr char kChangesKey = 'c';
 inline constexpr char kEndKey = 'e';     // the last step
 inline constexpr char kFailedKey = 'f';  // failed jobs, in rows of their own
 inline constexpr char kStepKey = 's';    // all other steps
+// Those from which a start puts the batches together.
+inline constexpr std::array kRecoveredKinds{kAcceptedKey, kChangesKey, kEndKey, kStepKey};
 // kCustomerKey (key.h): the user's name, '/', and the customer's.
 std::string customer_key(std::string_view user, std::string_view customer);
 // The names in such a key; none if it is damaged.

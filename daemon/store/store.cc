@@ -141,7 +141,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));
   };
   const EngineReading reading(*engine_);
-  const auto row = reading.scan_batches(std::array{kAcceptedKey, kChangesKey, kEndKey, kStepKey});
+  const auto row = reading.scan_batches(kRecoveredKinds);
   while (row->is_valid()) {
     StoredBatch batch;
     batch.sequence = batch_in(row->key());

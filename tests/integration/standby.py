@@ -223,6 +223,27 @@ class TakesOver(StandbyTest):
         self.assertEqual(standby.metrics()["locksley_cluster_adoptions_total"], 1)
         self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 0)
 
+    def test_it_follows_the_index_and_reads_only_what_has_changed(self):
+        active, standby = self.start_pair()
+        connection = self.connect(active)
+        for batch in ("one", "two", "three"):
+            connection.wait(connection("SUBMIT", "echo", "ID", batch, "JOBS", batch))
+        followed = "locksley_cluster_followed_batches"
+        wait_for("the standby to have read the index", lambda: standby.metrics().get(followed) == 3)
+        connection("SUBMIT", "sleep", "ID", "left", "JOBS", 600_000)
+        connection.wait(connection("SUBMIT", "echo", "ID", "four", "JOBS", "four"))
+        self.assertEqual(connection("FORGET", "two"), 1)
+        active.send_signal(signal.SIGKILL)
+        active.wait_end()
+        standby.wait_active()
+        self.assertIn("the index was followed: only what had changed last was read batches=4", standby.log())
+        self.assertNotIn(followed, standby.metrics())
+        connection = self.connect(standby)
+        self.assertEqual(sorted(row["id"] for row in connection.listed()), ["four", "left", "one", "three"])
+        for batch in ("one", "three", "four"):
+            self.assertEqual(connection.results(batch), [[0, "ok", batch]])
+        self.assertEqual(connection.status("left")["state"], "running")
+
     def test_it_says_that_it_reads_the_batches_and_ends_in_order_if_it_is_told_to_meanwhile(self):
         active, standby = self.start_pair(REMOTE)
         connection = self.connect(active)

@@ -80,6 +80,10 @@ constexpr Statement kBeginGeneration{
     "begin_generation",
     "insert into locksley_generation select $1::\"char\", $2, $3::smallint where" LOCKSLEY_FENCED(
         "$4", "$5") " on conflict (place, first) do update set generation = excluded.generation"};
+constexpr Statement kPutList{
+    "put_list",
+    "insert into locksley_change (node, number, half, batches) select $1, $2, $3::smallint, $4::bigint[] "
+    "where" LOCKSLEY_FENCED("$5", "$6")};
 constexpr Statement kPutName{
     "put_name", "insert into locksley_name select $1::\"char\", $2, $3 where" LOCKSLEY_FENCED(
                     "$4", "$5") " on conflict (place, name) do update set value = excluded.value"};
@@ -174,6 +178,12 @@ class Sender {
     const auto place = static_cast<unsigned char>('0' + static_cast<int>(begun.table));
     send_fenced(kBeginGeneration,
                 {Parameter::one_char(place), Parameter::int8(begun.first), Parameter::int4(begun.number)});
+  }
+  void send(std::int64_t number, const ChangeList& list) {
+    ArrayParameter batches = ArrayParameter::of_int8();
+    for (const std::int64_t batch : list.batches) batches.add(batch);
+    send_fenced(kPutList, {Parameter::int4(writer_.node), Parameter::int8(number), Parameter::int4(list.half),
+                           batches.take()});
   }
   void send(Table table, const PostgresGroup::OfTable& changes, const Generations& generations) {
     const OfTable& statements = kStatements[static_cast<std::size_t>(table)];
@@ -272,6 +282,7 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
     sender.send_fenced(kBeat, {});
   }
   for (const Generations::Span& begun : changes.begun) sender.send(begun);
+  if (changes.list) sender.send(number.value(), *changes.list);
   for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults})
     sender.send(table, changes.group.of(table), changes.generations);
   sender.send(kCommit);
@@ -296,8 +307,8 @@ Written write_beat(PgConnection& connection, const Writer& writer, Instant deadl
   const PostgresGroup no_group;
   const Generations no_generations;
   const std::vector<Generations::Span> none_begun;
-  return write_group(connection, writer, std::nullopt, {no_group, no_generations, none_begun}, Safety::kSafe,
-                     deadline);
+  return write_group(connection, writer, std::nullopt, {no_group, no_generations, none_begun, std::nullopt},
+                     Safety::kSafe, deadline);
 }
 
 PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Instant deadline) {

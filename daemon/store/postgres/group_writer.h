@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
+#include "daemon/store/postgres/change_lists.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/generations.h"
 #include "daemon/store/postgres/postgres_group.h"
@@ -38,15 +39,18 @@ struct Writer {
   std::int64_t epoch = 0;
 };
 
-// What a transaction writes: a group, and the generations in whose tables its rows go, some of which begin with it.
+// What a transaction writes: a group; the generations in whose tables its rows go, some of which begin with it; and the list of
+// what it changes, if daemons that stand by want it.
 struct Changes {
   const PostgresGroup& group;
   const Generations& generations;
   const std::vector<Generations::Span>& begun;
+  const std::optional<ChangeList>& list;
 };
 
 // One transaction: the fence, which takes this daemon's row and says that the daemon lives, and the changes, none of which
-// happens if that row is not alive, or in a later epoch. `number`: becomes the `committed` of the row; none: that stays.
+// happens if that row is not alive, or in a later epoch. `number`: becomes the `committed` of the row; none: that stays, and
+// there is no list.
 //
 // Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any more.
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,

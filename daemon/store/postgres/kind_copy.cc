@@ -2,39 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <utility>
 
-#include "core/base/check.h"
 #include "daemon/base/time.h"
-#include "daemon/store/key.h"
+#include "daemon/store/postgres/copied_columns.h"
 #include "daemon/store/postgres/reading.h"
 #include "daemon/store/postgres/row_place.h"
 
 namespace locksley::daemon {
-namespace {
-
-// PostgreSQL's binary format of COPY: before the first row a signature of 11 bytes, flags, and the size of an extension, which
-// is none; a row is the number of its columns, and the size and the bytes of each; the end is a number of -1 columns.
-constexpr std::size_t kHeaderBytes = 19;
-constexpr std::uint64_t kColumns = 3;
-
-// Takes a number of so many bytes from the front.
-std::uint64_t take_number(std::string_view& bytes, std::size_t size) {
-  check(bytes.size() >= size, "a row of COPY is too short");
-  const std::uint64_t number = key_number(bytes.substr(0, size));
-  bytes.remove_prefix(size);
-  return number;
-}
-std::string_view take_column(std::string_view& bytes) {
-  const std::uint64_t size = take_number(bytes, sizeof(std::uint32_t));
-  check(bytes.size() >= size, "a row of COPY is too short");
-  const std::string_view column = bytes.substr(0, size);
-  bytes.remove_prefix(size);
-  return column;
-}
-
-}  // namespace
 
 KindCopy::KindCopy(ConnectionPool& pool, char kind) : pool_(pool), kind_(static_cast<unsigned char>(kind)) {
   auto taken = pool.take();
@@ -73,15 +48,12 @@ void KindCopy::next() {
 }
 
 bool KindCopy::take_apart(std::string_view bytes) {
-  if (std::exchange(is_first_, false)) {
-    check(bytes.size() >= kHeaderBytes, "the header of COPY is too short");
-    bytes.remove_prefix(kHeaderBytes);
-  }
-  if (take_number(bytes, sizeof(std::uint16_t)) != kColumns) return false;
+  CopiedColumns columns(bytes, std::exchange(is_first_, false));
+  if (columns.is_end()) return false;
   RowPlace place{.kind = kind_};
-  place.batch = static_cast<std::int64_t>(key_number(take_column(bytes)));
-  place.part = static_cast<std::int64_t>(key_number(take_column(bytes)));
-  value_ = take_column(bytes);
+  place.batch = columns.take_number();
+  place.part = columns.take_number();
+  value_ = columns.take();
   key_ = key_of(Table::kIndex, place);
   return true;
 }

@@ -37,7 +37,7 @@ class Joining {
         connection_(std::move(connection)),
         nodes_(options.lease) {}
 
-  std::expected<std::int32_t, std::string> run();
+  std::expected<Joined, std::string> run();
 
  private:
   // The row of another daemon, with the beat that it had `since`.
@@ -76,6 +76,8 @@ class Joining {
   // False: this daemon ends.
   bool pause();
   void tell_of(const NodeRow& active);
+  // From now on, if this daemon stands by.
+  void follow();
   std::string in_use_by(const NodeRow& active) const;
 
   const PostgresOptions& options_;
@@ -90,14 +92,16 @@ class Joining {
   Instant looked_at_{};                   // before the last look was sent
   std::optional<std::string> is_in_use_;  // by a daemon that has just written; only without stand_by
   std::int32_t told_of_ = 0;              // the active daemon of which the log has a line
+  std::unique_ptr<IndexFollower> follower_;
+  std::int32_t follows_as_ = 0;  // the own row that follower_ knows; 0: there is none
 };
 
-std::expected<std::int32_t, std::string> Joining::run() {
+std::expected<Joined, std::string> Joining::run() {
   bool was_enrolled = false;
   bool has_failed = false;
   for (;;) {
     const auto is_active = advance();
-    if (is_active && *is_active) return own_;
+    if (is_active && *is_active) return Joined{own_, std::move(follower_)};
     if (is_in_use_) {
       withdraw();
       return std::unexpected(*is_in_use_);
@@ -139,6 +143,7 @@ PgExpected<bool> Joining::advance() {
   if (seen->is_own_alive) return true;
   if (seen->active) {
     tell_of(*seen->active);
+    follow();
     if (!is_silent(*seen->active)) return false;
   }
   const auto adopted = adopt(seen->active);
@@ -298,6 +303,15 @@ void Joining::tell_of(const NodeRow& active) {
       .write(log_, spdlog::level::info);
 }
 
+void Joining::follow() {
+  if (!options_.stand_by || options_.followed_kinds.empty()) return;
+  if (std::exchange(follows_as_, own_) == own_) return;
+  follower_.reset();
+  if (own_ == 0) return;
+  follower_ = std::make_unique<IndexFollower>(primary_, own_, session_name(store_, own_) + " follows",
+                                              options_.followed_kinds, cluster_, log_);
+}
+
 std::string Joining::in_use_by(const NodeRow& active) const {
   return fmt::format(
       "is in use by another daemon ({}, node {}), which has just written to it: two cannot share one. Stop "
@@ -333,15 +347,15 @@ std::string session_name(const std::string& store, std::int32_t node) {
   return fmt::format("locksley {}/{}", store.substr(0, 8), node);
 }
 
-std::expected<std::int32_t, std::string> join(const PostgresOptions& options, const std::string& store,
-                                              PrimaryFinder& primary,
-                                              std::unique_ptr<PgConnection> connection, spdlog::logger& log) {
+std::expected<Joined, std::string> join(const PostgresOptions& options, const std::string& store,
+                                        PrimaryFinder& primary, std::unique_ptr<PgConnection> connection,
+                                        spdlog::logger& log) {
   options.cluster->set_role(ClusterBoard::Role::kStandby);
-  auto node = Joining(options, store, primary, std::move(connection), log).run();
-  if (!node) return node;
+  auto joined = Joining(options, store, primary, std::move(connection), log).run();
+  if (!joined) return joined;
   options.cluster->set_role(ClusterBoard::Role::kLoading);
   options.cluster->count_adoption();
-  return node;
+  return joined;
 }
 
 PgExpected<void> leave(PgConnection& connection, std::int32_t node) {

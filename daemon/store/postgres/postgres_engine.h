@@ -32,6 +32,9 @@ struct PostgresOptions {
   // so long. False: this daemon ends, so opening is an error. May throw. Empty: the daemon does not stand by; another daemon
   // that is active is an error.
   std::function<bool(std::chrono::milliseconds)> stand_by = {};
+  // While it stands by, it keeps a copy of the rows of the index of these kinds, ascending, from which scan_batches() with the
+  // same kinds is served at first. Empty: of none.
+  std::string followed_kinds = {};
   // Another daemon has taken over: from now on nothing can be written, and no client may be answered. Called once, by any
   // thread; may not return. Empty: commits fail with kFenced, and that is all.
   std::function<void()> on_fenced = {};

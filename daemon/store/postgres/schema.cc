@@ -52,6 +52,21 @@ constexpr std::string_view kTableOfSpans =
     "create table locksley_generation (place \"char\", first bigint, generation smallint not null, "
     "primary key (place, first));\n";
 
+// The halves are truncated, and need no vacuum.
+std::string tables_of_changes() {
+  std::string sql =
+      "create table locksley_change (node int, number bigint, half smallint, batches bigint[] not null, "
+      "primary key (node, number, half)) partition by list (half);\n"
+      "alter table locksley_change alter batches set storage external;\n";
+  for (int half = 0; half < 2; ++half) {
+    sql += fmt::format(
+        "create table locksley_change_{0} partition of locksley_change for values in ({0}) with ({1}, "
+        "{2});\n",
+        half, kLayout, kNoVacuum);
+  }
+  return sql;
+}
+
 // Tables of form 1 had no generations. They become those for the rest.
 std::string conversion_of(std::string_view name) {
   return fmt::format(
@@ -84,6 +99,7 @@ std::string schema_sql() {
   for (const char* const name : {"locksley_payload", "locksley_result"})
     sql += table_of_all(name) + table_of_rest(name) + tables_of_generations(name);
   sql += kTableOfSpans;
+  sql += tables_of_changes();
   sql += fmt::format(
       "insert into locksley_cluster values ({}, gen_random_uuid(), 64);\n"
       "insert into locksley_shard select shard, null from generate_series(0, 63) shard;\n",
@@ -139,6 +155,30 @@ std::expected<void, std::string> convert_schema(PgConnection& connection, std::i
                     converted.error().error.what));
   }
   return {};
+}
+
+std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConnection& connection) {
+  const Instant deadline = now() + kSchemaPatience;
+  const auto there = connection.run("select to_regclass('locksley_change') is not null", deadline);
+  if (!there) return std::unexpected(there.error().error.what);
+  if (text(**there, 0) != "t") {
+    const auto created = connection.run("begin;" + tables_of_changes() + "commit", deadline);
+    if (!created && created.error().is_lost()) return std::unexpected(created.error().error.what);
+    if (!created) {
+      if (const auto undone = connection.run("rollback", deadline); !undone)
+        return std::unexpected(undone.error().error.what);
+      return std::nullopt;
+    }
+  }
+  const auto may = connection.run(
+      "select has_table_privilege('locksley_change', 'insert') and "
+      "has_table_privilege('locksley_change', 'select') and "
+      "has_table_privilege('locksley_change_0', 'truncate') and "
+      "has_table_privilege('locksley_change_1', 'truncate'), pg_total_relation_size('locksley_change_0')",
+      deadline);
+  if (!may) return std::unexpected(may.error().error.what);
+  if (text(**may, 0) != "t") return std::nullopt;
+  return std::stoull(text(**may, 1));
 }
 
 std::expected<void, std::string> check_promises(PgConnection& connection, config::Replication replication) {

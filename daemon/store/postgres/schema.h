@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "config/config.h"
@@ -18,6 +19,10 @@ std::expected<std::string, std::string> prepare_schema(PgConnection& connection)
 // Tables of an earlier version get their form of today, which programs of that version cannot use. Needs: this daemon, with the
 // row `node`, is the active one. The error likewise. Blocks until indexes are made anew.
 std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node);
+
+// The tables of the lists of changed batches, which a store of an earlier version lacks: creates them if this role may. How many
+// bytes the first half has; none: the role may not write them. The error likewise.
+std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConnection& connection);
 
 // Whether a commit on this server means as much as `replication` says. The error likewise.
 std::expected<void, std::string> check_promises(PgConnection& connection, config::Replication replication);

@@ -24,12 +24,6 @@ namespace {
 
 using Outcome = Written::Outcome;
 
-constexpr int kMovingShare = 2;  // of the time between two beats
-// A table that another session has locked, for VACUUM FULL for example, must not hold up the beats.
-constexpr auto kBeatsSettings = "set lock_timeout = '100ms'";
-constexpr auto kLockedPause =
-    std::chrono::seconds(10);  // guess: what uses a table is a backup, which takes minutes
-
 constexpr auto kAttemptPause = std::chrono::milliseconds(200);  // guess: of a promotion that takes seconds
 
 EngineError fenced() { return {EngineError::Kind::kFenced, std::string(kFencedWords)}; }
@@ -52,21 +46,32 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
     return cannot(set.error().error.what);
   }
   if (options.cluster == nullptr) options.cluster = std::make_shared<ClusterBoard>();
-  const auto node = join(options, *store, *primary, std::move(*connection), *engine.log);
-  if (!node) return std::unexpected(fmt::format("the store {} {}", place, node.error()));
+  auto joined = join(options, *store, *primary, std::move(*connection), *engine.log);
+  if (!joined) return std::unexpected(fmt::format("the store {} {}", place, joined.error()));
   auto after = primary->connect("locksley", PrimaryFinder::Look::kAll);
   if (!after) return cannot(after.error().error.what);
-  if (const auto converted = convert_schema(**after, *node); !converted) return cannot(converted.error());
-  std::unique_ptr<ServerEngine> opened(
-      new ServerEngine(std::move(engine), std::move(options), std::move(primary), *store, *node));
+  if (const auto converted = convert_schema(**after, joined->node); !converted)
+    return cannot(converted.error());
+  const auto lists = prepare_changes(**after);
+  if (!lists) return cannot(lists.error());
+  if (!*lists) {
+    LogLine("store: daemons that stand by cannot follow the index, and read all of it at a takeover")
+        .with("store", place)
+        .with("grant_it", "INSERT, SELECT and TRUNCATE on locksley_change and its tables")
+        .write(*engine.log, spdlog::level::info);
+  }
+  std::unique_ptr<ServerEngine> opened(new ServerEngine(std::move(engine), std::move(options),
+                                                        std::move(primary), *store, joined->node, *lists));
   const ThreadRoleScope role(kStoreWriter);
   // By the same way as later: the name of the session, its settings, and a first beat.
   if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
+  if (joined->follower != nullptr) opened->set_copy(joined->follower->take());
   return opened;
 }
 
 ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options,
-                           std::unique_ptr<PrimaryFinder> primary, std::string store, std::int32_t node)
+                           std::unique_ptr<PrimaryFinder> primary, std::string store, std::int32_t node,
+                           std::optional<std::uint64_t> list_bytes)
     : engine_(std::move(engine)),
       options_(std::move(options)),
       place_(postgres_place(options_.url)),
@@ -75,31 +80,33 @@ ServerEngine::ServerEngine(EngineOptions engine, PostgresOptions options,
       primary_(std::move(primary)),
       pool_(*primary_, session_name(store_, node) + " reads"),
       sizes_(options_.generation_bytes),
-      compaction_(generations_, sizes_, node,
-                  {.reply = options_.lease, .moving = options_.lease / kBeatsInLease / kMovingShare}),
-      index_rewrite_(generations_, sizes_, node, options_.lease),
-      nodes_(options_.lease) {
+      lists_(node, options_.lease, list_bytes),
+      fence_(options_.on_fenced, place_, engine_.log),
+      upkeep_(std::in_place,
+              ServerUpkeep::Shared{.options = options_,
+                                   .place = place_,
+                                   .primary = *primary_,
+                                   .generations = generations_,
+                                   .sizes = sizes_,
+                                   .lists = lists_,
+                                   .fence = fence_,
+                                   .log = *engine_.log},
+              session_name(store_, node_), node_) {
   options_.cluster->set_lease(options_.lease);
-  beats_ = std::thread([this] { run_beats(); });
 }
 
 ServerEngine::~ServerEngine() {
-  {
-    const MutexLock lock(beat_mutex_);
-    is_ending_ = true;
-  }
-  beat_ended_.notify_all();
-  beats_.join();
+  upkeep_.reset();
   const ThreadRoleScope role(kStoreWriter);
   gate_.close();
-  if (connection_ != nullptr && !is_fenced_) static_cast<void>(leave(*connection_, node_));
+  if (connection_ != nullptr && !fence_.is_fenced()) static_cast<void>(leave(*connection_, node_));
 }
 
 std::unique_ptr<Engine::Group> ServerEngine::new_group() { return std::make_unique<PostgresGroup>(); }
 
 EngineDone ServerEngine::commit(Group& group, Sync sync) {
   const auto& changes = static_cast<PostgresGroup&>(group);
-  if (is_fenced_) return std::unexpected(fenced());
+  if (fence_.is_fenced()) return std::unexpected(fenced());
   if (connection_ == nullptr)
     return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
   if (auto renewed = renew_closed(); !renewed) return renewed;
@@ -111,7 +118,7 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
     const Written written = write(changes, number, safety);
     if (written.outcome == Outcome::kDone) return {};
     if (written.outcome == Outcome::kFenced) {
-      be_fenced();
+      fence_.be_fenced();
       return std::unexpected(written.error);
     }
     const bool is_locked = written.outcome == Outcome::kLocked;
@@ -138,7 +145,7 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
 }
 
 EngineDone ServerEngine::write_ahead(Group& group) {
-  if (is_fenced_) return std::unexpected(fenced());
+  if (fence_.is_fenced()) return std::unexpected(fenced());
   if (connection_ == nullptr)
     return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "the database is not open"});
   if (auto renewed = renew_closed(); !renewed) return renewed;
@@ -148,7 +155,7 @@ EngineDone ServerEngine::write_ahead(Group& group) {
     has_ahead_ = true;
     return {};
   }
-  if (written.outcome == Outcome::kFenced) be_fenced();
+  if (written.outcome == Outcome::kFenced) fence_.be_fenced();
   return fail(written.error);
 }
 
@@ -183,8 +190,11 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   }
   Generations after = generations_.value;
   const std::vector<Generations::Span> begun = after.begin(sizes_.enough());
+  if (has_copy_) set_copy(nullptr);
+  std::optional<ChangeList> list;
+  if (number) list = lists_.list(group);
   const Written written =
-      write_group(*connection_, {node_, epoch_}, number, {group, after, begun}, safety, deadline);
+      write_group(*connection_, {node_, epoch_}, number, {group, after, begun, list}, safety, deadline);
   if (written.outcome == Outcome::kDone) {
     options_.cluster->beaten(now());
     after.count(group);
@@ -211,7 +221,7 @@ std::expected<bool, EngineError> ServerEngine::settle(std::int64_t number, Insta
 }
 
 PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
-  if (is_fenced_) return std::unexpected(PgError{fenced(), ""});
+  if (fence_.is_fenced()) return std::unexpected(PgError{fenced(), ""});
   auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kAll);
   if (!opened) return std::unexpected(opened.error());
   if (const auto set = (*opened)->run(kWriterSettings, deadline); !set) return std::unexpected(set.error());
@@ -220,7 +230,7 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   }
   const auto epoch = begin_epoch(**opened, node_, deadline);
   if (!epoch) {
-    if (epoch.error().error.kind == EngineError::Kind::kFenced) be_fenced();
+    if (epoch.error().error.kind == EngineError::Kind::kFenced) fence_.be_fenced();
     return std::unexpected(epoch.error());
   }
   const MutexLock lock(generations_.mutex);
@@ -255,14 +265,6 @@ EngineDone ServerEngine::reopen() {
   return {};
 }
 
-void ServerEngine::be_fenced() {
-  if (is_fenced_.exchange(true)) return;
-  LogLine("store: another daemon has taken over: this one writes nothing any more")
-      .with("store", place_)
-      .write(*engine_.log, spdlog::level::critical);
-  if (options_.on_fenced) options_.on_fenced();
-}
-
 Engine::Usage ServerEngine::usage() const { return {.bytes = sizes_.tables(), .space = std::nullopt}; }
 
 std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view key, std::string& value) {
@@ -278,7 +280,21 @@ std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row(cons
   return first_row_in_batch(pool_, range);
 }
 
+void ServerEngine::set_copy(std::unique_ptr<IndexCopy> copy) {
+  const MutexLock lock(copy_mutex_);
+  copy_ = std::move(copy);
+  has_copy_ = copy_ != nullptr;
+}
+
+std::unique_ptr<IndexCopy> ServerEngine::take_copy() {
+  const MutexLock lock(copy_mutex_);
+  has_copy_ = false;
+  return std::move(copy_);
+}
+
 std::unique_ptr<RowCursor> ServerEngine::scan_batches(std::span<const char> kinds) {
+  if (auto copy = take_copy(); copy != nullptr && std::ranges::equal(copy->kinds(), kinds))
+    return IndexCopy::read(std::move(copy));
   std::vector<std::unique_ptr<KindCopy>> begun;
   for (const char kind : kinds) begun.push_back(std::make_unique<KindCopy>(pool_, kind));
   std::vector<std::unique_ptr<RowCursor>> copies;
@@ -291,102 +307,6 @@ std::unique_ptr<RowCursor> ServerEngine::scan_batches(std::span<const char> kind
 
 std::expected<std::uint64_t, EngineError> ServerEngine::highest_batch(std::span<const char>) {
   return read_highest_batch(pool_);
-}
-
-void ServerEngine::run_beats() {
-  std::unique_ptr<PgConnection> connection;
-  Instant measured_at{};
-  const MutexLock lock(beat_mutex_);
-  while (!is_ending_) {
-    beat_ended_.wait_until(beat_mutex_, now() + options_.lease / kBeatsInLease);
-    if (is_ending_ || is_fenced_) continue;
-    beat_mutex_.unlock();
-    if (!tend(connection, measured_at)) connection.reset();
-    beat_mutex_.lock();
-  }
-}
-
-PgExpected<void> ServerEngine::tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at) {
-  const Instant deadline = now() + options_.lease;
-  if (connection == nullptr || primary_->is_outdated(*connection)) {
-    auto opened = primary_->connect(session_name(store_, node_), PrimaryFinder::Look::kFirst);
-    if (!opened) return std::unexpected(opened.error());
-    for (const char* const settings : {kWriterSettings, kBeatsSettings}) {
-      if (const auto set = (*opened)->run(settings, deadline); !set) return std::unexpected(set.error());
-    }
-    connection = std::move(*opened);
-  }
-  if (now() - options_.cluster->beaten_at() >= options_.lease / kBeatsInLease) {
-    const auto beaten = connection->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
-                                        {Parameter::int4(node_)}, deadline);
-    // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
-    if (!beaten && beaten.error().state != kLockNotAvailable) return std::unexpected(beaten.error());
-    if (beaten && rows_changed(**beaten) != 1) {
-      be_fenced();
-      return {};
-    }
-    if (beaten) options_.cluster->beaten(now());
-  }
-  if (const auto looked = look_at_nodes(*connection, deadline); !looked) return looked;
-  if (now() - measured_at >= kMeasurePeriod) {
-    if (const auto measured = measure(*connection, deadline); !measured) return measured;
-    measured_at = now();
-  }
-  if (const auto compacted = free_room(compacting_, compaction_, *connection); !compacted) return compacted;
-  return free_room(rewriting_, index_rewrite_, *connection);
-}
-
-PgExpected<void> ServerEngine::measure(PgConnection& connection, Instant deadline) {
-  const auto measured = connection.run(
-      "select pg_total_relation_size('locksley_index')::bigint, "
-      "pg_total_relation_size('locksley_name')::bigint, "
-      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_payload'))::bigint, "
-      "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('locksley_result'))::bigint, "
-      "(select coalesce(max(extract(epoch from clock_timestamp() - xact_start) * 1000), 0) "
-      "from pg_stat_activity where datname = current_database() and backend_type = 'client backend' "
-      "and pid <> pg_backend_pid())::bigint",
-      Parameters{}, deadline);
-  if (!measured && measured.error().state == kLockNotAvailable) return {};
-  if (!measured) return std::unexpected(measured.error());
-  const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(**measured, 0, column)); };
-  sizes_.set_index(bytes(0));
-  sizes_.set_tables(bytes(1), bytes(2), bytes(3));
-  options_.cluster->set_oldest_transaction(
-      std::max(std::chrono::milliseconds(int8_of(**measured, 0, 4)), std::chrono::milliseconds(0)));
-  return {};
-}
-
-template <class Part>
-PgExpected<void> ServerEngine::free_room(Upkeep& upkeep, Part& part, PgConnection& connection) {
-  if (now() < upkeep.locked_until || upkeep.is_forbidden || is_fenced_) return {};
-  const auto freed = part.run(connection);
-  if (!freed) return std::unexpected(freed.error());
-  if (*freed == Freed::kLocked) upkeep.locked_until = now() + kLockedPause;
-  if (*freed == Freed::kFenced) be_fenced();
-  if (*freed == Freed::kForbidden) {
-    upkeep.is_forbidden = true;
-    LogLine(
-        "store: this role may not empty some tables, so only vacuum gives the room of their deleted rows "
-        "back")
-        .with("store", place_)
-        .with("grant_it", upkeep.needs)
-        .write(*engine_.log, spdlog::level::warn);
-  }
-  return {};
-}
-
-PgExpected<void> ServerEngine::look_at_nodes(PgConnection& connection, Instant deadline) {
-  const auto rows = read_nodes(connection, deadline);
-  if (!rows) return std::unexpected(rows.error());
-  options_.cluster->set(nodes_.see(*rows, now()));
-  for (const NodeRow& row : nodes_.outdated()) {
-    // Unless it lives after all.
-    const auto forgotten =
-        connection.run("delete from locksley_node where node = $1 and not alive and beat = $2",
-                       {Parameter::int4(row.node), Parameter::int8(row.beat)}, deadline);
-    if (!forgotten) return std::unexpected(forgotten.error());
-  }
-  return {};
 }
 
 }  // namespace locksley::daemon

@@ -8,19 +8,19 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
 #include "daemon/store/engine.h"
-#include "daemon/store/postgres/compaction.h"
+#include "daemon/store/postgres/change_lists.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
+#include "daemon/store/postgres/fence.h"
 #include "daemon/store/postgres/group_writer.h"
-#include "daemon/store/postgres/index_rewrite.h"
-#include "daemon/store/postgres/node_watch.h"
+#include "daemon/store/postgres/index_copy.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "daemon/store/postgres/primary_finder.h"
+#include "daemon/store/postgres/server_upkeep.h"
 #include "daemon/store/postgres/shared_generations.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"
@@ -29,9 +29,8 @@ namespace locksley::daemon {
 
 // Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in locksley_node is alive.
 //
-// Owned by the Store. Threads, blocking and errors: as Engine says. A thread of its own, from open() to the destructor,
-// says that the daemon lives while nothing is committed, looks at the other daemons, measures how large the tables are,
-// and truncates those that have no rows any more.
+// Owned by the Store. Threads, blocking and errors: as Engine says. ServerUpkeep has a thread of its own, from open() to the
+// destructor.
 //
 // A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
 // written, begins an epoch there, after which nothing that the lost connection has sent can have an effect, and reads which
@@ -72,7 +71,7 @@ class ServerEngine final : public Engine {
   }
   void abandon() override { gate_.abandon(); }
   bool is_abandoned() const override { return gate_.is_abandoned(); }
-  // As it was measured last, at most kMeasurePeriod ago while the database can be reached.
+  // As it was measured last, at most 5 s ago while the database can be reached.
   Usage usage() const override;
   void start_upkeep() override {}
   void stop_upkeep() override {}
@@ -96,12 +95,13 @@ class ServerEngine final : public Engine {
 
  private:
   static constexpr std::size_t kAheadBytes = 1U << 20;  // measured: between 0.5 and 2 MB
-  // So many chances to beat before another daemon may conclude that this one is gone.
-  static constexpr int kBeatsInLease = 6;
-  static constexpr auto kMeasurePeriod = std::chrono::seconds(5);
 
+  // `list_bytes`: as ChangeLists has it.
   ServerEngine(EngineOptions engine, PostgresOptions options, std::unique_ptr<PrimaryFinder> primary,
-               std::string store, std::int32_t node);
+               std::string store, std::int32_t node, std::optional<std::uint64_t> list_bytes);
+
+  void set_copy(std::unique_ptr<IndexCopy> copy) LOCKSLEY_EXCLUDES(copy_mutex_);
+  std::unique_ptr<IndexCopy> take_copy() LOCKSLEY_EXCLUDES(copy_mutex_);
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
       LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(generations_.mutex);
@@ -115,24 +115,6 @@ class ServerEngine final : public Engine {
   // For reading and writing: from now on nothing begins.
   void close() LOCKSLEY_REQUIRES(kStoreWriter);
   EngineDone fail(EngineError error) LOCKSLEY_REQUIRES(kStoreWriter);
-  void be_fenced();
-
-  void run_beats() LOCKSLEY_EXCLUDES(beat_mutex_);
-  // A beat and a measurement, if they are due, and a look at the other daemons. After an error the connection is of no use.
-  PgExpected<void> tend(std::unique_ptr<PgConnection>& connection, Instant& measured_at);
-  // The sizes of the tables, unless they are locked, and the oldest transaction.
-  PgExpected<void> measure(PgConnection& connection, Instant deadline);
-  // A part of the upkeep: the compaction, or the rewriting of the index. The thread of the beats alone.
-  struct Upkeep {
-    std::string_view needs;     // of the role
-    Instant locked_until{};     // tables were in use, and are tried again then
-    bool is_forbidden = false;  // the role may not do it, which was logged
-  };
-  // Does it once, unless something hinders it.
-  template <class Part>
-  PgExpected<void> free_room(Upkeep& upkeep, Part& part, PgConnection& connection);
-  // Forgets those that have gone.
-  PgExpected<void> look_at_nodes(PgConnection& connection, Instant deadline);
 
   const EngineOptions engine_;
   const PostgresOptions options_;
@@ -142,6 +124,10 @@ class ServerEngine final : public Engine {
   const std::unique_ptr<PrimaryFinder> primary_;
   ConnectionPool pool_;
   ReadingGate gate_;
+  // Of the index as it is; null: there is none. For one reading, and until a group changes the index.
+  Mutex copy_mutex_;
+  std::unique_ptr<IndexCopy> copy_ LOCKSLEY_GUARDED_BY(copy_mutex_);
+  std::atomic<bool> has_copy_{false};  // written with the mutex
 
   std::unique_ptr<PgConnection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
   std::int64_t epoch_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                    // of the connection
@@ -151,20 +137,9 @@ class ServerEngine final : public Engine {
 
   SharedGenerations generations_;
   TableSizes sizes_;
-  // The thread of the beats alone.
-  Compaction compaction_;
-  Upkeep compacting_{.needs = "TRUNCATE on the tables of payloads and results"};
-  IndexRewrite index_rewrite_;
-  Upkeep rewriting_{.needs = "TRUNCATE on locksley_index"};
-
-  std::atomic<bool> is_fenced_{
-      false};  // set once, by any thread; a thread that reads false is told by its next commit
-
-  Mutex beat_mutex_;
-  CondVar beat_ended_;
-  bool is_ending_ LOCKSLEY_GUARDED_BY(beat_mutex_) = false;
-  NodeWatch nodes_;    // the thread of the beats alone
-  std::thread beats_;  // last: it uses all of the above
+  ChangeLists lists_;
+  Fence fence_;
+  std::optional<ServerUpkeep> upkeep_;  // last: its thread uses all of the above. None: the engine ends
 };
 
 }  // namespace locksley::daemon

@@ -248,6 +248,15 @@ PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Ins
   return transaction.commit();
 }
 
+PgExpected<Freed> truncate_changes(PgConnection& connection, std::int32_t node, std::int16_t half,
+                                   Instant deadline) {
+  UpkeepTransaction transaction(connection, deadline);
+  if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
+  const auto emptied = transaction.run(fmt::format("truncate locksley_change_{}", half));
+  if (!emptied || *emptied != Freed::kDone) return emptied;
+  return transaction.commit();
+}
+
 PgExpected<Generations> read_generations(PgConnection& connection, Instant deadline) {
   const auto rows =
       connection.run("select place, first, generation::int from locksley_generation order by place, first",

@@ -72,6 +72,9 @@ PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const G
 // earlier snapshot finds them, as they are now, and not an empty table. A statement that takes longer than a second is kLocked.
 // So is a pg_dump that is connected: the other tables would be those of its snapshot.
 PgExpected<Freed> rewrite_index(PgConnection& connection, std::int32_t node, Instant deadline);
+// Truncates a half of locksley_change.
+PgExpected<Freed> truncate_changes(PgConnection& connection, std::int32_t node, std::int16_t half,
+                                   Instant deadline);
 
 // What the database says; for Generations::load(). Needs: the fence of this daemon has held since no other transaction of
 // this daemon was under way.

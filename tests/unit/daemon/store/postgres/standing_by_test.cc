@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -157,6 +158,53 @@ TEST_F(StandingByTest, ItTakesOverFromOneThatIsSilent) {
   const auto done = active->commit(*group, Engine::Sync::kSynced);
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().kind, EngineError::Kind::kFenced);
+}
+
+TEST_F(StandingByTest, ItFollowsTheIndexAndServesTheFirstReadingFromItsCopy) {
+  auto active = open_active(patient(disk.options()));
+  const ThreadRoleScope role(kStoreWriter);
+  const auto put = [](Engine& engine, std::uint64_t batch) {
+    kStoreWriter.assert_held();
+    const auto group = engine.new_group();
+    group->put(Table::kIndex, Key('b').append(batch), "written");
+    return engine.commit(*group, Engine::Sync::kSynced).has_value();
+  };
+  const auto values = [](Engine& engine) {
+    std::string read;
+    const EngineReading reading(engine);
+    for (const auto row = reading.scan_batches(std::array{'b', 'e'}); row->is_valid(); row->next())
+      read += std::string(row->value()) + " ";
+    return read;
+  };
+  ASSERT_TRUE(put(*active, 1));
+  PostgresOptions options = patient(disk.options());
+  options.followed_kinds = "be";
+  StandbyDaemon standby(options);
+  ASSERT_TRUE(wait_until_true([&] { return standby.board->followed() == 1U; }));
+  ASSERT_TRUE(put(*active, 2));
+  // Behind the back of the daemons: who reads the table sees it, who has a copy does not.
+  testing::TestConnection(disk.url()).run("update locksley_index set value = 'forged' where batch = 1");
+  active.reset();
+  Engine& engine = **standby.join();
+  EXPECT_FALSE(standby.board->followed());
+  EXPECT_EQ(values(engine), "written written ");
+  EXPECT_EQ(values(engine), "forged written ") << "the second reading";
+}
+
+TEST_F(StandingByTest, TheCopyIsNotUsedOnceTheIndexHasChanged) {
+  auto active = open_active(patient(disk.options()));
+  PostgresOptions options = patient(disk.options());
+  options.followed_kinds = "b";
+  StandbyDaemon standby(options);
+  ASSERT_TRUE(wait_until_true([&] { return standby.board->followed() == 0U; }));
+  active.reset();
+  Engine& engine = **standby.join();
+  const ThreadRoleScope role(kStoreWriter);
+  const auto group = engine.new_group();
+  group->put(Table::kIndex, Key('b').append(1), "");
+  ASSERT_TRUE(engine.commit(*group, Engine::Sync::kSynced));
+  const EngineReading reading(engine);
+  EXPECT_TRUE(reading.scan_batches(std::array{'b'})->is_valid());
 }
 
 TEST_F(StandingByTest, ItOutlivesTheDatabase) {

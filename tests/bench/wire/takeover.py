@@ -40,6 +40,17 @@ def end(daemon):
     daemon.close()
 
 
+FOLLOWS_S = 120  # so long a daemon that stands by may take to read the index
+
+
+def wait_until_it_follows(daemon):
+    end = time.monotonic() + FOLLOWS_S
+    while "locksley_cluster_followed_batches" not in daemon.metrics():
+        if time.monotonic() > end:
+            raise SystemExit("the daemon that stands by does not follow the index")
+        time.sleep(0.2)
+
+
 def takeovers(count, fill, look):
     """Rows of a table. `look(connection)` refuses a daemon that lacks what was put in."""
     with database() as pair, contextlib.ExitStack() as stack:
@@ -58,6 +69,8 @@ def takeovers(count, fill, look):
             other = start()
             if other.is_active:
                 raise SystemExit("two daemons are active")
+            wait_until_it_follows(other)
+            copy = scale.megabytes(other.resident_bytes())
             processor = customers.processor_seconds(other)
             began = time.monotonic()
             active.send_signal(signal.SIGKILL)
@@ -66,13 +79,13 @@ def takeovers(count, fill, look):
             processor = customers.processor_seconds(other) - processor
             with customers.connect(other) as connection:
                 look(connection)
-            rows.append([f"takeover {number + 1}", f"{took[-1]:.2f}", f"{processor:.2f}", scale.megabytes(other.resident_bytes())])
+            rows.append([f"takeover {number + 1}", f"{took[-1]:.2f}", f"{processor:.2f}", copy, scale.megabytes(other.resident_bytes())])
             active = other
-        rows.append(["median", f"{statistics.median(took):.2f}", "", ""])
+        rows.append(["median", f"{statistics.median(took):.2f}", "", "", ""])
         return rows
 
 
-HEADS = ["serves after s", "of a processor s", "resident MiB"]
+HEADS = ["serves after s", "of a processor s", "resident before MiB", "resident MiB"]
 
 
 def retained(count, rounds):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby: the tables hold what lives and what was
-deleted in the last seconds, and not all that was ever written, also beside a session that is idle in a transaction, which keeps vacuum from giving back
-anything. Every hundredth batch lives ten times as long as the others. Prints how large the tables are.
+"""Batches are submitted, run and forgotten without a pause on a PostgreSQL primary with a synchronous standby, beside a daemon that stands
+by: the tables hold what lives and what was deleted in the last seconds, and not all that was ever written, also beside a session that is idle in a
+transaction, which keeps vacuum from giving back anything. Every hundredth batch lives ten times as long as the others. Prints how large the tables are.
 
   --seconds S   of each of the two runs
   --kept N      batches of 1 MB that are not forgotten yet, at the least; with 300 or more the tables may take 1.5 times the bytes that live
@@ -29,14 +29,15 @@ BATCH_BYTES = 2 * JOBS * len(PAYLOAD)  # payloads, then results
 LONG_LIVED, LONGER = 100, 10  # each hundredth batch lives ten times as long
 SETTLED = 5  # lives of a batch, until generations of all sizes that they had while the store grew are gone
 MANY = 300  # batches; with fewer, the tables of generations that are not full yet are larger than what lives
-TABLES = ("locksley_index", "locksley_payload", "locksley_result")
-SIZE = "(select sum(pg_total_relation_size(relid)) from pg_partition_tree('{}'))"
+WITH_VALUES = ("locksley_index", "locksley_payload", "locksley_result")
+TABLES = (*WITH_VALUES, "locksley_change")
+SIZE = "coalesce((select sum(pg_total_relation_size(relid)) from pg_partition_tree('{0}')), pg_total_relation_size('{0}'))"  # the former: if partitioned
 
 
 def sizes(server):
     """Of each of the TABLES with its indexes, and of the values in all of them, in bytes."""
-    tables = server.query(f"select pg_total_relation_size('locksley_index') || ' ' || {SIZE.format(TABLES[1])} || ' ' || {SIZE.format(TABLES[2])}")
-    live = server.query(f"select {' + '.join(f'(select coalesce(sum(length(value)), 0) from {table})' for table in TABLES)}")
+    tables = server.query('select ' + " || ' ' || ".join(map(SIZE.format, TABLES)))
+    live = server.query(f"select {' + '.join(f'(select coalesce(sum(length(value)), 0) from {table})' for table in WITH_VALUES)}")
     return [int(size) for size in tables.split()], int(live)
 
 
@@ -80,9 +81,10 @@ class Churn:
 def measure(what, options, beside):
     """Fails if the tables hold too much of what was deleted."""
     pair = PostgresPair("autovacuum_naptime = 5s\nmax_wal_size = 256MB\n")
-    daemon = None
+    daemons = []
     try:
-        daemon = ClusterDaemon(pair.settings()).wait_active()
+        daemons.append(daemon := ClusterDaemon(pair.settings()).wait_active())
+        daemons.append(ClusterDaemon(pair.settings()))  # for which lists of changed batches are written
         with daemon.connect() as connection, beside(pair.primary):
             churn = Churn(connection, options.kept, options.rate * 1e6)
             for look in range(1, options.looks + 1):
@@ -92,14 +94,14 @@ def measure(what, options, beside):
                 seconds = time.monotonic() - churn.begun
                 print(f"{what}: {churn.written() / seconds / 1e6:.0f} MB/s for {seconds:.0f} s; tables {tables / 1e6:.0f} MB,", end=" ")
                 print(f"{tables / live:.2f} times the {live / 1e6:.0f} MB that live", end=" ")
-                print(f"({', '.join(f'{name} {size / 1e6:.0f}' for name, size in zip(TABLES, each))})", flush=True)
+                print(f"({', '.join(f'{name} {size / 1e6:.0f}' for name, size in zip(TABLES, each, strict=True))})", flush=True)
                 if options.kept >= MANY and churn.number > SETTLED * options.kept and tables > 1.5 * live:
                     raise SystemExit(f"{what}: the tables take more than 1.5 times the bytes that live")
             if churn.number > 10 * options.kept and tables > 0.5 * churn.written():
                 raise SystemExit(f"{what}: {tables / churn.written():.0%} of all bytes that were ever written take room, though nearly all were deleted")
     finally:
-        if daemon is not None:
-            daemon.close()
+        for each in reversed(daemons):
+            each.close()
         pair.close()
 
 

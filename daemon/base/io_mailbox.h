@@ -51,6 +51,8 @@ class IoMailbox final : public asio::execution_context::service {
    private:
     IoMailbox& mailbox_;
   };
+  // Whether run() has anything to call.
+  bool has_functions() const { return has_functions_.load(); }
   // Calls the functions that are there. False: there were none.
   bool run() LOCKSLEY_EXCLUDES(mutex_);
   // From now on post() wakes the thread. False, and no change: there is a function to call.

@@ -5,6 +5,7 @@
 
 #include "core/pool/worker_stats.h"
 #include "daemon/base/io.h"
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/user_lines.h"
 
 namespace locksley::daemon {
@@ -20,6 +21,8 @@ namespace locksley::daemon {
 class Turns {
  public:
   static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
+  // Only so long if the IoMailbox has functions, which come next: replies to many clients wait for one such function.
+  static constexpr std::chrono::microseconds kRoundBeforeMail{100};
 
   // A connection; lives until it has had the turn for which it waits.
   class Taker {
@@ -33,7 +36,8 @@ class Turns {
   };
 
   // `polls`: how often the sockets have been polled; outlives it.
-  Turns(IoExecutor executor, const OwnedCounter& polls) : executor_(executor), polls_(polls) {}
+  Turns(IoExecutor executor, const OwnedCounter& polls)
+      : executor_(executor), mailbox_(IoMailbox::of(executor.context())), polls_(polls) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
@@ -55,6 +59,7 @@ class Turns {
   void run();
 
   const IoExecutor executor_;
+  const IoMailbox& mailbox_;
   const OwnedCounter& polls_;
   UserLines<Taker*> lines_;
   std::uint64_t taken_at_ = ~std::uint64_t{0};  // polls_ at the last turn that was had at once

@@ -5,11 +5,15 @@
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <chrono>
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "daemon/base/io_loop.h"
+#include "daemon/base/io_mailbox.h"
 #include "daemon/base/slices.h"
+#include "daemon/base/time.h"
 #include "daemon/base/user_lines.h"
 #include "daemon/base/wakeup.h"
 
@@ -101,6 +105,36 @@ TEST_F(TurnsTest, SeveralReasonsForATurnGiveOne) {
   turns.add_or_take(one, kCrowd);
   io.run();
   EXPECT_EQ(order, "a");
+}
+
+// With 60 us each, all turns take several rounds.
+TEST(TurnsOfTheLoopTest, AFunctionOfAnotherThreadWaitsForFewOfTheTurnsOfManyThatAreReady) {
+  constexpr std::size_t kMany = 40;
+  asio::io_context io(1);
+  OwnedCounter polls;
+  Turns turns(io.get_executor(), polls);
+  std::string order;
+  class Connection final : public Turns::Taker {
+   public:
+    Connection(asio::io_context& io, std::string& order) : io_(io), order_(order) {}
+    void take_turn() override {
+      const Instant end = now() + std::chrono::microseconds(60);
+      if (order_.empty()) IoMailbox::of(io_).post([this] { order_ += 'f'; });
+      order_ += 'c';
+      while (now() < end) {
+      }
+      if (order_.size() == kMany + 1) io_.stop();
+    }
+
+   private:
+    asio::io_context& io_;
+    std::string& order_;
+  };
+  std::deque<Connection> connections;
+  for (std::size_t i = 0; i < kMany; ++i) turns.add(connections.emplace_back(io, order), kCrowd);
+  IoStretches stretches;
+  run_io_loop(io, {.may_poll = [] { return false; }, .awaits_worker = [] { return false; }}, stretches);
+  EXPECT_LE(order.find('f'), 2u) << order;
 }
 
 TEST(SlicesOfUsersTest, AUserWaitsForOneSliceOfEachOtherUser) {

@@ -13,66 +13,78 @@ namespace locksley::proto {
 namespace {
 constexpr std::size_t kChunkGrowth = 4;
 constexpr std::size_t kPages = 64 * 1024;  // chunks from this size on are pages of the system's
-constexpr std::size_t kKeptSizes[] = {kPages, OutputBuffer::kChunkBytes};  // the sizes of nearly all of these
-constexpr std::size_t kKept = 8;  // free chunks of each: what one busy connection goes through
 
-// Chunks that were just freed, for the same thread's next buffers: each fresh page costs a page fault.
+char* new_chunk(std::size_t capacity) {
+  if (capacity < kPages) return new char[capacity];
+  void* const pages = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<char*>(pages);
+}
+
+void free_chunk(char* bytes, std::size_t capacity) {
+  if (capacity < kPages) {
+    delete[] bytes;
+  } else {
+    ::munmap(bytes, capacity);
+  }
+}
+
+// Chunks that were just freed, for the same thread's next buffers. Each fresh page costs a page fault. First chunks are freed
+// by dozens, when the replies to many clients have been sent, and glibc keeps seven of a size for a thread.
 class KeptChunks {
  public:
   KeptChunks() {
-    for (std::vector<char*>& free : free_) free.reserve(kKept);
+    for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) free_[kind].reserve(kKinds[kind].most);
   }
   KeptChunks(const KeptChunks&) = delete;
   KeptChunks& operator=(const KeptChunks&) = delete;
   ~KeptChunks() {
-    for (std::size_t size = 0; size < std::size(kKeptSizes); ++size) {
-      for (char* bytes : free_[size]) ::munmap(bytes, kKeptSizes[size]);
+    for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {
+      for (char* bytes : free_[kind]) free_chunk(bytes, kKinds[kind].size);
     }
   }
   // Null: none is kept.
   char* take(std::size_t capacity) {
-    std::vector<char*>* const free = free_of(capacity);
-    if (free == nullptr || free->empty()) return nullptr;
-    char* const bytes = free->back();
-    free->pop_back();
+    const Kind* const kind = kind_of(capacity);
+    if (kind == nullptr || free_of(*kind).empty()) return nullptr;
+    char* const bytes = free_of(*kind).back();
+    free_of(*kind).pop_back();
     return bytes;
   }
   bool keep(char* bytes, std::size_t capacity) {
-    std::vector<char*>* const free = free_of(capacity);
-    if (free == nullptr || free->size() == kKept) return false;
-    free->push_back(bytes);
+    const Kind* const kind = kind_of(capacity);
+    if (kind == nullptr || free_of(*kind).size() == kind->most) return false;
+    free_of(*kind).push_back(bytes);
     return true;
   }
 
  private:
-  std::vector<char*>* free_of(std::size_t capacity) {
-    const auto* const found = std::ranges::find(kKeptSizes, capacity);
-    return found == std::end(kKeptSizes) ? nullptr : &free_[static_cast<std::size_t>(found - kKeptSizes)];
-  }
+  struct Kind {
+    std::size_t size;
+    std::size_t most;
+  };
+  // The sizes of nearly all chunks. Large ones: what one busy connection goes through.
+  static constexpr Kind kKinds[] = {
+      {OutputBuffer::kFirstChunkBytes, 64}, {kPages, 8}, {OutputBuffer::kChunkBytes, 8}};
 
-  std::array<std::vector<char*>, std::size(kKeptSizes)> free_;
+  static const Kind* kind_of(std::size_t capacity) {
+    const auto* const found = std::ranges::find(kKinds, capacity, &Kind::size);
+    return found == std::end(kKinds) ? nullptr : found;
+  }
+  std::vector<char*>& free_of(const Kind& kind) { return free_[static_cast<std::size_t>(&kind - kKinds)]; }
+
+  std::array<std::vector<char*>, std::size(kKinds)> free_;
 };
 thread_local KeptChunks kept_chunks;
 }  // namespace
 
 OutputBuffer::Bytes OutputBuffer::allocate(std::size_t capacity) {
-  char* bytes = capacity >= kPages ? kept_chunks.take(capacity) : nullptr;
-  if (bytes == nullptr && capacity < kPages) bytes = new char[capacity];
-  if (bytes == nullptr) {
-    void* const pages = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) throw std::bad_alloc();
-    bytes = static_cast<char*>(pages);
-  }
-  return {bytes, Release{capacity}};
+  char* const kept = kept_chunks.take(capacity);
+  return {kept != nullptr ? kept : new_chunk(capacity), Release{capacity}};
 }
 
 void OutputBuffer::Release::operator()(char* bytes) const {
-  if (capacity == 0) return;
-  if (capacity < kPages) {
-    delete[] bytes;
-  } else if (!kept_chunks.keep(bytes, capacity)) {
-    ::munmap(bytes, capacity);
-  }
+  if (capacity != 0 && !kept_chunks.keep(bytes, capacity)) free_chunk(bytes, capacity);
 }
 
 OutputBuffer::OutputBuffer(OutputBuffer&& other) noexcept { *this = std::move(other); }

@@ -15,6 +15,17 @@ constexpr std::size_t kFirstBytes = 64 * Limits::kKiB;  // guess: a socket buffe
 constexpr std::size_t kGrownBytes = Limits::kMiB;  // full reads alone do not make the buffer grow beyond this
 constexpr std::size_t kMaxLineBytes = 64 * Limits::kKiB;
 
+// Reads up to `most` digits, which end before the end of the bytes that have arrived; moves `at` to their end.
+std::uint64_t read_digits(const char*& at, std::size_t most) {
+  std::uint64_t value = 0;
+  for (const char* const end = at + most; at != end; ++at) {
+    const auto digit = static_cast<unsigned char>(*at - '0');
+    if (digit > 9) break;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
 }  // namespace
 
 std::span<std::byte> ReplyReader::prepare(std::size_t min) {
@@ -288,6 +299,10 @@ ReadStatus ReplyReader::read_row(Row& row) {
   if (written_ - read_ < std::max<std::size_t>(wanted_, 1)) return ReadStatus::kNeedMore;
   wanted_ = 0;
   const char* at = begin();
+  if (const char* const after = try_ok_row(at, row)) {
+    read_ = static_cast<std::size_t>(after - buffer_.get());
+    return ReadStatus::kComplete;
+  }
   std::int64_t parts = 0;
   std::int64_t index = 0;
   if (const ReadStatus status = read_number(at, '*', parts); status != ReadStatus::kComplete) return status;
@@ -298,6 +313,30 @@ ReadStatus ReplyReader::read_row(Row& row) {
   row.index = static_cast<std::uint64_t>(index);
   read_ = static_cast<std::size_t>(at - buffer_.get());
   return ReadStatus::kComplete;
+}
+
+const char* ReplyReader::try_ok_row(const char* at, Row& row) const {
+  constexpr std::string_view kStart = "*3\r\n:";
+  constexpr std::string_view kOk = "\r\n$2\r\nok\r\n$";
+  constexpr std::size_t kMostDigits = 10;
+  // If so many bytes are there, all before the output is.
+  constexpr std::size_t kLongestHead = kStart.size() + kMostDigits + kOk.size() + kMostDigits + 2;
+  if (static_cast<std::size_t>(end() - at) < kLongestHead) return nullptr;
+  if (std::memcmp(at, kStart.data(), kStart.size()) != 0) return nullptr;
+  at += kStart.size();
+  const char* const index = at;
+  row.index = read_digits(at, kMostDigits);
+  if (at == index || std::memcmp(at, kOk.data(), kOk.size()) != 0) return nullptr;
+  at += kOk.size();
+  row.status = {at - 5, 2};
+  const char* const length = at;
+  const std::uint64_t size = read_digits(at, kMostDigits);
+  if (at == length || at[0] != '\r' || at[1] != '\n' || size > limits_.max_bulk_bytes) return nullptr;
+  at += 2;
+  if (static_cast<std::size_t>(end() - at) < size + 2 || at[size] != '\r' || at[size + 1] != '\n')
+    return nullptr;
+  row.output = {at, static_cast<std::size_t>(size)};
+  return at + size + 2;
 }
 
 }  // namespace locksley::proto

@@ -95,6 +95,9 @@ class ReplyReader {
   static bool read_line_value(char type, std::string_view line, Reply& value);
   ReadStatus begin_results(ResultsReply& results);
   ReadStatus read_row(Row& row);
+  // Reads the row at `at` and returns its end, if the row is whole, its job is ok, and its numbers are short: as nearly all rows
+  // are. Null: it may be any other row, or none.
+  const char* try_ok_row(const char* at, Row& row) const;
   // Each reads one element at `at`, and moves `at` to its end if the element is whole.
   ReadStatus read_line(const char*& at, std::string_view& line);
   ReadStatus read_number(const char*& at, char type, std::int64_t& number);

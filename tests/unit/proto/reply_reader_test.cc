@@ -263,6 +263,40 @@ TEST(ReplyReaderResultsTest, RowsAreTheSameHoweverTheyArrive) {
   }
 }
 
+// Numbers and outputs of any length, whole or in pieces.
+TEST(ReplyReaderResultsTest, RowsThatAreOkAreTheSameWhateverTheirLength) {
+  std::string bytes = "*2\r\n$1\r\n0\r\n*60\r\n";
+  std::vector<std::string> rows;
+  for (std::size_t i = 0; i < 60; ++i) {
+    const std::string index = i == 0 ? "0" : std::string("123456789012345678", i % 18 + 1);
+    std::string output;
+    for (std::size_t at = 0; at < i; ++at) output += static_cast<char>('0' + at);
+    bytes += "*3\r\n:" + index + "\r\n$2\r\nok\r\n$" + std::to_string(i) + "\r\n" + output + "\r\n";
+    rows.push_back(index + " ok " + output);
+  }
+  for (std::size_t piece = 1; piece <= bytes.size(); piece += piece < 200 ? 1 : 97) {
+    ReplyReader reader;
+    const Rows found = read_rows(reader, cut_evenly(bytes, piece));
+    ASSERT_EQ(found.last, ReadStatus::kComplete) << reader.error_message();
+    ASSERT_EQ(found.rows, rows) << piece;
+  }
+}
+
+// What follows a row does not hide what is wrong with it.
+TEST(ReplyReaderResultsTest, ABrokenRowIsAnErrorWhateverFollows) {
+  const std::string more(100, 'x');
+  for (const std::string row : {":\r\n$2\r\nok\r\n$1\r\na\r\n", ":1\r\n$2\r\nok\r\n$\r\na\r\n",
+                                ":1\r\n$2\r\nok\r\n$1\r\nab\r\n", ":1\r\n$2\r\nok\r\n$1\r\na\rb",
+                                ":1\r\n$2\r\nok\r\n$1\n\na\r\n", ":1\r\n$2\r\nok\r\n$9\r\n123456789\r\n",
+                                ":1x\r\n$2\r\nok\r\n$1\r\na\r\n", ":1\r\n$2\r\nokay$1\r\na\r\n"}) {
+    ReplyReader reader({.max_bulk_bytes = 8});
+    const std::string bytes = "*2\r\n$1\r\n0\r\n*1\r\n*3\r\n" + row + more;
+    const Rows found = read_rows(reader, {bytes});
+    EXPECT_EQ(found.last, ReadStatus::kError) << row;
+    EXPECT_TRUE(found.rows.empty()) << row;
+  }
+}
+
 TEST(ReplyReaderResultsTest, ManyAndLargeRows) {
   for (const auto& [rows, bytes] : {std::pair<std::uint64_t, std::size_t>{100'000, 32}, {20, 1'000'000}}) {
     ReplyReader reader;

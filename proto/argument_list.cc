@@ -6,6 +6,8 @@
 #include <cstring>
 #include <new>
 
+#include "proto/bulk.h"
+
 namespace locksley::proto {
 namespace {
 
@@ -91,7 +93,7 @@ bool ArgumentList::compact() {
   copy.grow(size());
   std::uint32_t offset = 0;
   for (std::string_view one : *this) {
-    if (!one.empty()) std::memcpy(block->data() + offset, one.data(), one.size());
+    copy_bytes(block->data() + offset, one);
     copy.append({offset, static_cast<std::uint32_t>(one.size())}, size());
     offset += static_cast<std::uint32_t>(one.size());
   }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "proto/bulk.h"
 
 namespace locksley::daemon {
 
@@ -12,7 +13,7 @@ struct DigestInParts::State {
   void add(std::string_view bytes) {
     if (bytes.size() > gathered.size() - used) hash_gathered();
     if (bytes.size() > gathered.size()) return hash.add(bytes);
-    if (!bytes.empty()) std::memcpy(gathered.data() + used, bytes.data(), bytes.size());
+    proto::copy_bytes(gathered.data() + used, bytes);
     used += bytes.size();
   }
   void hash_gathered() { hash.add({gathered.data(), std::exchange(used, 0)}); }

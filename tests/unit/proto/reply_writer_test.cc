@@ -92,6 +92,16 @@ TEST(ReplyWriterTest, LongOutputsAreWholeInARow) {
             "*3\r\n:1000000\r\n$5\r\nerror\r\n$3000000\r\n" + output + "\r\n");
 }
 
+TEST(BulkTest, CopiesStringsOfEveryLengthAndNothingBesideThem) {
+  for (std::size_t length = 0; length <= 70; ++length) {
+    std::string bytes;
+    for (std::size_t i = 0; i < length; ++i) bytes += static_cast<char>('0' + i);
+    std::string space(length + 4, '?');
+    EXPECT_EQ(write_line(space.data() + 1, bytes), space.data() + 1 + length + 2);
+    EXPECT_EQ(space, "?" + bytes + "\r\n?");
+  }
+}
+
 TEST(BulkTest, TakesTheBytesThatAreAskedForInAdvance) {
   for (const std::size_t length : {0U, 1U, 9U, 10U, 99U, 100U, 999U, 1000U, 65'536U}) {
     std::string space(max_bulk_bytes(length), '?');

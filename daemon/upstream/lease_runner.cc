@@ -24,8 +24,8 @@ class Run {
 
   void add(const ResultRow& row) {
     const bool continues = row.index == first_ + count_ && row.status == status_;
-    if (count_ != 0 && (!continues || count_ == LeaseRunner::kMostJobs || size_ >= LeaseRunner::kMostBytes))
-      end();
+    const bool is_full = count_ == LeaseRunner::kMostJobs || outputs_.size() >= LeaseRunner::kMostBytes;
+    if (count_ != 0 && (!continues || is_full)) end();
     if (count_ == 0) {
       first_ = row.index;
       status_ = row.status;
@@ -35,20 +35,18 @@ class Run {
   }
   void end() {
     if (count_ == 0) return;
-    outputs_.resize(size_);
     sink_.settle(lease_, status_, first_, count_, std::exchange(outputs_, {}));
     count_ = 0;
-    size_ = 0;
   }
 
  private:
   void append(std::string_view output) {
-    const std::size_t needed = size_ + proto::max_bulk_bytes(output.size());
-    if (needed > outputs_.size()) {
-      outputs_.resize(std::max(needed, 2 * outputs_.size()));
-    }
-    char* const end = proto::write_bulk(outputs_.data() + size_, output);
-    size_ = static_cast<std::size_t>(end - outputs_.data());
+    const std::size_t size = outputs_.size();
+    const std::size_t most = size + proto::max_bulk_bytes(output.size());
+    // Without zeros that are overwritten at once. It grows by doubling.
+    outputs_.resize_and_overwrite(most, [&](char* bytes, std::size_t) {
+      return static_cast<std::size_t>(proto::write_bulk(bytes + size, output) - bytes);
+    });
   }
 
   const LeaseKey lease_;
@@ -56,8 +54,7 @@ class Run {
   JobStatus status_ = JobStatus::kOk;
   std::uint64_t first_ = 0;
   std::uint64_t count_ = 0;
-  std::string outputs_;  // the first size_ bytes of it
-  std::size_t size_ = 0;
+  std::string outputs_;
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ char* write_index(char* to, std::uint64_t value) {
   const std::uint64_t tens = ((quarters * 103) >> 10) & 0x000f'000f'000f'000f;
   const std::uint64_t digits = tens | (quarters - 10 * tens) << 8;
   const int zeros = std::min(std::countr_zero(digits) / 8, 7);  // that lead; the last digit of 0 is written
-  static_assert(std::endian::native == std::endian::little);
-  const std::uint64_t text = (digits + 0x3030'3030'3030'3030) >> (8 * zeros);
+  std::uint64_t text = (digits + 0x3030'3030'3030'3030) >> (8 * zeros);
+  if constexpr (std::endian::native == std::endian::big) text = std::byteswap(text);
   std::memcpy(to, &text, kMost);
   return to + (kMost - static_cast<std::size_t>(zeros));
 }

@@ -61,7 +61,7 @@ struct BatchStep {
   bool cancelled = false;
   std::string stop_reason;         // of a cancelled batch
   std::uint64_t retried = 0;       // BatchStatus::retried
-  std::uint64_t superseded = 0;    // BatchStatus::superseded
+  std::uint64_t superseded = 0;    // SupersededRows::below
   std::uint64_t retry_rounds = 0;  // BatchStatus::retry_rounds
 };
 
@@ -108,7 +108,7 @@ struct BatchHistory {
   std::uint64_t discarded_bytes = 0;  // of these rows; at most result_bytes
   std::uint64_t steps = 0;
   std::uint64_t retried = 0;
-  std::uint64_t superseded = 0;
+  std::uint64_t superseded = 0;  // SupersededRows::below
   SupersededList superseded_jobs;
   std::uint64_t retry_rounds = 0;
   std::vector<IndexRange> failed;         // disjoint

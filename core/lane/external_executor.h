@@ -98,7 +98,8 @@ class ExternalExecutor {
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs. None if that of the first cannot be read: that job has ended then.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_. If the first payload cannot be read, its job ends as an
+  // error, and fetched_ stays 0.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // The oldest job that has started and not ended runs since then.
   void show(Nanoseconds since);

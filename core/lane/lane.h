@@ -299,7 +299,7 @@ class Lane {
   // Null: no remote workers serve the lane.
   std::atomic<RemoteExecutors*> remote_{nullptr};
 
-  // Guards itself.
+  // Each has a mutex of its own.
   ShownJobs running_;
   FairRing ring_;
 

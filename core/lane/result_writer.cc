@@ -173,8 +173,7 @@ ResultWriter::Outcome ResultWriter::publish_for_worker(std::shared_ptr<Batch>& b
 }
 
 ResultWriter::Outcome ResultWriter::publish_locked() {
-  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in
-  // end_job().
+  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in commit().
   const std::uint64_t committed = committed_.load(std::memory_order_acquire);
   const auto ended = static_cast<std::uint32_t>(committed >> 32);
   const auto failed = static_cast<std::uint32_t>(committed);

@@ -47,7 +47,7 @@ void Retention::evict(Tenant* asker) {
 void Retention::limits_changed() { evict_for({.is_limit = true}); }
 
 void Retention::evict_for(const Cause& cause) {
-  if (!causes_.empty()) {  // evict_more() comes to this cause after the others
+  if (!causes_.empty()) {  // go_on_until() comes to this cause after the others
     if (std::ranges::find(causes_, cause) == causes_.end()) causes_.push_back(cause);
     return;
   }

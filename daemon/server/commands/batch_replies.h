@@ -70,10 +70,7 @@ class RunOutputs {
   std::string error_;
 };
 
-// The reply of RESULTS: [next-cursor, [[index, status, output], …]].
-//
-// Cursors: 0 stands for the first row, n + 1 for row n; so 0 in a reply can mean the end: the batch is over and
-// every row was delivered. A cursor is valid as long as the batch exists; reading consumes nothing.
+// The reply of RESULTS: [next-cursor, [[index, status, output], …]]. row_of_cursor() says what a cursor means.
 void write_results(proto::ReplyWriter& reply, const ResultsPage& page);
 
 }  // namespace locksley::daemon

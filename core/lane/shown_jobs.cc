@@ -168,7 +168,7 @@ void ShownJob::add_log(std::string_view bytes) {
   all_.tell(*batch_, index_);
 }
 
-ShownJobs::View ShownJobs::view_of(const ShownJob& job, std::size_t note_bytes) {
+ShownJobs::View ShownJobs::view_of(const ShownJob& job, std::size_t note_bytes) const {
   const bool has_line_note = job.note_.empty() && job.has_line_notes_;
   return {.batch = job.batch_->shared_from_this(),
           .index = job.index_,

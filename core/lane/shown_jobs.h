@@ -92,7 +92,7 @@ class ShownJobs {
   using ByJob = std::multimap<WatchedJob, ShownJob*>;
 
   ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
-  static View view_of(const ShownJob& job, std::size_t note_bytes);  // under the mutex
+  View view_of(const ShownJob& job, std::size_t note_bytes) const LOCKSLEY_REQUIRES(mutex_);
   void tell(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

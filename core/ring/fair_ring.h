@@ -417,7 +417,7 @@ class FairRing {
   IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);                 // tenants
   std::size_t idle_customers_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all tenants
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  RingWaits waits_;  // guarded by mutex_, but for RingWaits::has_new()
+  RingWaits waits_;  // its own annotations say which call needs the mutex
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
   Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};  // `now` of the last call that passed one

@@ -45,11 +45,11 @@ class ReadyHints {
   static constexpr std::uint32_t kBrief = 2;
   static constexpr std::uint32_t kRemote = 4;
 
-  void count_arrival() {
+  void count_arrival() LOCKSLEY_REQUIRES(kRingNodes) {
     // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
     arrivals_.fetch_add(1, std::memory_order_relaxed);
   }
-  void reserve(std::size_t gates) { unpublished_.reserve(gates); }
+  void reserve(std::size_t gates) LOCKSLEY_REQUIRES(kRingNodes) { unpublished_.reserve(gates); }
   // The gate's bits have changed, and will be published.
   void set(RingGate& gate, std::uint32_t ready) LOCKSLEY_REQUIRES(kRingNodes) {
     if (ready == gate.ready) return;
@@ -88,8 +88,8 @@ class ReadyHints {
     if (ready != std::exchange(published_, ready)) ready_.store(ready);
   }
 
-  std::vector<RingGate*> unpublished_;  // under the mutex
-  std::uint32_t published_ = 0;         // under the mutex: ready_
+  std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::uint32_t published_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // ready_, without the atomic
 
   // Written under the mutex, read by any thread: what may be claimed at any gate, and a bit for each gate.
   alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};

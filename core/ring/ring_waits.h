@@ -24,34 +24,35 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
 }
 
 // The queues and groups that wait for an instant, each with that instant; and whether the owner of the ring's
-// timer must set the timer to an earlier one. A member of the ring, guarded by its mutex, except for
+// timer must set the timer to an earlier one. A member of the ring, guarded as queues and groups are, except for
 // has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
   // ---- Back-offs, of queues whose job broke an executor ----
 
-  // Their number is bounded by the number of executors that can break within one back-off.
-
-  // The back-off: 100 ms after the first time, twice as long after each further one, up to 5 s. A job that ends well starts
-  // the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses: shorter
-  // than a person waits, and longer than most programs need to start.
+  // There are at most as many back-offs as executors can break within the longest one.
+  //
+  // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s. A job that ends well
+  // starts the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses:
+  // shorter than a person waits, and longer than most programs need to start.
   static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
   static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
 
-  void add_backoff(Nanoseconds end, RingQueue& queue) {
+  void add_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     backoffs_.emplace(end, &queue);
     note(end);
   }
-  void remove_backoff(Nanoseconds end, RingQueue& queue) { backoffs_.erase({end, &queue}); }
+  void remove_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+    backoffs_.erase({end, &queue});
+  }
   // A queue whose back-off has ended by `now`; null: none.
-  RingQueue* ended_backoff(Nanoseconds now) const {
+  RingQueue* ended_backoff(Nanoseconds now) const LOCKSLEY_REQUIRES(kRingNodes) {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
   }
 
   // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start ----
 
   // The group waits until `at`; none: it does not wait.
-
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kRingNodes) {
     const bool waits = group.wait_place != FairNode::kNotInHeap;
     if (!at) {
@@ -62,7 +63,7 @@ class RingWaits {
     note(*at);
   }
   // A group whose rate admits a start by `now`; null: none.
-  RingGroup* ended_rate(Nanoseconds now) const {
+  RingGroup* ended_rate(Nanoseconds now) const LOCKSLEY_REQUIRES(kRingNodes) {
     return rates_.empty() || rates_.top_key() > now ? nullptr : &rates_.top();
   }
 
@@ -70,28 +71,29 @@ class RingWaits {
 
   // When the next wait ends; none: nothing waits. The caller tells the owner of the timer, so waits that end
   // later are not news for has_new().
-  std::optional<Nanoseconds> next() {
+  std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kRingNodes) {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;
     if (!rates_.empty()) next = std::min(next, rates_.top_key());
     told_ = next;
     return next == kNone ? std::nullopt : std::optional(next);
   }
-  // Any thread, without the mutex: whether a wait that ends before all others has begun since this was last true.
+  // Any thread, without the mutex: whether a wait that ends before all others has begun since has_new() last returned true.
   bool has_new() { return is_new_.load() && is_new_.exchange(false); }
 
  private:
   static constexpr Nanoseconds kNone = Nanoseconds::max();
 
-  void note(Nanoseconds end) {
+  void note(Nanoseconds end) LOCKSLEY_REQUIRES(kRingNodes) {
     if (end >= told_) return;
     told_ = end;
     is_new_.store(true);
   }
 
-  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_;
-  IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_;
-  Nanoseconds told_ = kNone;  // the earliest end that the owner of the timer knows, or is about to be told
+  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  // The earliest end that the owner of the timer knows, or is about to be told.
+  Nanoseconds told_ LOCKSLEY_GUARDED_BY(kRingNodes) = kNone;
 
   // Written under the mutex; cleared by the thread that is about to tell the owner of the timer.
   std::atomic<bool> is_new_{false};

@@ -54,7 +54,9 @@ class Retention {
 
   // While `is_pinned` returns true for a batch, the batch is neither evicted nor retired; other batches of its user
   // are evicted in its place. The owner calls unpinned() afterwards.
-  void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) { is_pinned_ = std::move(is_pinned); }
+  void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) LOCKSLEY_REQUIRES(kIoThread) {
+    is_pinned_ = std::move(is_pinned);
+  }
   // The batch is not pinned any more. The caller then calls evict(), and evict_results() if take_relief().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -93,9 +95,11 @@ class Retention {
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`. True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // `schedule` is called when there is more to evict or to retire, once until go_on_until() returns true. By default all is done
-  // at once.
-  void do_later(std::function<void()> schedule) { schedule_ = std::move(schedule); }
+  // `schedule` is called when there is more to evict or to retire, once until go_on_until() returns true. By default all is
+  // done at once.
+  void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
+    schedule_ = std::move(schedule);
+  }
   // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
   // the account now.
   bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
@@ -118,6 +122,8 @@ class Retention {
 
  private:
   static constexpr std::size_t kMostInMemory = 4096;  // guess: some MiB
+  static constexpr std::size_t kMostAtOnce = 128;     // batches: some 200 us
+  static constexpr std::size_t kBetweenLooks = 16;    // batches between two looks at the clock
   static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
 
   // What evicting all batches that are over would free.
@@ -182,15 +188,20 @@ class Retention {
   ServerStats& stats_;
   Store* const store_;
   Reader& aside_;
-  bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
-  std::function<bool(std::uint64_t)> is_pinned_ = [](std::uint64_t) { return false; };
-  bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // since evict() looked at all
-  static constexpr std::size_t kMostAtOnce = 128;            // batches: some 200 us
-  static constexpr std::size_t kBetweenLooks = 16;           // at the clock
-  bool retires_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // go_on_until() retires
+  std::function<bool(std::uint64_t)> is_pinned_ LOCKSLEY_GUARDED_BY(kIoThread) = [](std::uint64_t) {
+    return false;
+  };
+  bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_relief()
+  bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) =
+      false;  // an account, since evict() looked at all of them
+
+  // What is left for go_on_until().
+  std::function<void()> schedule_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool is_scheduled_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
-  std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // of what is left to evict; each once
-  std::function<void()> schedule_;
+  bool retires_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // there are batches to retire
+  std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // why batches are to be evicted; each once
+
+  // The batches that are over.
   std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);   // by Tenant::number
   Evictable all_evictable_ LOCKSLEY_GUARDED_BY(kIoThread);  // of all tenants
   // Stored ones, in the order of their ends; some may be gone already.

@@ -42,6 +42,15 @@ ResultRow ResultHead::with_facts(std::uint64_t index, JobStatus status, std::str
   return {index, status, bytes.substr(0, before - length), bytes.substr(before - length, length)};
 }
 
+void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus status,
+                std::string_view output) {
+  const ResultHead head{index, static_cast<std::uint32_t>(output.size()), status, {}};
+  const std::size_t begin = rows.size();
+  rows.resize(begin + ResultHead::bytes_of(output.size()));
+  std::memcpy(rows.data() + begin, &head, sizeof head);
+  if (!output.empty()) std::memcpy(rows.data() + begin + sizeof head, output.data(), output.size());
+}
+
 ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows,
                                        bool has_others) {
   Prepared prepared{nullptr, bytes, rows, has_others};

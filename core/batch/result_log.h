@@ -58,6 +58,9 @@ struct ResultHead {
 };
 static_assert(sizeof(ResultHead) == 16);
 
+// Appends a row without facts, padded for the next head. Needs: `output` is no longer than ResultHead::kLongest.
+void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus status, std::string_view output);
+
 // Calls visit(head, row) for each of the `count` rows with which `rows` begins. `row`: its bytes, head and padding included.
 template <class Visit>
 void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit visit) {

@@ -47,14 +47,13 @@ void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* accou
     bytes.remove_prefix(some);
   }
   while (size_ > kMost) {
-    const std::size_t over = std::min(size_ - kMost, LogBudget::kBlockBytes - first_);
-    size_ -= over;
-    first_ += over;
-    if (first_ < LogBudget::kBlockBytes) break;
-    first_ = 0;
-    if (budget_ != nullptr) budget_->give(blocks_.size());
-    if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
-    blocks_.erase(blocks_.begin());
+    const std::size_t over = size_ - kMost;
+    if (over < LogBudget::kBlockBytes - first_) {
+      size_ -= over;
+      first_ += over;
+      break;
+    }
+    drop_oldest();
   }
 }
 

@@ -236,11 +236,7 @@ void Lease::end_crashed(std::span<const std::uint64_t> jobs, std::string_view te
   counts.by_status[static_cast<std::size_t>(JobStatus::kCrashed)] = jobs.size();
   for (const std::uint64_t index : jobs) {
     const std::string_view output = batch().options().keep == Keep::kNone ? std::string_view() : text;
-    const ResultHead head{index, static_cast<std::uint32_t>(output.size()), JobStatus::kCrashed, {}};
-    const std::size_t at = rows.size();
-    rows.resize(at + ResultHead::bytes_of(output.size()));
-    std::memcpy(rows.data() + at, &head, sizeof head);
-    if (!output.empty()) std::memcpy(rows.data() + at + sizeof head, output.data(), output.size());
+    append_row(rows, index, JobStatus::kCrashed, output);
     append_range(indexes, {index, index + 1});
   }
   const Batch::Ran ran{worker_, turn_.began()};

@@ -43,7 +43,8 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
     {Resource::kClientBytes, "client_bytes", "client_memory", "limits.client_memory"},
     {Resource::kConnections, "connections", "max_clients", "limits.max_clients"},
 }};
-// Results in memory are counted by core (ResultAccount), since workers charge them.
+// Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as in ResourceName.
+inline constexpr std::string_view kResultName = "result_bytes";
 inline constexpr std::string_view kResultLimit = "max_result_bytes";
 
 // An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged to its

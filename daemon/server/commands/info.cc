@@ -114,7 +114,7 @@ void put_account(const Account& account, Text& text) {
   for (const ResourceName& each : kResourceNames) {
     line(each.name, account.used(each.resource), account.limit(each.resource));
   }
-  line("result_bytes", account.results().bytes(), account.results().limit());
+  line(kResultName, account.results().bytes(), account.results().limit());
 }
 
 void put_store(const ServerState& state, const User& user, Text& text) {

@@ -81,13 +81,9 @@ std::optional<ResultsPage> others_in_memory(const BatchRecord& record, const Res
 class CopiedRows {
  public:
   void add(const ResultRow& row, std::string_view output) {
-    const ResultHead head{row.index, static_cast<std::uint32_t>(output.size()), row.status, {}};
-    const std::size_t begin = bytes_.size();
-    bytes_.resize(begin + ResultHead::bytes_of(output.size()));
-    std::memcpy(bytes_.data() + begin, &head, sizeof head);
-    if (!output.empty()) std::memcpy(bytes_.data() + begin + sizeof head, output.data(), output.size());
+    append_row(bytes_, row.index, row.status, output);
   }
-  // None if there are no rows. The first one lies at `first`. The rows are gone then.
+  // Moves the rows into a segment of their own, whose first row is `first`. No effect if there are none.
   void put_into(std::vector<ResultLog::Segment>& segments, std::uint64_t first, std::uint64_t rows) {
     if (bytes_.empty()) return;
     auto chunk = std::make_shared<ResultLog::Chunk>();

@@ -196,7 +196,7 @@ const Account& Sessions::heaviest_account() const {
   for (const Tenant& tenant : state_.batches().registry().tenants().all()) {
     const std::uint64_t used = tenant.account.used(Resource::kClientBytes);
     of_strangers -= used;
-    const double burden = static_cast<double>(used) / tenant.weight;
+    const double burden = tenant.burden(used);
     if (burden <= most) continue;
     most = burden;
     heaviest = &tenant.account;

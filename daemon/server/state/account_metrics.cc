@@ -8,14 +8,12 @@ namespace locksley::daemon {
 
 namespace {
 
-constexpr std::string_view kResults = "result_bytes";
-
 // Calls visit(name, used, limit) for each resource.
 template <class Visit>
 void for_each_resource(const Account& account, const Visit& visit) {
   for (const ResourceName& each : kResourceNames)
     visit(std::string(each.name), account.used(each.resource), account.limit(each.resource));
-  visit(std::string(kResults), account.results().bytes(), account.results().limit());
+  visit(std::string(kResultName), account.results().bytes(), account.results().limit());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class RangeSieve {
 
   // False: `range`, which is not empty, overlaps none of the ranges. True: it may overlap one.
   bool may_overlap(const IndexRange& range) const {
-    constexpr std::uint64_t kFew = 8;
+    constexpr std::uint64_t kFew = 8;  // parts; a guess
     const std::uint64_t first = part_of(range.low);
     if (first >= parts_.size()) return false;
     const std::uint64_t last = part_of(range.high - 1);
@@ -42,7 +42,7 @@ class RangeSieve {
   }
 
  private:
-  static constexpr int kBits = 16;
+  static constexpr int kBits = 16;  // a guess
   std::uint64_t part_of(std::uint64_t index) const { return index >> shift_; }
 
   int shift_ = 0;

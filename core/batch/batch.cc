@@ -378,7 +378,7 @@ void Batch::record(BatchStep step, ResultLog::Slice rows) {
 }
 
 void Batch::list_failed(BatchStep& step) {
-  constexpr std::size_t kFewRanges = 1024;
+  constexpr std::size_t kFewRanges = 1024;  // a guess
   if (failed_.list().size() <= kFewRanges) {
     step.failed = failed_.all();
   } else {

@@ -45,8 +45,8 @@ std::optional<ResultLog::Others> Batch::Results::others_in_memory(std::uint64_t 
 }
 
 std::uint64_t Batch::Results::read_others(std::uint64_t first, const BatchJournal::VisitOther& visit) const {
-  constexpr std::size_t kSegments = 1000;
-  std::uint64_t elsewhere = 0;  // rows before it are not in memory
+  constexpr std::size_t kSegments = 1000;  // a guess
+  std::uint64_t elsewhere = 0;             // rows before it are not in memory
   ResultLog::Others in_memory;
   {
     const MutexLock lock(batch_.mutex_);

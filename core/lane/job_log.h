@@ -23,7 +23,7 @@ namespace locksley {
 // Nothing blocks or fails.
 class LogBudget {
  public:
-  static constexpr std::size_t kBlockBytes = 4096;
+  static constexpr std::size_t kBlockBytes = 4096;  // a guess: a page
 
   explicit LogBudget(std::uint64_t most_bytes) { set_limit(most_bytes); }
 

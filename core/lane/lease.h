@@ -90,7 +90,7 @@ class Lease {
   // Takes back one loss of each job that it took.
   bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
                LossCounts& losses);
-  static constexpr std::size_t kMostParts = 1024;
+  static constexpr std::size_t kMostParts = 1024;  // a guess; as FairRing::Leases::kMostSearched
 
   // ---- Out ----
 

@@ -127,7 +127,7 @@ class ResultWriter {
   std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  static constexpr std::size_t kInitialBytes = 128 * 1024;
+  static constexpr std::size_t kInitialBytes = 128 * 1024;          // a guess: twice a worker's kPublishBytes
   static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
 
   // A burst of which some jobs have not been published: its first index, and how many jobs had

@@ -28,7 +28,7 @@ void Monitor::run() {
     check_waits();
     if (check_workers(last_bursts)) {
       quiet = 0;
-    } else if (++quiet >= kQuietPeriodsBeforeSleep) {
+    } else if (++quiet >= kQuietPeriodsBeforePark) {
       quiet = 0;
       asleep_.store(true);
       AsymmetricBarrier::heavy();

@@ -55,7 +55,7 @@ class Monitor {
   // The results of a job are delayed by another job for at most two periods. A guess: short
   // compared with what a person notices, long compared with the cost of a check.
   static constexpr Nanoseconds kPeriod = std::chrono::milliseconds(2);
-  static constexpr unsigned kQuietPeriodsBeforeSleep = 10;
+  static constexpr unsigned kQuietPeriodsBeforePark = 10;  // 20 ms; a guess
 
   void run();
   // Whether any worker has marked itself. Publishes for those that have not moved since the last check.

@@ -48,15 +48,19 @@ struct FairNode {
 
 // The order of a heap: least start first, then fewest executors, then longest wait.
 struct FairKey {
+  // The lower bits of `tie` have the turn: enough for 57 years at 10 million turns a second. The upper bits have the number of
+  // executors, or the most that fits.
+  static constexpr unsigned kTurnBits = 54;
+  static constexpr std::uint64_t kTurnMask = (std::uint64_t{1} << kTurnBits) - 1;
+  static constexpr std::uint32_t kMostExecutors = (1U << (64 - kTurnBits)) - 1;
+
   VirtualTime start;
-  // Executors in the upper 10 bits (saturating), turn in the lower 54 (57 years at 10 million turns
-  // a second).
   std::uint64_t tie;
 
   explicit FairKey(const FairNode& node)
       : start(node.key),
-        tie((std::uint64_t{std::min(node.executors, 1023U)} << 54) |
-            (node.turn & ((std::uint64_t{1} << 54) - 1))) {}
+        tie((std::uint64_t{std::min(node.executors, std::uint32_t{kMostExecutors})} << kTurnBits) |
+            (node.turn & kTurnMask)) {}
   friend bool operator<(const FairKey& a, const FairKey& b) {
     return a.start < b.start || (a.start == b.start && a.tie < b.tie);
   }

@@ -120,9 +120,10 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
   if (queue.job_cost_ > 0) {
+    constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // 31 years; more could overflow
     const double expected = queue.job_cost_ * static_cast<double>(claim.range.size());
-    time = Nanoseconds{expected < 1e18 ? static_cast<std::int64_t>(expected)
-                                       : std::int64_t{1'000'000'000'000'000'000}};
+    time = Nanoseconds{expected < static_cast<double>(kLongest) ? static_cast<std::int64_t>(expected)
+                                                                : kLongest};
   }
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);

@@ -126,9 +126,9 @@ FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& s
   }
   // A turn that ran sub-jobs only counts as one job: else a queue of such turns would stay at the
   // top forever.
+  constexpr std::uint64_t kMostJobs = std::uint64_t{1} << 40;  // so that the product with kJobService fits
   const bool free = settlement.executed == 0 && settlement.actual.count() <= 0;
-  const std::uint64_t jobs =
-      free ? 0 : std::clamp<std::uint64_t>(settlement.executed, 1, std::uint64_t{1} << 40);
+  const std::uint64_t jobs = free ? 0 : std::clamp<std::uint64_t>(settlement.executed, 1, kMostJobs);
   const std::int64_t service = static_cast<std::int64_t>(jobs) * kJobService;
   return {.at_gate = service, .in_lane = service};
 }

@@ -13,14 +13,15 @@
 namespace locksley {
 
 // A sum that decays with a time constant of about 5 s (a guess: long enough to hide single claims,
-// short enough to follow what an operator does). Time advances in steps of 2^26 ns (67 ms):
+// short enough to follow what an operator does). Time advances in steps of kStep (67 ms):
 // additions within a step cost no decay, and a decay costs two table look-ups and a product.
 //
 // A plain value of 16 bytes; its owner synchronises the calls. Nothing fails. A `now` earlier than
 // the last one counts as the last one.
 class DecayingSum {
  public:
-  static constexpr Nanoseconds kStep{std::int64_t{1} << 26};
+  static constexpr unsigned kStepBits = 26;
+  static constexpr Nanoseconds kStep{std::int64_t{1} << kStepBits};
   static constexpr int kStepsPerTimeConstant = 75;
   static constexpr Nanoseconds kTimeConstant = kStep * kStepsPerTimeConstant;
 
@@ -53,7 +54,7 @@ class DecayingSum {
   static constexpr int kFine = 32;
   static constexpr int kCoarse = 64;
 
-  static std::int64_t step_of(Nanoseconds now) { return now.count() >> 26; }
+  static std::int64_t step_of(Nanoseconds now) { return now.count() >> kStepBits; }
 
   void decay_to(std::int64_t step) {
     if (step <= step_) return;

@@ -186,7 +186,7 @@ void RetainedBatches::sweep_some() {
       going_.swap(swept_);
       return;
     }
-    // Without its last entry a heap is a heap.
+    // A heap without its last entry is still a heap.
     const Going last = going_.back();
     going_.pop_back();
     if (!is_stale(last)) push(swept_, last);
@@ -194,7 +194,7 @@ void RetainedBatches::sweep_some() {
 }
 
 std::size_t RetainedBatches::slots_for(std::size_t batches) {
-  return std::max<std::size_t>(16, std::bit_ceil((4 * batches + 2) / 3));
+  return std::max(kLeastSlots, std::bit_ceil((4 * batches + 2) / 3));
 }
 
 void RetainedBatches::put_slot(Table& table, Slot slot) {
@@ -220,12 +220,12 @@ void RetainedBatches::remove_slot(Table& table, const RetainedBatch& batch) {
   }
   slots[hole] = {};
   --table.size;
-  if (8 * table.size < slots.size() && slots.size() > 16) resize(table, slots.size() / 4);
+  if (8 * table.size < slots.size() && slots.size() > kLeastSlots) resize(table, slots.size() / 4);
 }
 
 void RetainedBatches::resize(Table& table, std::size_t count) {
   const std::vector<Slot> before =
-      std::exchange(table.slots, std::vector<Slot>(std::max<std::size_t>(16, count)));
+      std::exchange(table.slots, std::vector<Slot>(std::max(kLeastSlots, count)));
   table.size = 0;
   for (const Slot& slot : before) {
     if (slot.sequence != 0) put_slot(table, slot);

@@ -97,6 +97,7 @@ class RetainedBatches {
     std::size_t size = 0;
   };
   static constexpr unsigned kTableBits = 10;
+  static constexpr std::size_t kLeastSlots = 16;  // of a table that is not empty; a guess
   struct Going {
     Instant at;
     std::uint64_t sequence;

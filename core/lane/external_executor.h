@@ -93,7 +93,7 @@ class ExternalExecutor {
   }
   // The last job that ended broke the program that runs the jobs: after the turn, no job of the batch
   // is started until its back-off ends (Lane::end_waits()).
-  void note_broken() { turn_.note_broken(); }
+  void note_broken() { turn_.set_broken(true); }
   // Ends the turn. All jobs that have not ended go back.
   void end_turn();
 
@@ -101,7 +101,7 @@ class ExternalExecutor {
   // Fetches the payloads of at most `most` jobs, and sets fetched_. If the first payload cannot be read, its job ends as an
   // error, and fetched_ stays 0.
   void fetch(std::uint64_t most, std::size_t most_bytes);
-  // The oldest job that has started and not ended runs since then.
+  // Shows the oldest job that has started and not ended as running since this instant.
   void show(Nanoseconds since);
   void end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
                         std::optional<std::int32_t> exit_status);

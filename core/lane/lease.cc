@@ -135,7 +135,7 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
   const std::uint64_t count = count_of(ended);
   turn_.count_executed(count);
   if (status == JobStatus::kOk) turn_.note_ended_well();
-  turn_.note_broken(status == JobStatus::kCrashed);
+  turn_.set_broken(status == JobStatus::kCrashed);
   turn_.follow_up(writer.end_batch());
   return count;
 }

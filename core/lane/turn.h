@@ -79,10 +79,10 @@ class Turn {
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
   // `jobs` jobs of the turn have begun. Needed where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
-  // A job ended with status ok; the last job broke the executor. The ring is told when the turn is
+  // A job ended with status ok; whether the last job that ended broke the executor. The ring is told when the turn is
   // settled: Lane::end_waits().
   void note_ended_well() { has_ended_well_ = true; }
-  void note_broken(bool has_broken = true) { has_broken_ = has_broken; }
+  void set_broken(bool has_broken) { has_broken_ = has_broken; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
   // If the batch now has more failures than it allows, its rest is cancelled.

@@ -171,35 +171,35 @@ class FairLevel {
   }
 
   // An executor's turn is over: `service`, which it used, replaces `charged`, which charge() added
-  // (0 for an executor that has joined). `is_old`: the node has entered since the turn began
+  // (0 for an executor that has joined). `has_reentered`: the node has entered since the turn began
   // (FairNode::entry). The caller then calls set_ready().
-  void settle(Node& node, VirtualTime charged, bool is_old, std::int64_t service)
+  void settle(Node& node, VirtualTime charged, bool has_reentered, std::int64_t service)
       LOCKSLEY_REQUIRES(kRingNodes) {
-    correct(node.fair, charged, is_old, service);
+    correct(node.fair, charged, has_reentered, service);
     --node.fair.executors;
     clock_.latest_finish = std::max(clock_.latest_finish, time_of(node.fair.key));
   }
-  static void correct(FairNode& fair, VirtualTime charged, bool is_old, std::int64_t service)
+  static void correct(FairNode& fair, VirtualTime charged, bool has_reentered, std::int64_t service)
       LOCKSLEY_REQUIRES(kRingNodes) {
     const std::int64_t due = std::min(service, kMostService) + fair.remainder;
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
-    move(fair, correction, is_old);
+    move(fair, correction, has_reentered);
   }
 
   // A turn that still runs has used `service` so far: where that is more than `charged`, it replaces the
-  // charge. Returns what is charged now, for settle(). `is_old` as in settle(). The caller then calls
+  // charge. Returns what is charged now, for settle(). `has_reentered` as in settle(). The caller then calls
   // set_ready().
-  static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool is_old, std::int64_t service)
-      LOCKSLEY_REQUIRES(kRingNodes) {
+  static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool has_reentered,
+                                   std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime used = std::min(service, kMostService) / fair.weight;
     if (used <= charged) return charged;
-    move(fair, used - charged, is_old);
+    move(fair, used - charged, has_reentered);
     return used;
   }
-  // The charge of a turn changes by `by`. `is_old` as in settle().
-  static void move(FairNode& fair, VirtualTime by, bool is_old) LOCKSLEY_REQUIRES(kRingNodes) {
-    if (!is_old) [[likely]] {
+  // The charge of a turn changes by `by`. `has_reentered` as in settle().
+  static void move(FairNode& fair, VirtualTime by, bool has_reentered) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (!has_reentered) [[likely]] {
       fair.key += by;
     } else {
       // The node has entered since, at max(its own finish, virtual time). The change belongs to

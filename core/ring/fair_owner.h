@@ -214,7 +214,7 @@ class FairOwner {
     } else if (active_ == 1) {
       // The part that is left is the owner now: it must not start before it.
       Part& last = only();
-      if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, false);
+      if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, /*own_counts=*/false);
     }
   }
 
@@ -260,7 +260,8 @@ class FairOwner {
     take_place(part, was_active || part.own.shifts != part.home().shifts());
   }
 
-  // The key of `part` is the owner's, or its own finish, if that counts and is more.
+  // The key of `part` becomes the owner's, or stays its own finish, if that is later and `own_counts`: an active part's finish
+  // counts, and so does that of a part whose level was shifted since the part became inactive.
   void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime key = part.home().key_of(fair.key);
     part.fair.turn = fair.turn;

@@ -31,8 +31,8 @@ void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseco
   check(queue.seat_ != nullptr && queue.fair.executors > 0, "a charge without a turn");
   if (ring_.options_.share != Share::kTime) return;
   RingSeat& seat = *queue.seat_;
-  const bool is_old = charged.queue_epoch != epoch_of(queue);
-  charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, is_old, service.count());
+  const bool has_reentered = charged.queue_epoch != epoch_of(queue);
+  charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, has_reentered, service.count());
   // A turn that began when the group was the tenant stays charged to that one alone, until it settles.
   FairCharge& of_tenant = charged.is_of_customer() ? charged.tenant : charged.group;
   if (seat.parent == nullptr || charged.is_of_customer())

@@ -374,7 +374,8 @@ void Intake::restore(StoredBatch stored) {
   if (due.start > now() && !history.cancelled) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), due.start);
-  parts_.stored.write_restored(*record, !history.closed);
+  using Payloads = StoredBatches::Payloads;
+  parts_.stored.write_restored(*record, history.closed ? Payloads::kKeep : Payloads::kTrim);
   registry.schedule(*record, Due::kDeadline, due.deadline);
   // Before its jobs are in the ring.
   if (due.deadline <= now()) parts_.changes.end_by_deadline(*record);

@@ -188,12 +188,12 @@ Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
   return stored.rows_ticket;
 }
 
-void StoredBatches::write_restored(BatchRecord& record, bool trims_payloads) {
+void StoredBatches::write_restored(BatchRecord& record, Payloads payloads) {
   record.stored.has_changes = true;
-  record.stored.ticket = parts_.store->put(
-      ChangeBatch{
-          .sequence = record.sequence, .changes = changes_of(record), .trims_payloads = trims_payloads},
-      Urgency::kAwaited);
+  record.stored.ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
+                                                       .changes = changes_of(record),
+                                                       .trims_payloads = payloads == Payloads::kTrim},
+                                           Urgency::kAwaited);
 }
 
 void StoredBatches::expect(const Outcome& outcome) {
@@ -211,10 +211,10 @@ bool StoredBatches::settle_some(const Outcome& outcome) {
     unsettled_bytes_ -= item.bytes;
     switch (item.kind) {
       case Unsettled::Kind::kAccept:
-        settle_accept(item, is_stored, wakes);
+        is_stored ? enter_accepted(item, wakes) : undo_accept(item);
         break;
       case Unsettled::Kind::kAdd:
-        settle_add(item, is_stored);
+        is_stored ? item.record->lane->enqueue_jobs(*item.record, item.jobs) : undo_add(item);
         break;
       case Unsettled::Kind::kClose:
         item.record->lane->enqueue_close(*item.record);
@@ -226,33 +226,32 @@ bool StoredBatches::settle_some(const Outcome& outcome) {
   return true;
 }
 
-void StoredBatches::settle_accept(const Unsettled& item, bool is_stored, LaneWakes& wakes) {
+void StoredBatches::enter_accepted(const Unsettled& item, LaneWakes& wakes) {
   BatchRecord& record = *item.record;
-  const std::span<const IndexRange> jobs{&item.jobs, item.jobs.empty() ? 0U : 1U};
-  if (is_stored) {
-    record.lane->enqueue(item.record, jobs, item.open, Lane::Start::kLater);
-    if (!jobs.empty()) wakes.add(*record.lane);
-    parts_.events.publish_accepted(record);
-    return;
-  }
+  record.lane->enqueue(item.record, item.ranges(), item.open, Lane::Start::kLater);
+  if (!item.jobs.empty()) wakes.add(*record.lane);
+  parts_.events.publish_accepted(record);
+}
+
+void StoredBatches::undo_accept(const Unsettled& item) {
+  BatchRecord& record = *item.record;
   parts_.stats.count_batch(record.handler().name(), BatchEvent::kRejected);
   record.stop("the store could not take it");
   record.Batch::close();
-  record.jobs_dropped(jobs);
+  record.jobs_dropped(item.ranges());
   record.stored.is_rejected = true;
   drop_rejected(record);
 }
 
-void StoredBatches::settle_add(const Unsettled& item, bool is_stored) {
+void StoredBatches::undo_add(const Unsettled& item) {
   BatchRecord& record = *item.record;
-  if (is_stored) return record.lane->enqueue_jobs(record, item.jobs);
   if (parts_.registry.by_sequence(record.sequence) != &record) return;
   record.payloads().withdraw(item.jobs.size());
   record.terms.jobs -= item.jobs.size();
   record.jobs_withdrawn(item.jobs.size());
   if (record.stored.is_rejected) return drop_rejected(record);
   parts_.apply_news(record);
-  write_restored(record, true);
+  write_restored(record, Payloads::kTrim);
 }
 
 void StoredBatches::drop_rejected(BatchRecord& record) {

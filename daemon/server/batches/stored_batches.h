@@ -127,8 +127,9 @@ class StoredBatches {
       LOCKSLEY_REQUIRES(kIoThread);
   // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // Writes that this process has taken the batch on.
-  void write_restored(BatchRecord& record, bool trims_payloads) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that this process has taken the batch on. kTrim: the store deletes the payloads of jobs beyond those of the batch.
+  enum class Payloads : std::uint8_t { kKeep, kTrim };
+  void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
   // Reads a batch that was retired.
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -144,10 +145,15 @@ class StoredBatches {
     IndexRange jobs{};
     bool open = false;
     std::uint64_t bytes = 0;
+
+    // Its jobs, as no range or one.
+    std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
   };
   class LaneWakes;
-  void settle_accept(const Unsettled& item, bool is_stored, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
-  void settle_add(const Unsettled& item, bool is_stored) LOCKSLEY_REQUIRES(kIoThread);
+  // The disk has the item; or it refused it, and its effects are undone.
+  void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
+  void undo_accept(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
+  void undo_add(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
   void drop_rejected(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   ChangesRow changes_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
   void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);

@@ -57,7 +57,7 @@ class Audit {
   // Takes the first word of an error reply.
   static std::string_view code_of(std::string_view error) { return error.substr(0, error.find(' ')); }
 
-  void turn(bool is_on) { is_on_ = is_on; }
+  void set_on(bool is_on) { is_on_ = is_on; }
 
   // Null: the line is left out, or there is no audit.
   std::unique_ptr<Entry> begin(const User& user, std::string_view peer, Kind kind);

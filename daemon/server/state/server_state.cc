@@ -27,7 +27,7 @@ ServerState::ServerState(Parts parts, config::Config config)
       warnings_(parts_.log),
       audit_(parts_.log),
       log_budget_(std::make_shared<LogBudget>(config_.limits.max_log_bytes.count)) {
-  audit_.turn(config_.log.audit == config::AuditLines::kYes);
+  audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);
   update_password_hashes();
@@ -44,7 +44,7 @@ ServerState::~ServerState() {
 
 void ServerState::reconfigure(config::Config config) {
   config_ = std::move(config);
-  audit_.turn(config_.log.audit == config::AuditLines::kYes);
+  audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   log_budget_->set_limit(config_.limits.max_log_bytes.count);
   const auto changed = users_.replace(config_.users);
   set_limits_of_all(batches_.registry().tenants(), config_);

@@ -7,35 +7,21 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/lane/lane_view.h"
+#include "tests/support/patchy_payloads.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
 namespace {
 
+using testing::PatchyPayloads;
 using testing::Row;
 using testing::rows_of;
 constexpr std::size_t kAnySize = ~std::size_t{0};
-
-// Payloads of which some cannot be read.
-class PatchyPayloads final : public PayloadSource {
- public:
-  explicit PatchyPayloads(std::uint64_t bad) : bad_(bad) {}
-  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) override {
-    if (first <= bad_ && bad_ < first + out.size()) throw std::runtime_error("lost");
-    for (std::string_view& payload : out) payload = "payload";
-    return out.size();
-  }
-  std::uint64_t memory_bytes() const override { return 0; }
-
- private:
-  const std::uint64_t bad_;
-};
 
 class ExternalExecutorTest : public ::testing::Test {
  protected:

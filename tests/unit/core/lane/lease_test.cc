@@ -5,19 +5,20 @@
 
 #include <chrono>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/lane/lane_gates.h"
 #include "core/lane/lane_view.h"
+#include "tests/support/patchy_payloads.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
 namespace {
 
 using std::chrono::seconds;
+using testing::PatchyPayloads;
 using testing::Row;
 using testing::rows_of;
 using Ranges = std::vector<IndexRange>;
@@ -28,22 +29,6 @@ BatchOptions with(Member BatchOptions::* member, Value value) {
   options.*member = static_cast<Member>(value);
   return options;
 }
-
-// Payloads of 100 bytes, of which one cannot be read.
-class PatchyPayloads final : public PayloadSource {
- public:
-  explicit PatchyPayloads(std::uint64_t bad) : bad_(bad) {}
-  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) override {
-    if (first <= bad_ && bad_ < first + out.size()) throw std::runtime_error("lost");
-    for (std::string_view& payload : out) payload = text_;
-    return out.size();
-  }
-  std::uint64_t memory_bytes() const override { return 0; }
-
- private:
-  const std::uint64_t bad_;
-  const std::string text_ = std::string(100, 'p');
-};
 
 class LeaseTest : public ::testing::Test {
  protected:
@@ -173,7 +158,7 @@ TEST_F(LeaseTest, AHeldOrCancelledBatchIsHandedBackWithoutARun) {
 
 TEST_F(LeaseTest, PayloadsAreBoundedAndTheRestGoesBack) {
   learn();
-  submit(10, {}, std::make_unique<PatchyPayloads>(99));
+  submit(10, {}, std::make_unique<PatchyPayloads>(99, std::string(100, 'p')));
   ASSERT_TRUE(first.claim({.most_jobs = 10, .most_bytes = 250}));
   EXPECT_EQ(first.payloads().size(), std::min<std::size_t>(3, first.range().size()));
   EXPECT_EQ(first.payloads().size(), first.held().size());
@@ -194,7 +179,7 @@ TEST_F(LeaseTest, ARangeHasNoPayloads) {
 }
 
 TEST_F(LeaseTest, APayloadThatCannotBeReadIsTheErrorOfItsJob) {
-  const auto batch = submit(3, {}, std::make_unique<PatchyPayloads>(0));
+  const auto batch = submit(3, {}, std::make_unique<PatchyPayloads>(0, std::string(100, 'p')));
   ASSERT_TRUE(first.claim({.most_jobs = 3}));
   EXPECT_EQ(first.range().low, 1U);
   EXPECT_EQ(rows_of(*batch), (std::vector<Row>{{0, JobStatus::kError, "cannot read the payload: lost"}}));

@@ -84,8 +84,8 @@ struct BatchStatus {
   Holds holds;                     // all reasons why it is held
   std::uint64_t rows;              // of results
   std::uint64_t discarded;         // rows below this one were discarded; the others can be read
-  std::uint64_t result_bytes;      // of the rows from the first chunk or step on that has a row left
-  std::uint64_t discarded_bytes;   // of the rows before these
+  std::uint64_t result_bytes;      // of the chunks, or steps of the journal, in which a row is left
+  std::uint64_t discarded_bytes;   // of the chunks or steps before these
   std::uint64_t steps;             // recorded in the journal
   SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
   std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed
@@ -186,7 +186,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Frees the chunks, at most `most_chunks`, whose rows all lie below `row`. The journal has these
   // rows, or they were discarded. False: there are more such chunks.
   bool drop_rows_before(std::uint64_t row, std::size_t most_chunks = ~std::size_t{0});
-  // Makes the existing rows below `row`, which lies at `place`, unreadable. The rows before the place no
+  // Makes the existing rows below `row` unreadable. `place`: where the chunk or step with `row` begins; the rows before it no
   // longer count in result_bytes. The jobs' statuses, and RETRY, do not depend on rows. The caller then
   // frees the rows: by drop_rows_before(), and in the journal's store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
@@ -246,8 +246,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void set_hold(Hold hold);
   void clear_hold(Hold hold);
   // Sets is_stopping(), and is_aborting() unless running jobs go on. `reason` becomes the output of
-  // the jobs that never run. Returns how many jobs these are. A batch that is stopping already keeps
-  // its reason; the call returns 0, and may still stop the jobs that run.
+  // the jobs that never run; returns the number of these. A batch that is stopping already keeps
+  // its reason: then the call returns 0, but may still stop the running jobs.
   std::uint64_t stop(std::string reason, RunningJobs running = RunningJobs::kStop);
   // Records that these jobs will never run. Takes the mutex, and makes a step, for each kDroppedAtOnce ranges.
   void jobs_dropped(std::span<const IndexRange> ranges);

@@ -20,8 +20,8 @@ using NativeHandler = std::function<void(JobContext& context, std::string_view p
 // A named handler, and the counts of what it has done so far.
 //
 // Owned by the program; made before the first batch that uses it, and outlives the last one.
-// Any thread may read it. Constant, except for `stats`, which is thread-safe, and for what
-// describe() and run_with() change under their own rules. Nothing blocks or fails.
+// Any thread may read it. Constant, except for `stats`, which any thread may change, and for the description and the
+// function, which describe() and run_with() replace; their comments say when. Nothing blocks or fails.
 class Handler {
  public:
   Handler(std::string name, std::string description, NativeHandler run)
@@ -35,9 +35,9 @@ class Handler {
 
   // Called by the thread that reads the description.
   void describe(std::string description) { description_ = std::move(description); }
-  // From now on `run` runs its jobs. Needs: no job of it runs, and none can begin. So all its
-  // batches are held, and Lane::View::has_claims() has returned false for each of them; the mutex of that
-  // call orders this one after the jobs before it and before the jobs after it.
+  // From now on `run` runs its jobs. Needs: no job of the handler runs, and none can begin. For that, all its
+  // batches are held, and Lane::View::has_claims() has returned false for each of them since. The ring's mutex, which
+  // has_claims() takes, orders run_with() after all earlier jobs and before all later ones.
   void run_with(NativeHandler run) { run_ = std::move(run); }
 
   HandlerStats stats;

@@ -33,7 +33,8 @@ class PayloadSource {
   static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than a worker's other memory
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
 
-  // The range that the payloads are computed from, where they are: RANGE. May block as fetch() does; null if that cannot be read.
+  // For payloads that are computed (RANGE): the range from which they are. Null for all others, and if the pattern of the range
+  // cannot be read. May block as fetch() does.
   virtual const RangePayloads* range() const { return nullptr; }
   // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
   virtual std::uint64_t memory_bytes() const = 0;
@@ -51,8 +52,9 @@ class RangePayloads final : public PayloadSource {
   const RangePayloads* range() const override { return this; }
   std::int64_t low() const { return low_; }
   const SharedText& pattern() const { return pattern_; }
-  // Computes one payload part by part, for a thread that must not work for long: appends to `payload` what the next `most` bytes
-  // of the pattern become, at least 2, from byte `from` on, and moves `from`. Returns whether the payload is complete.
+  // Computes one payload part by part, for a thread that must not work for long. A call replaces "{}" in the next `most` bytes
+  // of the pattern, beginning with byte `from`, appends the result to `payload`, and moves `from` on. `most`: at least 2.
+  // Returns whether the payload is complete.
   bool append_part(std::uint64_t index, std::size_t& from, std::size_t most, std::string& payload) const;
 
  private:

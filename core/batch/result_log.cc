@@ -200,10 +200,10 @@ std::uint64_t ResultLog::visit_others(std::span<const Segment> segments, std::ui
                                       const std::function<bool(std::uint64_t, const ResultRow&)>& visit) {
   for (const Segment& segment : segments) {
     std::uint64_t place = std::max(first, segment.first_row);
-    const std::uint64_t behind = segment.first_row + segment.rows;
-    if (place >= behind) continue;
+    const std::uint64_t segment_end = segment.first_row + segment.rows;
+    if (place >= segment_end) continue;
     bool goes_on = true;
-    ResultLog::visit({&segment, 1}, place, behind - place, [&](const ResultRow& row) {
+    ResultLog::visit({&segment, 1}, place, segment_end - place, [&](const ResultRow& row) {
       goes_on = row.status == JobStatus::kOk || visit(place, row);
       if (goes_on) ++place;
       return goes_on;

@@ -103,9 +103,9 @@ class Lane {
   // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
   // One thread at a time: the one that submits.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
-  // For a caller that must not work for long, in place of retry_failed(): after Batch::Failures::begin_requeue(), and
-  // after another thread has called its requeue(), puts the jobs that this returned into the ring, some at a time and the
-  // last ones first. `more`: how many ranges will follow.
+  // In place of retry_failed(), for a caller that must not work for long. It calls Batch::Failures::begin_requeue(); another
+  // thread calls Batch::Failures::requeue(); then the caller puts the jobs which that returned into the ring with this
+  // function, some at a time and the last ones first. `more`: how many ranges will follow.
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
                    std::size_t more = 0);
 
@@ -140,8 +140,8 @@ class Lane {
 
   // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
-  // The batch's cap, queued or running; 0: none. What runs goes on. A claim that others may steal from was made before
-  // the cap, and ends within about a quantum. Calls wake().
+  // The most jobs of the batch that run at once; 0: no cap. Jobs that run already go on, and thieves may still take jobs of a
+  // claim that was made before the cap: it ends within about a quantum. Calls wake().
   void set_slots(Batch& batch, std::uint32_t slots);
   // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
   // reason that the batch does not have has no effect.
@@ -184,8 +184,8 @@ class Lane {
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, the object of set_remote() is told after there may be more to claim for remote
-  // executors. Their owner calls this first, then looks for work once more, and then waits.
+  // While `is_wanted`, set_remote()'s object is told when there may be more for remote executors to claim. Before their owner
+  // waits for that, it calls this function, and then looks for work once more.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Parts of the interface, each in a header of its own ----

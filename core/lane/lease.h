@@ -32,7 +32,8 @@ struct LeaseRequest {
   const GateSet* gates = nullptr;
 };
 
-// What the leases of one thread share. None of it is used after a lease's call, except for the payloads.
+// Buffers that the leases of one thread share. Between two calls they are in no lease's use, except for the payloads
+// (Lease::payloads()).
 struct LeaseBuffers {
   ResultWriter writer;
   std::vector<std::string_view> payloads;
@@ -102,9 +103,9 @@ class Lease {
   IndexRange range() const { return range_; }
   // What it still holds.
   const IndexSet& held() const { return held_; }
-  // The slots that it occupies: at most as many as were asked for, as it has jobs, and as the batch's SLOTS allow.
-  // The ring and the batch count some more executors if jobs of another attempt, or beyond `most_bytes`, were
-  // handed back at once.
+  // The number of slots that it occupies. It is no greater than LeaseRequest::width, than the number of its jobs, and than the
+  // batch's SLOTS allow. The ring and the batch may count more executors: the claim also had the jobs of another
+  // attempt, or beyond `most_bytes`, which were handed back at once.
   std::uint32_t width() const { return width_; }
   // The attempt that its jobs are at.
   std::uint32_t attempt() const { return attempt_; }

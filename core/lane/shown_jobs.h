@@ -76,9 +76,9 @@ class ShownJobs {
   };
   std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
       LOCKSLEY_EXCLUDES(mutex_);
-  // on_log()'s function is called, once for all watches of a job, when the job begins, has written
-  // more than so far, or ends. The watch lasts until then, or until unwatch(), which is called once
-  // for each; the batch outlives that. O(log n) in the number of jobs that are watched.
+  // When the job begins, writes to its log, or ends, on_log()'s function is called, once for all watches of the job, and
+  // all of them end. unwatch() is called once for each watch, ended or not; the batch outlives that call.
+  // O(log n) in the number of jobs that are watched.
   using Watch = JobWatches<>::Watch;
   Watch watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   bool is_watching(const Watch& watch) const LOCKSLEY_EXCLUDES(mutex_);
@@ -114,8 +114,8 @@ class ShownJob {
   ShownJob(const ShownJob&) = delete;
   ShownJob& operator=(const ShownJob&) = delete;
 
-  // The job runs, since then. `worker`: where; lives as long as this. `has_line_notes`: the last line that it writes to
-  // standard error is its note. The executor keeps the batch alive until clear().
+  // The job has been running since `since`, on `worker`, whose text lives as long as this. `has_line_notes`: the last line that
+  // the job writes to standard error is its note. The executor keeps the batch alive until clear().
   void begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
              std::string_view worker, bool has_line_notes);
   bool is_begun() const { return is_begun_; }
@@ -133,7 +133,7 @@ class ShownJob {
   void save_note();
   void set_exit_status(std::int32_t status);
   void add_log(std::string_view bytes);
-  // Appends what is known of the job, which has ended at `now`, for its row. It stays visible until clear() or begin().
+  // The job has ended at `now`: appends its facts, for its row. The job stays visible until clear() or begin().
   void append_facts(Nanoseconds now, std::optional<std::int32_t> exit_status, std::string& facts);
   // It does not run any more, and its result is published.
   void clear();

@@ -16,12 +16,11 @@ namespace locksley {
 class Pool;
 
 // Publishes results in the place of workers that are held up. Workers publish results between
-// bursts. When a burst takes unexpectedly long, the results before it would wait for its end, and
-// so would those of its jobs that have not started. Within two periods the monitor then publishes
-// in the worker's place, and has the rest of the burst handed back. It runs only while some worker
-// has marked itself as having results that might be delayed so, and is parked otherwise. Go's
-// sysmon is the model. It also ends the lane's waits (Lane::end_waits()): while there is one, it is
-// parked until the first ends.
+// bursts. If a burst takes unexpectedly long, two things would wait for its end: the results before it, and those of its jobs
+// that have not started. Within two periods the monitor then publishes the results in the worker's place, and makes the
+// worker hand back the rest of the burst after the running job. The monitor runs only while a worker has marked itself as
+// having unpublished results, and is parked otherwise. Go's sysmon is the model.
+// It also ends the lane's waits (Lane::end_waits()): while there are any, it is parked until the first of them ends.
 //
 // Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker, and
 // waits_changed() by any thread. stop() blocks until the thread has ended, the others never. start() throws

@@ -64,8 +64,8 @@ class FairRing {
     // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
     // A customer without queues is kept only while its key is ahead of the virtual time. If more than this
-    // many are kept, the ring forgets those that are least ahead. They gain nothing that a new name would
-    // not give them, too: each of them starts anew. The default is a guess: 3 MB.
+    // many are kept, the ring forgets those that are least ahead. A customer that was forgotten starts anew; its user
+    // gains nothing by that, since a customer with a new name does the same. The default is a guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -205,11 +205,11 @@ class FairRing {
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Makes the local turn of one executor that begin_turn() has begun a turn of `width` executors at `site`.
+  // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Takes a turn back to one local executor, for settle_locked() to end. Returns that executor's
-  // part of `received`.
+  // Makes a turn of several or remote executors one of a single local executor, which settle_locked() then ends. Returns
+  // that executor's part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // A turn of the queue counts as this many executors more, modulo 2^32.
@@ -278,7 +278,7 @@ class FairRing {
   // The group is a tenant without limits and blocks: RingSeat::is_plain.
   static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
   std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Sums of a group and of its tenant, modulo 2^64.
+  // Counts `by` more queues like this one in the group and in its tenant; modulo 2^64.
   static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
       LOCKSLEY_REQUIRES(kRingNodes);
   // The group has no queues any more, and the tenant perhaps none either.
@@ -380,7 +380,7 @@ class FairRing {
   void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The part of refresh() that is left when the blocks of the seat's group are right.
+  // refresh() for a seat whose group has up-to-date blocks.
   void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Whether the groups of the seat and above have no blocks, and will have none.
   bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -405,7 +405,7 @@ class FairRing {
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
   mutable Mutex mutex_;
-  Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism`: with the remote executors
+  Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism` includes the remote executors
   std::uint32_t remote_parallelism_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
   ReadyHints hints_;                             // written under mutex_

@@ -6,9 +6,10 @@
 namespace locksley {
 
 namespace {
-constexpr std::size_t kMostLooked = 65'536;  // keys in a heap: 0.1 ms under the mutex; guess
-constexpr std::size_t kMostDepths = 1024;    // queues anywhere in memory: the same
-constexpr std::size_t kMostVisited = 4096;   // the same, of groups on one level
+// Each takes some 0.1 ms under the mutex. Guesses.
+constexpr std::size_t kMostLooked = 65'536;  // keys, which lie side by side in a heap
+constexpr std::size_t kMostDepths = 1024;    // queues, each elsewhere in memory
+constexpr std::size_t kMostVisited = 4096;   // groups of one level, each elsewhere in memory
 }  // namespace
 
 ServiceReading FairRing::View::read_service(Nanoseconds now) const {

@@ -86,7 +86,7 @@ struct Settlement {
   Charge charged{};             // of the claim, or as join() returned it
   Nanoseconds actual{};         // worker time used, of all executors that the turn counts as
   std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
-  std::uint64_t started = 0;    // jobs that began, where starts are scarce: some of these may be left
+  std::uint64_t started = 0;    // jobs that began; needed where starts are scarce. Some may be in `left`
   IndexRange left{};            // claimed jobs that were not executed, and go back
   bool has_ended_well = false;  // a job of the turn ended with status ok
   // The last job of the turn broke the executor (a worker program has crashed): the queue is not

@@ -18,15 +18,15 @@ using GateId = std::uint32_t;
 // The most gates of one ring, gate 0 included.
 inline constexpr GateId kMostGates = 1024;
 
-// Some gates of a ring, for claims and hints. A plain value of 136 bytes; nothing fails but that an id beyond
-// kMostGates ends the process.
+// Some gates of a ring, for claims and hints. A plain value of 136 bytes. An id of kMostGates or more ends the process;
+// nothing else fails.
 class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
   // How long the executor that claims serves these gates only. kLasting: for good. Tenants at other gates
-  // could not have used it, so the tenants that it serves owe them no more than a turn of each executor.
-  // kPassing: it will serve all gates again soon, and the tenants that it serves now yield to the others
-  // then.
+  // could not have used the executor, so the tenants at these gates owe them no more than a turn of each executor.
+  // kPassing: for a short time. Then it serves all gates again, and the tenants that it has served in the meantime
+  // yield to the others.
   enum class Restriction : std::uint8_t { kLasting, kPassing };
 
   GateSet() = default;
@@ -41,7 +41,7 @@ class GateSet {
   bool has(GateId gate) const { return (words_.at(gate / 64) & bit(gate)) != 0; }
   std::uint64_t word(std::size_t i) const { return words_[i]; }
   static std::uint64_t bit(GateId gate) { return std::uint64_t{1} << gate % 64; }
-  // Some order, for maps.
+  // An order without a meaning, for maps.
   friend auto operator<=>(const GateSet&, const GateSet&) = default;
 
  private:

@@ -64,9 +64,9 @@ struct RingCustomers;
 // while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
 // mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairOwner<RingSeat, RingNode> {
-  // Why nothing of it is served, though it may have queues that are ready. Any number of these at once.
-  // The account of results was full at the last claim: FairRing::Groups::reopen_tenants().
-  static constexpr std::uint8_t kFull = 1;
+  // Bits of `blocks`: why no queue of it is served, though some may be ready.
+  static constexpr std::uint8_t kFull =
+      1;  // its account of results was full at the last claim; until reopen_tenants()
   static constexpr std::uint8_t kAtSlots = 2;  // it has as many executors as it may
   static constexpr std::uint8_t kAtRate = 4;   // its rate admits no start now
 

@@ -45,7 +45,7 @@ void AsymmetricBarrier::heavy() {
   if (!available_) return;
   const std::uint64_t begun = barriers_begun.load();
   const MutexLock lock(barrier_mutex);
-  // One has begun since then, and has ended, since the mutex is free.
+  // Another thread has begun a barrier after that, and this thread could take the mutex only because the barrier has ended.
   if (barriers_begun.load() != begun) return;
   run_barrier();
 }

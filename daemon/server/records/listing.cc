@@ -13,10 +13,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// The bounds of one page: how many batches it looks at, and for how long: in processor time, so that its length does not
-// depend on the load of the machine. A page without a filter has at least
-// kListAtLeast batches, if there are as many, before the time counts; but it ends after kListLongest, as batches take 100 us
-// each to read that have waited for very many others.
+// The bounds of one page: how many batches it looks at, and for how long. The time is processor time, so the length of a page
+// does not depend on the load of the machine. kListTime ends a page without a filter only once it has kListAtLeast batches.
+// kListLongest ends any page: a batch that has waited for very many others takes 100 us to read.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
 constexpr std::size_t kListAtLeast = 250;
@@ -25,16 +24,17 @@ constexpr auto kListLongest = std::chrono::microseconds(1000);
 // The processor time of a page, looked at now and then: each look is a system call.
 class PageTime {
  public:
-  // Before each batch: whether the time is over for a page that may end early, or for any page. Not before the first one: its cursor
-  // would stay where it is.
-  bool is_over(bool may_end) {
+  // Asked before each batch. kEarly: the page may end after kListTime; kLate: not before kListLongest. Never true before the
+  // first batch, where the cursor would stay where it is.
+  enum class End : std::uint8_t { kEarly, kLate };
+  bool is_over(End end) {
     constexpr std::size_t kBetweenLooks = 8;
     constexpr auto kLong = std::chrono::microseconds(100);
     ++visits_;
     if (visits_ == 1 || (visits_ % kBetweenLooks != 0 && now() - looked_at_ < kLong)) return false;
     looked_at_ = now();
     const auto taken = processor_time() - began_;
-    return taken > (may_end ? kListTime : kListLongest);
+    return taken > (end == End::kEarly ? kListTime : kListLongest);
   }
 
  private:
@@ -55,7 +55,8 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
                                    .most = kMaxLooked},
                                   [&](BatchRecord& record) {
                                     if (page.batches.size() == demand.count) return false;
-                                    if (time.is_over(is_filtered || page.batches.size() >= kListAtLeast))
+                                    const bool may_end = is_filtered || page.batches.size() >= kListAtLeast;
+                                    if (time.is_over(may_end ? PageTime::End::kEarly : PageTime::End::kLate))
                                       return false;
                                     if (demand.matches_batch && !demand.matches_batch(record)) return true;
                                     const BatchStatus status = record.status();

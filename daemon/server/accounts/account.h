@@ -19,9 +19,9 @@ enum class Resource : std::uint8_t {
   kQueuedBytes,   // payloads, and patterns of ranges, in memory
   kPayloadBytes,  // payloads of batches that are not over, in memory or in the store
   kBatches,       // not over; those of RUN, too
-  kRecordBytes,   // what memory keeps of batches besides: records, what they wait for, the index of the store
-  kStoredBytes,   // of batches in the store
-  kClientBytes,   // replies that wait, events to be matched, names of subscriptions, queues of MULTI
+  kRecordBytes,  // what else memory keeps of batches: records, the batches that they wait for, the store's index
+  kStoredBytes,  // of batches in the store
+  kClientBytes,  // replies that wait, events to be matched, names of subscriptions, queues of MULTI
   kConnections,
 };
 inline constexpr std::size_t kResources = 8;

@@ -38,7 +38,7 @@ bool BatchNews::apply_until(Instant until, Forget forget) {
   ChangeQueue::Taken taken;
   do {
     using enum ChangeQueue::NextTake;
-    taken = parts_.changes.take(changes_timer_armed_ ? kBySelf : kOnWake);
+    taken = parts_.changes.take(changes_timer_armed_ ? kScheduled : kOnWake);
     const Instant at = now();
     for (const auto& record : taken.records) {
       apply(*record, record->status(), at);
@@ -46,7 +46,7 @@ bool BatchNews::apply_until(Instant until, Forget forget) {
         parts_.timer.take(*record, Due::kForget);
       }
     }
-    if (taken.comes_again && !changes_timer_armed_) {
+    if (taken.must_call_again && !changes_timer_armed_) {
       changes_timer_armed_ = true;
       changes_timer_.expires_after(ChangeQueue::kHoldOff);
       changes_timer_.async_wait([this](const asio::error_code& stopped) {

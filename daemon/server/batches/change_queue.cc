@@ -85,8 +85,8 @@ ChangeQueue::Taken ChangeQueue::take(NextTake next) {
                          std::move_iterator(changed_.begin() + static_cast<std::ptrdiff_t>(count)));
     changed_.erase(changed_.begin(), changed_.begin() + static_cast<std::ptrdiff_t>(count));
     taken.has_more = woken_ = !changed_.empty();
-    taken.comes_again = std::exchange(goes_on_, false);
-    holding_off_ = taken.comes_again || next == NextTake::kBySelf;
+    taken.must_call_again = std::exchange(goes_on_, false);
+    holding_off_ = taken.must_call_again || next == NextTake::kScheduled;
   }
   // From here on a change queues the batch again: the caller cannot miss what it does not read now.
   for (const auto& record : taken.records) record->clear_changed();

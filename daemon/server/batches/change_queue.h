@@ -34,8 +34,8 @@ class ChangeQueue final : public BatchObserver {
  public:
   struct Taken {
     std::vector<std::shared_ptr<BatchRecord>> records;
-    bool comes_again = false;  // the caller has to call again after kHoldOff
-    bool has_more = false;     // the caller has to call again soon
+    bool must_call_again = false;  // after kHoldOff
+    bool has_more = false;         // the caller has to call again soon
   };
 
   // `wake` makes the I/O thread call take() soon; it is called from any thread.
@@ -46,11 +46,12 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
-  // Whether the caller will call take() within kHoldOff, whatever this call returns.
-  enum class NextTake : std::uint8_t { kOnWake, kBySelf };
+  // When the caller calls take() again, unless the result of this call asks for more. kOnWake: when it is woken. kScheduled:
+  // within kHoldOff, by a timer that it has armed already.
+  enum class NextTake : std::uint8_t { kOnWake, kScheduled };
   // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes
-  // afterwards is queued again. While some of what was taken is not over, or the caller comes again by itself in any
-  // case, changes that are not urgent do not wake the I/O thread.
+  // afterwards is queued again. Changes that are not urgent do not wake the I/O thread while its next call is certain:
+  // with kScheduled, and if some of the batches that were taken are not over (Taken::must_call_again).
   Taken take(NextTake next) LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 
@@ -67,9 +68,10 @@ class ChangeQueue final : public BatchObserver {
 
   Mutex mutex_;
   std::deque<std::shared_ptr<BatchRecord>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
-  bool goes_on_ LOCKSLEY_GUARDED_BY(mutex_) = false;      // one of them was not over when it was queued
-  bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;        // the I/O thread is about to call take()
-  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // it comes by itself, within kHoldOff
+  bool goes_on_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // a batch in changed_ was not over when it was queued
+  bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the I/O thread was woken, and will call take()
+  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) =
+      false;  // the I/O thread will call take() within kHoldOff without a wake-up
 
   Mutex gates_mutex_;
   RateGate threw_ LOCKSLEY_GUARDED_BY(gates_mutex_){std::chrono::seconds(1)};

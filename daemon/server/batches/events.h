@@ -112,14 +112,16 @@ class Events {
   // The subscribers of one audience; never empty.
   struct Audience {
     Topics channels;
-    Subscribers to_all;           // those that have patterns
-    std::deque<Waiting> waiting;  // the first of them may be delivered to some already:
+    Subscribers to_all;  // those that have patterns
+    std::deque<Waiting> waiting;
+    // How far the delivery of the first waiting event has come: `last` is the last subscriber of this step that has it; null: none.
     enum class Step : std::uint8_t { kChannel, kAll } step = Step::kChannel;
-    Subscriber* last = nullptr;  // of this step; null: to none
-    // All subscribers are being told that they miss events, those up to this channel, and `last`, already.
+    Subscriber* last = nullptr;
+    // All subscribers are being told that they miss events. Those of the channels before `told_up_to` know it already, and of
+    // the subscribers of this channel those up to `last`.
     bool is_overrun = false;
     std::string told_up_to = {};
-    bool has_slices = false;
+    bool has_slices = false;  // go_on() is in the slices
   };
   using Audiences = std::map<std::string, Audience, std::less<>>;
   Audience& audience_for(std::string_view name) LOCKSLEY_REQUIRES(kIoThread);

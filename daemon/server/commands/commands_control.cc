@@ -24,9 +24,8 @@ void reply_count(Session& session, const BatchRecord& record, std::uint64_t coun
   });
 }
 
-// Null after an error reply.
 struct Changed {
-  BatchRecord* record = nullptr;
+  BatchRecord* record = nullptr;  // null: there was an error reply
   std::uint64_t count = 0;
 };
 Changed change(Session& session, std::string_view id, Control what, const ControlArguments& arguments = {})

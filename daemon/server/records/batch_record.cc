@@ -20,7 +20,7 @@ void BatchRecord::wake_all(std::uint64_t row, Slices& slices) {
 }
 
 std::size_t BatchRecord::wake_some(std::uint64_t row, std::size_t left) {
-  // From the last to the first: the place of a waiter that goes is taken by the last one, which has been woken then.
+  // From the last to the first: when a waiter leaves, the last waiter takes its place, and that one has been looked at already.
   left = std::min(left, waiters.all.size());
   for (std::size_t woken = 0; woken != kWokenAtOnce && left != 0;) {
     const Waiter& waiter = waiters.all[--left];

@@ -91,7 +91,7 @@ void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
 
 bool Registry::visit_active_runs(std::size_t& left, std::size_t most,
                                  const std::function<void(BatchRecord&)>& visit) {
-  // From the last to the first: the place of a RUN that ends is taken by the last one, which has been visited then.
+  // From the last to the first: when a RUN ends, the last RUN takes its place, and that one has been visited already.
   for (; most != 0; --most) {
     left = std::min(left, active_run_records_.size());
     if (left == 0) break;

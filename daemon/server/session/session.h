@@ -103,7 +103,8 @@ class Session final : private Subscriptions::Sink,
   Sessions& sessions() { return sessions_; }
   // Ends all subscriptions, in slices if they are many: before log_out(), and at the end.
   Coroutine<void> end_subscriptions() LOCKSLEY_REQUIRES(kIoThread);
-  // They have the events that this user may have, from now on; in slices, likewise, before log_in().
+  // The subscriptions get the events of this user's audience from now on; if the user may not read, they end. In slices if they
+  // are many; before log_in().
   Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
@@ -119,10 +120,10 @@ class Session final : private Subscriptions::Sink,
   proto::ReplyWriter reply();
   // Bytes of replies that were written and not sent.
   std::size_t output_size() const { return output_.size(); }
-  // Writes the reply that is in `views` (OutputBuffer::of_views()), whose bytes stay where they are meanwhile: very many are
-  // copied in slices.
+  // Writes the reply that is in `views` (OutputBuffer::of_views()), in slices if it has very many bytes. These stay where they are
+  // until all are copied.
   Coroutine<void> reply_in_slices(proto::OutputBuffer views) LOCKSLEY_REQUIRES(kIoThread);
-  // From so many bytes on, a reply should be written so. Some 100 us of copying.
+  // Replies of at least this many bytes should be written by reply_in_slices(). Some 100 us of copying.
   static constexpr std::size_t kLargeReply = 256 * 1024;
   // Writes an error reply, and counts it by its code.
   void fail(std::string_view text);
@@ -135,7 +136,7 @@ class Session final : private Subscriptions::Sink,
   void hold_replies(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life().go_to(Life::kLastReply); }
-  // What the connection holds may have changed; `more`: what a command that goes on holds.
+  // Call it when the memory that the connection holds may have changed. `more`: bytes that a command under way holds.
   void update_memory(std::size_t more = 0);
 
   enum class Awaited : std::uint8_t {
@@ -201,7 +202,7 @@ class Session final : private Subscriptions::Sink,
 
   // session.cc
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
-  // Executes complete commands until the turn is over, which began at this instant: just now.
+  // Executes complete commands until the turn is over. `began`: now, when the turn begins.
   Turn execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
   Turn refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or the store has caught up.

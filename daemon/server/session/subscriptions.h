@@ -46,16 +46,17 @@ class Subscriptions final : public Subscriber {
   Subscriptions(const Subscriptions&) = delete;
   Subscriptions& operator=(const Subscriptions&) = delete;
 
-  // No effect if it is so already.
+  // add() has no effect if the connection subscribes to the topic already, remove() none if it does not.
   void add(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void remove(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void clear() LOCKSLEY_REQUIRES(kIoThread);
-  // Sets whose events it receives (Events). Events that were published before stay queued.
+  // Sets the audience (Events) whose events the connection receives. Events that were published before stay queued.
   void set_audience(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread) {
     move_until(audience, Instant::max());
   }
-  // The same two in parts: they go on until about `until`, and return whether all is done. Ten thousand channels take some
-  // 20 ms, and so do the events that limits.output_buffer lets wait. Meanwhile nothing else is changed.
+  // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether all is done. Ten thousand
+  // channels take some 20 ms, and so do as many events as limits.output_buffer lets wait. Between the parts no other
+  // function changes the subscriptions.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -83,7 +84,7 @@ class Subscriptions final : public Subscriber {
  private:
   static std::uint64_t bytes_of(const ChannelEvent& event);
   void count_subscriber(std::int64_t change);
-  // Events that nothing matches any more. Goes on until about `until`, and returns whether all are gone.
+  // Drops the waiting events, which no pattern matches any more, until about `until`. Returns whether all are gone.
   bool drop_waiting_until(Instant until);
 
   Events& events_;
@@ -92,7 +93,7 @@ class Subscriptions final : public Subscriber {
   std::string audience_;
   Topics channels_;
   Topics patterns_;
-  // By move_until(), which is not done: to which audience, and the last channel that is there. Empty: none.
+  // A move_until() that is not done: the audience to which the channels move, and the last channel that has moved. Empty: no move.
   std::string moving_to_;
   std::string moved_up_to_;
   std::uint64_t topic_bytes_ = 0;

@@ -33,7 +33,7 @@ TEST_F(ChangeQueueTest, AfterABatchThatGoesOnOnlyEndsWakeTheThread) {
   const ThreadRoleScope io_thread(kIoThread);
   begin("a");
   EXPECT_EQ(wakes_, 1);
-  EXPECT_TRUE(changes_.take(kOnWake).comes_again);
+  EXPECT_TRUE(changes_.take(kOnWake).must_call_again);
   const auto second = begin("b");
   EXPECT_EQ(wakes_, 1) << "the thread comes by itself";
   finish(second);
@@ -47,7 +47,7 @@ TEST_F(ChangeQueueTest, TheStartOfABatchDoesNotWakeAThreadThatComesBySelf) {
   changes_.take(kOnWake);
   finish(first);
   EXPECT_EQ(wakes_, 2);
-  EXPECT_FALSE(changes_.take(kBySelf).comes_again) << "all that was taken is over";
+  EXPECT_FALSE(changes_.take(kScheduled).must_call_again) << "all that was taken is over";
   const auto second = begin("b");
   EXPECT_EQ(wakes_, 2);
   finish(second);
@@ -60,7 +60,7 @@ TEST_F(ChangeQueueTest, TheStartOfABatchWakesAThreadThatDoesNotComeBySelf) {
   const auto first = begin("a");
   changes_.take(kOnWake);
   finish(first);
-  EXPECT_FALSE(changes_.take(kOnWake).comes_again);
+  EXPECT_FALSE(changes_.take(kOnWake).must_call_again);
   begin("b");
   EXPECT_EQ(wakes_, 3);
 }

@@ -2,8 +2,6 @@
 
 #include <spdlog/logger.h>
 
-#include <algorithm>
-#include <asio/post.hpp>
 #include <utility>
 
 #include "daemon/base/io_mailbox.h"
@@ -61,6 +59,12 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                      news_.apply(record);
                    }}),
       changes_(stored_, aside_, log_),
+      relief_({.io = io,
+               .slices = slices,
+               .registry = registry_,
+               .retention = retention_,
+               .changes = changes_,
+               .store = store}),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
       customers_(config, registry_, retention_, store),
@@ -140,71 +144,11 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     kIoThread.assert_held();
     return stored_.load(sequence);
   });
-  registry_.tenants().account_of_all().results().on_change([this] {
-    // Called by any thread. One post that waits is enough.
-    if (results_changed_.exchange(true)) return;
-    asio::post(io_, [this] {
-      kIoThread.assert_held();
-      relieve_results();
-    });
-  });
-}
-
-void Batches::relieve_results() {
-  results_changed_ = false;
-  if (std::exchange(is_relieving_, true)) {  // evict_results() sees what has changed, unless it has begun
-    relieves_again_ = evicts_results_;
-    return;
-  }
-  const bool is_full = std::ranges::any_of(
-      registry_.tenants().all(), [](const Tenant& tenant) { return tenant.account.results().is_full(); });
-  if (store_ == nullptr || !is_full) return evict_results();
-  // First frees the results that the disk has: none of them is lost.
-  store_->free_results([this] {
-    asio::post(io_, [this] {
-      kIoThread.assert_held();
-      evict_results();
-    });
-  });
-}
-
-void Batches::evict_results() {
-  if (evict_results_until(now() + Slices::kSlice)) return;
-  evicts_results_ = true;
-  slices_.add([this](Instant until) {
-    kIoThread.assert_held();
-    if (!evict_results_until(until)) return false;
-    evicts_results_ = false;
-    if (std::exchange(relieves_again_, false)) relieve_results();
-    return true;
-  });
-}
-
-bool Batches::evict_results_until(Instant until) {
-  constexpr std::size_t kFewRuns = 16;  // some 30 us
-  if (!runs_left_) {
-    if (!retention_.evict_results(until)) return false;
-    runs_left_ = registry_.active_runs();
-  }
-  const auto cancel_if_full = [this](BatchRecord& record) {
-    kIoThread.assert_held();
-    const Account& account = registry_.tenant_of(record).account;
-    if (record.is_over() || record.is_stopping() || !account.results().is_full()) return;
-    record.refusal = results_at_limit(account);
-    changes_.cancel(record, record.refusal);
-  };
-  while (!registry_.visit_active_runs(*runs_left_, kFewRuns, cancel_if_full)) {
-    if (now() >= until) return false;
-  }
-  runs_left_.reset();
-  is_relieving_ = false;
-  if (on_result_room_) on_result_room_();
-  return true;
 }
 
 void Batches::limits_changed() {
   retention_.limits_changed();
-  relieve_results();
+  relief_.relieve();
 }
 
 std::expected<void, std::string> Batches::restore_all() {
@@ -290,7 +234,7 @@ void Batches::after_changes() {
   retention_.retire(stored_.settled());
   retention_.evict();
   // Batches that are over now may make room for the results of others.
-  if (retention_.take_relief()) relieve_results();
+  if (retention_.take_relief()) relief_.relieve();
   call_if_idle();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <expected>
@@ -22,6 +21,7 @@
 #include "daemon/server/batches/handler_batches.h"
 #include "daemon/server/batches/intake.h"
 #include "daemon/server/batches/restored_times.h"
+#include "daemon/server/batches/result_relief.h"
 #include "daemon/server/batches/store_reads.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/records/lookup.h"
@@ -146,7 +146,7 @@ class Batches {
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // Called when results in memory have room again: lanes are to start jobs that waited for it.
   void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) {
-    on_result_room_ = std::move(told);
+    relief_.on_room(std::move(told));
   }
   // As the functions of HandlerBatches. `name`: that of the handler.
   void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) { handler_batches_.hold(name); }
@@ -204,13 +204,6 @@ class Batches {
   bool is_draining() const LOCKSLEY_REQUIRES(kIoThread) { return admission_.is_draining(); }
 
  private:
-  // An account of results is full, or has room again. relieve_results() frees the memory of results that the
-  // disk has; then evict_results() evicts batches that are over, ends RUNs that can go on no more, and tells the
-  // lanes.
-  void relieve_results() LOCKSLEY_REQUIRES(kIoThread);
-  void evict_results() LOCKSLEY_REQUIRES(kIoThread);
-  // Goes on until about `until`. True: all is done.
-  bool evict_results_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome. settle() acts on it at once; if it is about very many batches, settle_until() acts on the
@@ -234,6 +227,7 @@ class Batches {
   RestoredTimes restored_times_;
   StoredBatches stored_;
   BatchChanges changes_;
+  ResultRelief relief_;
   Streams streams_;
   Dependencies dependencies_;
   CustomerChanges customers_;
@@ -250,13 +244,6 @@ class Batches {
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The batch for which on_idle_ waited the last time.
   std::uint64_t busy_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  std::function<void()> on_result_room_ LOCKSLEY_GUARDED_BY(kIoThread);
-  bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;    // evict_results() is on its way
-  bool evicts_results_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // in slices
-  bool relieves_again_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // once these are done
-  // Of evict_results_until(): RUNs to look at; none: batches that are over come first.
-  std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::atomic<bool> results_changed_{false};  // relieve_results() is on its way
   RateGate closed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
   // Destroys what is large. The last member: what it holds refers to the others.
   Reader aside_;

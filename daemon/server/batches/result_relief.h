@@ -1,0 +1,69 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+#include "core/base/job.h"
+#include "daemon/base/io_thread.h"
+#include "daemon/base/slices.h"
+#include "daemon/base/time.h"
+
+namespace locksley::daemon {
+
+class BatchChanges;
+class Registry;
+class Retention;
+class Store;
+
+// Makes room for results in memory. While an account of results is full, no job of its batches starts. When that
+// changes, when a limit changes, or when a batch of a full account has ended, relieve() takes these steps:
+//
+//   1. If an account is full, the store frees the results that the disk has: none of them is lost.
+//   2. Batches that are over are evicted (Retention::evict_results()).
+//   3. RUNs whose account is still full are cancelled: their results could not leave memory before their last job has ended.
+//   4. The function of on_room() is called, so that lanes start the jobs that have waited.
+//
+// Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a change during these slices,
+// all steps are taken once more.
+//
+// Owned by Batches. The I/O thread only: the accounts call it from any thread by a post. Nothing blocks or fails.
+class ResultRelief {
+ public:
+  struct Parts {
+    asio::io_context& io;
+    Slices& slices;
+    Registry& registry;
+    Retention& retention;
+    BatchChanges& changes;
+    Store* store;  // null: there is none, and step 1 is left out
+  };
+  // Sets the function of ResultAccount::on_change().
+  explicit ResultRelief(Parts parts);
+  ResultRelief(const ResultRelief&) = delete;
+  ResultRelief& operator=(const ResultRelief&) = delete;
+
+  // Called when results in memory may have room again.
+  void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
+  void relieve() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // Steps 2 to 4.
+  void evict() LOCKSLEY_REQUIRES(kIoThread);
+  // Goes on until about `until`. True: all is done.
+  bool evict_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  std::function<void()> on_room_ LOCKSLEY_GUARDED_BY(kIoThread);
+  bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // relieve() has begun, and step 4 is not done
+  bool is_evicting_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // evict_until() is in the slices
+  bool must_repeat_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // after these slices
+  // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
+  std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O thread.
+  std::atomic<bool> is_posted_{false};
+};
+
+}  // namespace locksley::daemon

@@ -294,8 +294,8 @@ void CommandReader::parse_short_bulks() {
   }
   pending_.end_ = count;
   pending_.payload_bytes_ += payload;
-  constexpr std::size_t kTwoDigits = 99;  // what this loop reads
-  if (payload != 0 && pending_.longest_bound_ < kTwoDigits) pending_.longest_bound_ = kTwoDigits;
+  constexpr std::size_t kMostOfTwoDigits = 99;  // what this loop reads
+  if (payload != 0 && pending_.longest_bound_ < kMostOfTwoDigits) pending_.longest_bound_ = kMostOfTwoDigits;
   advance(static_cast<std::size_t>(p - begin));
 }
 

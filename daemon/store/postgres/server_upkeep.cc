@@ -42,6 +42,8 @@ ServerUpkeep::~ServerUpkeep() {
 }
 
 void ServerUpkeep::run() {
+  // At once: daemons that are killed soon, one after the other, do not leave more and more rows.
+  if (!look()) connection_.reset();
   const MutexLock lock(mutex_);
   while (!is_ending_) {
     ended_.wait_until(mutex_, now() + lease_ / kBeatsInLease);
@@ -54,9 +56,7 @@ void ServerUpkeep::run() {
 
 PgExpected<void> ServerUpkeep::tend() {
   const Instant deadline = now() + lease_;
-  if (connection_ == nullptr || shared_.primary.is_outdated(*connection_)) {
-    if (auto connected = connect(deadline); !connected) return connected;
-  }
+  if (auto connected = connect(deadline); !connected) return connected;
   if (now() - shared_.options.cluster->beaten_at() >= lease_ / kBeatsInLease) {
     if (auto beaten = beat(deadline); !beaten || shared_.fence.is_fenced()) return beaten;
   }
@@ -70,7 +70,14 @@ PgExpected<void> ServerUpkeep::tend() {
   return free_room(rewriting_, index_rewrite_);
 }
 
+PgExpected<void> ServerUpkeep::look() {
+  const Instant deadline = now() + lease_;
+  if (auto connected = connect(deadline); !connected) return connected;
+  return look_at_nodes(deadline);
+}
+
 PgExpected<void> ServerUpkeep::connect(Instant deadline) {
+  if (connection_ != nullptr && !shared_.primary.is_outdated(*connection_)) return {};
   auto opened = shared_.primary.connect(session_, PrimaryFinder::Look::kFirst);
   if (!opened) return std::unexpected(opened.error());
   for (const char* const settings : {kWriterSettings, kBeatsSettings}) {

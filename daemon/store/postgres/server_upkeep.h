@@ -67,6 +67,9 @@ class ServerUpkeep {
   void run() LOCKSLEY_EXCLUDES(mutex_);
   // A beat and a measurement, if they are due, a look at the other daemons, and room. After an error the connection is of no use.
   PgExpected<void> tend();
+  // Only the look.
+  PgExpected<void> look();
+  // Unless it has a connection that is of use.
   PgExpected<void> connect(Instant deadline);
   PgExpected<void> beat(Instant deadline);
   // Forgets those that have gone.

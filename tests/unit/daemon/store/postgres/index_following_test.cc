@@ -34,16 +34,17 @@ class IndexFollowingTest : public ::testing::Test {
  protected:
   using Group = Engine::Group;
 
-  IndexFollowingTest()
-      : active(open()),
-        own(std::stoi(testing::TestConnection(disk.url())
-                          .value("insert into locksley_node (alive, beat, committed) values (false, 0, -1) "
-                                 "returning node"))) {}
+  IndexFollowingTest() {
+    open().reset();  // the tables are there
+    own = std::stoi(testing::TestConnection(disk.url())
+                        .value("insert into locksley_node (alive, beat, committed) values (false, 0, -1) "
+                               "returning node"));
+    active = open();
+  }
 
   std::unique_ptr<Engine> open() {
     PostgresOptions options = disk.options();
-    options.lease = std::chrono::hours(
-        1);  // it looks at the other daemons once, and supposes until then that one stands by
+    options.lease = std::chrono::hours(1);  // it looks at the other daemons once, and sees one that stands by
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
     if (!opened) throw std::runtime_error(opened.error());
     return std::move(*opened);
@@ -94,7 +95,7 @@ class IndexFollowingTest : public ::testing::Test {
 
   testing::PostgresDisk disk;
   std::unique_ptr<Engine> active;
-  const int own;  // the row of the daemon that stands by
+  int own = 0;  // the row of the daemon that stands by
   PrimaryFinder primary{disk.url()};
   std::shared_ptr<spdlog::logger> log = testing::silent_log();
   IndexFollowing following{primary, own, "follows", kKinds, *log, kNoPause};

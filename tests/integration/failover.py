@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The active daemon of two is killed, paused or stopped at a random moment under load: the other one serves, no acknowledged batch is lost, each
-job's result is recorded once, and a daemon that was paused ends without another word.
+job's result is recorded once, and a daemon that was paused ends without another word. Most daemons that take over have followed the index.
 
     failover.py [--rounds 3] [--clusters 1] [--seed S] [--progress FILE]
 
@@ -43,6 +43,7 @@ class Failover:
         self.seeds = [self.active, self.standby]
         self.submitters = [Submitter(f"c{number}", self.seeds) for number in range(CLIENTS)]
         self.took = {fault: [] for fault in FAULTS}
+        self.followed = 0  # takeovers that did not read the whole index
 
     def start(self):
         return ClusterDaemon(self.settings)
@@ -59,6 +60,7 @@ class Failover:
             # What the former one has accepted it ends first, under the eyes of the other.
             wrong_unless(former.wait_end() == 0, f"a daemon that was stopped ended with {former.process.returncode}: {former.log()}")
         self.took[fault].append(time.monotonic() - began)
+        self.followed += "the index was followed: only what had changed last was read" in self.standby.log()
         if fault == "kill":
             former.wait_end()
         if fault == "pause":
@@ -95,6 +97,8 @@ class Failover:
         wrong_unless(not lost, f"lost: {lost}")
         dead = self.server.query("select count(*) from locksley_node where not alive and committed >= 0")
         wrong_unless(int(dead) <= 16, f"{dead} rows of daemons that have gone")
+        rounds = sum(map(len, self.took.values()))
+        wrong_unless(2 * self.followed > rounds, f"only {self.followed} of {rounds} takeovers had followed the index")
 
     def close(self):
         for submitter in self.submitters:

@@ -4,7 +4,6 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "daemon/base/log_line.h"
@@ -12,6 +11,7 @@
 #include "daemon/store/postgres/copied_columns.h"
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/reading.h"
+#include "daemon/store/postgres/schema.h"
 
 namespace locksley::daemon {
 namespace {
@@ -59,6 +59,9 @@ PgExpected<void> IndexFollowing::connect() {
   if (!opened) return std::unexpected(opened.error());
   if (const auto set = (*opened)->run(kSettings, now() + kPatience); !set)
     return std::unexpected(set.error());
+  const auto has_lists = has_changes(**opened, now() + kPatience);
+  if (!has_lists) return std::unexpected(has_lists.error());
+  if (!*has_lists) return std::unexpected(PgError::failed("there is no table for lists of changed batches"));
   connection_ = std::move(*opened);
   return {};
 }
@@ -100,6 +103,7 @@ void IndexFollowing::begin(const NodeRow& active, const std::vector<NodeRow>& ro
   copy_.reset();
   changed_.clear();
   has_missed_ = false;
+  seen_.reset();
 }
 
 bool IndexFollowing::has_new_active(const std::vector<NodeRow>& rows) const {
@@ -116,10 +120,11 @@ PgExpected<bool> IndexFollowing::is_listed(std::int64_t committed) {
 }
 
 PgExpected<void> IndexFollowing::read_all(std::int64_t committed) {
-  if (has_missed_) {
+  const bool is_idle = std::exchange(seen_, committed) == committed;
+  if (committed != 0) {
     const auto listed = is_listed(committed);
     if (!listed) return std::unexpected(listed.error());
-    if (!*listed) return {};
+    if (!*listed && (has_missed_ || !is_idle)) return {};
   }
   const Instant began = now();
   if (const auto set = connection_->run(kForAll, now() + kPatience); !set)
@@ -175,17 +180,20 @@ IndexFollowing::StillGood IndexFollowing::read_lists(std::int64_t committed) {
 }
 
 PgExpected<void> IndexFollowing::read_batches(std::size_t most) {
-  const auto end = std::next(changed_.begin(), static_cast<std::ptrdiff_t>(std::min(most, changed_.size())));
+  auto begin = changed_.lower_bound(next_);
+  if (begin == changed_.end()) begin = changed_.begin();
+  auto end = begin;
   ArrayParameter batches = ArrayParameter::of_int8();
-  std::for_each(changed_.begin(), end, [&](std::int64_t batch) { batches.add(batch); });
+  for (; most != 0 && end != changed_.end(); --most) batches.add(*end++);
+  next_ = end == changed_.end() ? 0 : *end;
   const auto rows = query(
       fmt::format("select i.kind, i.batch, i.part, i.value from unnest($1::bigint[]) r(batch) join {} i "
                   "on i.shard = (r.batch & {})::int and i.batch = r.batch and i.kind in ({})",
                   name_of(Table::kIndex), kShards - 1, quoted(kinds_)),
       {batches.take()});
   if (!rows) return std::unexpected(rows.error());
-  std::for_each(changed_.begin(), end, [&](std::int64_t batch) { copy_->forget(batch); });
-  changed_.erase(changed_.begin(), end);
+  std::for_each(begin, end, [&](std::int64_t batch) { copy_->forget(batch); });
+  changed_.erase(begin, end);
   for (int row = 0; row < PQntuples(rows->get()); ++row) {
     copy_->add({.kind = static_cast<unsigned char>(bytes_of(**rows, row, 0).front()),
                 .batch = int8_of(**rows, row, 1),
@@ -219,8 +227,8 @@ IndexFollowing::StillGood IndexFollowing::read_rest() {
   const auto row_of = [&](std::int32_t node) { return std::ranges::find(*rows, node, &NodeRow::node); };
   const auto former = row_of(active_);
   const auto self = row_of(own_);
-  if (self == rows->end() || !self->is_alive || former == rows->end() || former->is_alive ||
-      has_new_active(*rows)) {
+  if (self == rows->end() || !self->is_alive || self->epoch() == 0 || former == rows->end() ||
+      former->is_alive || has_new_active(*rows)) {
     return false;
   }
   if (const auto read = read_lists(former->committed); !read || !*read) return read;
@@ -232,7 +240,7 @@ IndexFollowing::StillGood IndexFollowing::read_rest() {
 }
 
 bool IndexFollowing::has_changed_too_much() const {
-  return changed_.size() > kMostChanged + copy_->batches() / 2;
+  return changed_.size() > kMostChanged + copy_->batches() / kMostShare;
 }
 
 void IndexFollowing::give_up(std::string_view why, std::chrono::milliseconds pause) {

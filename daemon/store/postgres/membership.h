@@ -33,10 +33,10 @@ struct Joined {
 // when no daemon is alive, or when the beat was the same for a lease, seen by one connection. No clocks of different
 // machines are compared.
 //
-// With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the connection, too; until
-// stand_by() says that this daemon ends, which is an error. Without it, another daemon that lives is an error, and so is a
-// lost connection. Meanwhile it follows the index of the active daemon. `connection`: to the database, with its tables. `primary` finds it again after a loss. Writes what it
-// sees to the ClusterBoard. Blocks.
+// With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the connection, too, and follows the
+// index of the active daemon meanwhile; until stand_by() says that this daemon ends, which is an error. Without it, another
+// daemon that lives is an error, and so is a lost connection. `connection`: to the database, with its tables. `primary` finds
+// it again after a loss. Writes what it sees to the ClusterBoard. Blocks.
 std::expected<Joined, std::string> join(const PostgresOptions& options, const std::string& store,
                                         PrimaryFinder& primary, std::unique_ptr<PgConnection> connection,
                                         spdlog::logger& log);

@@ -27,6 +27,8 @@ struct NodeRow {
   std::int64_t beat = 0;
   std::uint32_t shards = 0;  // that it owns
 
+  // Of its writer; 0: it has not begun to write.
+  std::int64_t epoch() const { return beat >> 40; }
   bool stands_by() const { return !is_alive && committed == kNeverActive; }
 };
 

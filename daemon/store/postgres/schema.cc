@@ -157,11 +157,21 @@ std::expected<void, std::string> convert_schema(PgConnection& connection, std::i
   return {};
 }
 
+// The search_path may lead to that of another store.
+PgExpected<bool> has_changes(PgConnection& connection, Instant deadline) {
+  const auto there = connection.run(
+      "select count(*) from pg_class lists join pg_class cluster using (relnamespace) where "
+      "lists.oid = to_regclass('locksley_change') and cluster.oid = to_regclass('locksley_cluster')",
+      deadline);
+  if (!there) return std::unexpected(there.error());
+  return text(**there, 0) == "1";
+}
+
 std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConnection& connection) {
   const Instant deadline = now() + kSchemaPatience;
-  const auto there = connection.run("select to_regclass('locksley_change') is not null", deadline);
+  auto there = has_changes(connection, deadline);
   if (!there) return std::unexpected(there.error().error.what);
-  if (text(**there, 0) != "t") {
+  if (!*there) {
     const auto created = connection.run("begin;" + tables_of_changes() + "commit", deadline);
     if (!created && created.error().is_lost()) return std::unexpected(created.error().error.what);
     if (!created) {
@@ -169,6 +179,9 @@ std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConne
         return std::unexpected(undone.error().error.what);
       return std::nullopt;
     }
+    there = has_changes(connection, deadline);
+    if (!there) return std::unexpected(there.error().error.what);
+    if (!*there) return std::nullopt;
   }
   const auto may = connection.run(
       "select has_table_privilege('locksley_change', 'insert') and "

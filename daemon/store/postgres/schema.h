@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "daemon/base/time.h"
 #include "daemon/store/postgres/connection.h"
 
 namespace locksley::daemon {
@@ -19,6 +20,9 @@ std::expected<std::string, std::string> prepare_schema(PgConnection& connection)
 // Tables of an earlier version get their form of today, which programs of that version cannot use. Needs: this daemon, with the
 // row `node`, is the active one. The error likewise. Blocks until indexes are made anew.
 std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node);
+
+// Whether the table of the lists of changed batches is there, in the schema of the other tables.
+PgExpected<bool> has_changes(PgConnection& connection, Instant deadline);
 
 // The tables of the lists of changed batches, which a store of an earlier version lacks: creates them if this role may. How many
 // bytes the first half has; none: the role may not write them. The error likewise.

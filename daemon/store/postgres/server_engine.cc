@@ -62,10 +62,12 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   }
   std::unique_ptr<ServerEngine> opened(new ServerEngine(std::move(engine), std::move(options),
                                                         std::move(primary), *store, joined->node, *lists));
+  // Before the engine it ends, whose PrimaryFinder its thread uses.
+  const std::unique_ptr<IndexFollower> follower = std::move(joined->follower);
   const ThreadRoleScope role(kStoreWriter);
   // By the same way as later: the name of the session, its settings, and a first beat.
   if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
-  if (joined->follower != nullptr) opened->set_copy(joined->follower->take());
+  if (follower != nullptr) opened->set_copy(follower->take());
   return opened;
 }
 

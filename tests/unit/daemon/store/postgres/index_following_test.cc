@@ -17,6 +17,7 @@
 #include "daemon/store/key.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "tests/support/postgres_disk.h"
+#include "tests/support/postgres_server.h"
 #include "tests/support/store_fixture.h"
 
 namespace locksley::daemon {
@@ -34,14 +35,13 @@ class IndexFollowingTest : public ::testing::Test {
  protected:
   using Group = Engine::Group;
 
-  IndexFollowingTest() {
+  // The row of a daemon that stands by.
+  int enroll() {
     open().reset();  // the tables are there
-    own = std::stoi(testing::TestConnection(disk.url())
-                        .value("insert into locksley_node (alive, beat, committed) values (false, 0, -1) "
-                               "returning node"));
-    active = open();
+    return std::stoi(testing::TestConnection(disk.url())
+                         .value("insert into locksley_node (alive, beat, committed) values (false, 0, -1) "
+                                "returning node"));
   }
-
   std::unique_ptr<Engine> open() {
     PostgresOptions options = disk.options();
     options.lease = std::chrono::hours(1);  // it looks at the other daemons once, and sees one that stands by
@@ -62,10 +62,10 @@ class IndexFollowingTest : public ::testing::Test {
   // The rows of the copy, each as "kind batch part value".
   using Rows = std::vector<std::string>;
   std::optional<Rows> take_over() {
-    run(
-        fmt::format("update locksley_node set alive = false; "
-                    "update locksley_node set alive = true, committed = 0 where node = {}",
-                    own));
+    run(fmt::format(
+        "update locksley_node set alive = false; "
+        "update locksley_node set alive = true, committed = 0, beat = 1::bigint << 40 where node = {}",
+        own));
     following.look();  // one that was under way
     auto copy = following.finish();
     if (copy == nullptr) return std::nullopt;
@@ -94,8 +94,8 @@ class IndexFollowingTest : public ::testing::Test {
   }
 
   testing::PostgresDisk disk;
-  std::unique_ptr<Engine> active;
-  int own = 0;  // the row of the daemon that stands by
+  const int own = enroll();
+  std::unique_ptr<Engine> active = open();
   PrimaryFinder primary{disk.url()};
   std::shared_ptr<spdlog::logger> log = testing::silent_log();
   IndexFollowing following{primary, own, "follows", kKinds, *log, kNoPause};
@@ -158,6 +158,7 @@ TEST_F(IndexFollowingTest, ADaemonThatWritesNoListsIsNotReadAgainAndAgain) {
   put(1, "one");
   run("delete from locksley_change");
   following.look();
+  following.look();
   EXPECT_EQ(following.batches(), 1U) << "it has written nothing since: there is nothing to miss";
   put(2, "two");
   run("delete from locksley_change");
@@ -167,6 +168,43 @@ TEST_F(IndexFollowingTest, ADaemonThatWritesNoListsIsNotReadAgainAndAgain) {
   put(3, "three");
   following.look();
   EXPECT_EQ(following.batches(), 3U) << "now it writes lists";
+}
+
+TEST_F(IndexFollowingTest, NothingIsReadBeforeTheActiveDaemonKnowsOfThisOne) {
+  const ThreadRoleScope role(kStoreWriter);
+  put(1, "one");
+  run("delete from locksley_change");
+  following.look();
+  put(2, "two");
+  run("delete from locksley_change");
+  following.look();
+  EXPECT_FALSE(following.batches()) << "it writes, and no lists";
+  put(3, "three");
+  following.look();
+  EXPECT_EQ(following.batches(), 3U);
+  EXPECT_EQ(take_over(), rows_of_the_table());
+}
+
+TEST_F(IndexFollowingTest, NothingIsReadWithoutTheTableOfLists) {
+  const ThreadRoleScope role(kStoreWriter);
+  put(1, "one");
+  run("drop table locksley_change");  // an earlier version has made the tables
+  following.look();
+  EXPECT_FALSE(following.batches());
+  following.look();
+  EXPECT_FALSE(following.batches());
+}
+
+TEST_F(IndexFollowingTest, TheListsOfAnotherStoreAreNotTaken) {
+  const ThreadRoleScope role(kStoreWriter);
+  put(1, "one");
+  const std::string other = disk.name() + "_other";
+  run(fmt::format("create schema {0}; alter table locksley_change set schema {0}", other));
+  PrimaryFinder both(testing::postgres_server().url(fmt::format("-csearch_path={},{}", disk.name(), other)));
+  IndexFollowing follows(both, own, "follows", kKinds, *log, kNoPause);
+  follows.look();
+  EXPECT_FALSE(follows.batches());
+  run(fmt::format("drop schema {} cascade", other));
 }
 
 TEST_F(IndexFollowingTest, WhatIsNotKnownBatchByBatchMeansThatAllIsRead) {
@@ -185,6 +223,17 @@ TEST_F(IndexFollowingTest, ADaemonThatIsNotTheActiveOneGetsNoCopy) {
   put(1, "one");
   following.look();
   EXPECT_EQ(following.finish(), nullptr) << "the former one lives";
+}
+
+TEST_F(IndexFollowingTest, AServerOnWhichThisDaemonHasNotBegunToWriteIsNotTheOne) {
+  const ThreadRoleScope role(kStoreWriter);
+  put(1, "one");
+  following.look();
+  run(
+      fmt::format("update locksley_node set alive = false; "
+                  "update locksley_node set alive = true, committed = 0 where node = {}",
+                  own));
+  EXPECT_EQ(following.finish(), nullptr);
 }
 
 TEST_F(IndexFollowingTest, ADaemonThatWasActiveMeanwhileIsNoticed) {
@@ -224,7 +273,7 @@ TEST_F(IndexFollowingTest, AConnectionThatWasLostIsNoticed) {
 
 TEST_F(IndexFollowingTest, OfVeryManyChangedBatchesTheOldestAreReadAgain) {
   const ThreadRoleScope role(kStoreWriter);
-  constexpr std::uint64_t kMany = 13'000;
+  constexpr std::uint64_t kMany = 11'000;
   const auto put_all = [&](std::string_view value) {
     kStoreWriter.assert_held();
     commit([&](Group& group) {
@@ -242,6 +291,30 @@ TEST_F(IndexFollowingTest, OfVeryManyChangedBatchesTheOldestAreReadAgain) {
   ASSERT_EQ(rows.size(), kMany);
   EXPECT_EQ(rows.front(), "b 1 -1 two") << "it was read again before the end";
   EXPECT_EQ(rows.back(), fmt::format("b {} -1 forged", kMany));
+}
+
+TEST_F(IndexFollowingTest, BatchesThatChangeAgainAndAgainDoNotKeepTheOthersFromBeingRead) {
+  const ThreadRoleScope role(kStoreWriter);
+  constexpr std::uint64_t kMany = 11'000;
+  const auto put_first = [&](std::uint64_t count, std::string_view value) {
+    kStoreWriter.assert_held();
+    commit([&](Group& group) {
+      for (std::uint64_t batch = 1; batch <= count; ++batch)
+        group.put(Table::kIndex, Key('b').append(batch), value);
+    });
+  };
+  put_first(kMany, "one");
+  following.look();
+  put_first(kMany, "two");
+  following.look();
+  put_first(2'000, "three");
+  following.look();
+  forge(1);
+  forge(4'000);
+  const auto rows = take_over().value();
+  ASSERT_EQ(rows.size(), kMany);
+  EXPECT_EQ(rows.front(), "b 1 -1 forged");
+  EXPECT_EQ(rows.at(3'999), "b 4000 -1 two") << "it was read before the end";
 }
 
 TEST_F(IndexFollowingTest, IfMoreChangesThanIsReadAgainTheCopyIsGivenUp) {

@@ -94,6 +94,10 @@ class StandingByTest : public ::testing::Test {
     return std::move(*opened);
   }
   std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }
+  bool active_knows_of_a_standby() const {
+    return std::ranges::any_of(active_board->get()->nodes,
+                               [](const ClusterNode& node) { return node.state == State::kStandby; });
+  }
 
   testing::PostgresDisk disk;
   testing::PostgresProxy proxy{testing::postgres_server().socket()};
@@ -161,7 +165,7 @@ TEST_F(StandingByTest, ItTakesOverFromOneThatIsSilent) {
 }
 
 TEST_F(StandingByTest, ItFollowsTheIndexAndServesTheFirstReadingFromItsCopy) {
-  auto active = open_active(patient(disk.options()));
+  auto active = open_active(disk.options());
   const ThreadRoleScope role(kStoreWriter);
   const auto put = [](Engine& engine, std::uint64_t batch) {
     kStoreWriter.assert_held();
@@ -180,7 +184,8 @@ TEST_F(StandingByTest, ItFollowsTheIndexAndServesTheFirstReadingFromItsCopy) {
   PostgresOptions options = patient(disk.options());
   options.followed_kinds = "be";
   StandbyDaemon standby(options);
-  ASSERT_TRUE(wait_until_true([&] { return standby.board->followed() == 1U; }));
+  ASSERT_TRUE(
+      wait_until_true([&] { return standby.board->followed() == 1U && active_knows_of_a_standby(); }));
   ASSERT_TRUE(put(*active, 2));
   // Behind the back of the daemons: who reads the table sees it, who has a copy does not.
   testing::TestConnection(disk.url()).run("update locksley_index set value = 'forged' where batch = 1");
@@ -192,7 +197,7 @@ TEST_F(StandingByTest, ItFollowsTheIndexAndServesTheFirstReadingFromItsCopy) {
 }
 
 TEST_F(StandingByTest, TheCopyIsNotUsedOnceTheIndexHasChanged) {
-  auto active = open_active(patient(disk.options()));
+  auto active = open_active(disk.options());
   PostgresOptions options = patient(disk.options());
   options.followed_kinds = "b";
   StandbyDaemon standby(options);

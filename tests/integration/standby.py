@@ -230,6 +230,7 @@ class TakesOver(StandbyTest):
             connection.wait(connection("SUBMIT", "echo", "ID", batch, "JOBS", batch))
         followed = "locksley_cluster_followed_batches"
         wait_for("the standby to have read the index", lambda: standby.metrics().get(followed) == 3)
+        wait_for("the active one to see the other", lambda: active.metrics()['locksley_cluster_nodes{state="standby"}'] == 1)
         connection("SUBMIT", "sleep", "ID", "left", "JOBS", 600_000)
         connection.wait(connection("SUBMIT", "echo", "ID", "four", "JOBS", "four"))
         self.assertEqual(connection("FORGET", "two"), 1)

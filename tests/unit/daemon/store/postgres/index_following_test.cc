@@ -175,6 +175,7 @@ TEST_F(IndexFollowingTest, NothingIsReadBeforeTheActiveDaemonKnowsOfThisOne) {
   put(1, "one");
   run("delete from locksley_change");
   following.look();
+  EXPECT_FALSE(following.batches());
   put(2, "two");
   run("delete from locksley_change");
   following.look();

@@ -179,7 +179,7 @@ class Connection:
             piece = self.socket.recv(1 << 20)
         except TimeoutError:
             raise AssertionError(f"waited {self.socket.gettimeout()} s for a reply; so far came {bytes(self.buffer[self.position:][:200])!r}") from None
-        except ConnectionResetError:  # closed with a command in it that nobody had read
+        except ConnectionResetError:  # the peer closed it before it had read a command
             piece = b""
         if not piece:
             raise Closed(f"closed, after {bytes(self.buffer[self.position:][:200])!r}")

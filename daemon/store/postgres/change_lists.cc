@@ -34,7 +34,7 @@ PgExpected<Freed> ChangeLists::run(PgConnection& connection) {
   const auto other = static_cast<std::int16_t>(1 - half_);
   const auto truncated = truncate_changes(connection, node_, other, now() + reply_);
   if (truncated && *truncated == Freed::kDone) {
-    // In this order: what is counted to the new half and went into the old one is bounded by one group.
+    // A list that the writer makes between the two is not counted: at most one group's.
     half_ = other;
     bytes_ = 0;
   }

@@ -26,7 +26,7 @@ struct ChangeList {
 // these again, and not the whole index, when it takes over (IndexFollowing).
 //
 // The lists lie in one half of locksley_change until they have kFull bytes, and then in the other one, which is truncated
-// before. If it cannot be truncated, because a session uses it, the lists go on where they are, up to kMost bytes; then no
+// before that. If it cannot be truncated, because a session uses it, the lists go on where they are, up to kMost bytes; then no
 // further list is written. A daemon that stands by and misses a list reads the whole index again.
 //
 // list() is for the writer, and all else for the thread of the beats. Nothing blocks, but for run().
@@ -46,8 +46,7 @@ class ChangeLists {
   PgExpected<Freed> run(PgConnection& connection);
 
  private:
-  static constexpr std::uint64_t kFull = std::uint64_t{8}
-                                         << 20;  // of both halves together at most twice as much
+  static constexpr std::uint64_t kFull = std::uint64_t{8} << 20;
   static constexpr std::uint64_t kMost = 8 * kFull;
 
   const std::int32_t node_;

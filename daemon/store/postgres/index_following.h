@@ -40,7 +40,8 @@ namespace locksley::daemon {
 //   and is confirmed: so nothing of that is lost with a server. An old primary may have that transaction, too; but it does not
 //   have the epoch that this daemon has begun since on the server that it will write.
 //
-// One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most at each step.
+// One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most at each statement; look() also
+// while it connects (PrimaryFinder).
 class IndexFollowing {
  public:
   // How long it makes no attempt; guesses, because to read the whole index is a burden for the server.
@@ -94,7 +95,7 @@ class IndexFollowing {
   // Without the copy. The next attempt comes after the pause.
   void give_up(std::string_view why, std::chrono::milliseconds pause);
 
-  static constexpr auto kPatience = std::chrono::seconds(2);  // guess: as long as a takeover may be held up
+  static constexpr auto kPatience = std::chrono::seconds(2);  // guess: a takeover may wait for one statement
   // If there are more changed ones, so many are read again at each look.
   static constexpr std::size_t kMostChanged = 10'000;
   static constexpr std::size_t kReadAtOnce = 2'000;

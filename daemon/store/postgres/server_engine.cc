@@ -62,7 +62,7 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   }
   std::unique_ptr<ServerEngine> opened(new ServerEngine(std::move(engine), std::move(options),
                                                         std::move(primary), *store, joined->node, *lists));
-  // Before the engine it ends, whose PrimaryFinder its thread uses.
+  // It ends before the engine, because its thread uses the engine's PrimaryFinder.
   const std::unique_ptr<IndexFollower> follower = std::move(joined->follower);
   const ThreadRoleScope role(kStoreWriter);
   // By the same way as later: the name of the session, its settings, and a first beat.

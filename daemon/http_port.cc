@@ -41,6 +41,14 @@ auto count_refusals(ServerState& state) {
   };
 }
 
+// Why pages of batches are not served now; none: they are. As the commands that need batches.
+auto refusal_by(const ClusterBoard& cluster) {
+  return [&cluster]() -> std::optional<std::string> {
+    if (cluster.role() != ClusterBoard::Role::kUnconfirmed) return std::nullopt;
+    return std::string(kUnconfirmedError);
+  };
+}
+
 // Jobs that wait, of each handler whose jobs only remote workers run.
 std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState& state)
     LOCKSLEY_REQUIRES(kIoThread) {
@@ -107,6 +115,8 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     metrics_.add([store](Families& families) { read_store_metrics(*store, families); });
     health_.watch_store([store] { return store->failing_since(); });
   }
+  health_.watch_role(refusal_by(parts.cluster));
+  router_.refuse_pages_while(refusal_by(parts.cluster));
   metrics_.add([&cluster = parts.cluster](Families& families) { read_cluster_metrics(cluster, families); });
   metrics_.add([&server](Families& families) {
     kIoThread.assert_held();

@@ -54,6 +54,11 @@ HttpReply Router::route(const HttpRequest& request) const {
     return {.status = HttpStatus::kForbidden,
             .body = "only for the token, and for users with the group admin\n"};
   }
+  if (entry->access == Access::kUsers && refusal_) {
+    if (const auto reason = refusal_()) {
+      return {.status = HttpStatus::kUnavailable, .body = *reason + "\n", .fields = {"Retry-After: 1"}};
+    }
+  }
   return is_post ? entry->post(request) : entry->page(request);
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/http/request.h"
@@ -59,6 +61,12 @@ class Router {
   // for the same callers.
   void post_below(std::string_view prefix, Page page);
 
+  // Before each page with Access::kUsers `refusal` is called, on the same thread; if it returns a reason, a sentence, that is
+  // the reply, as a 503. Set once, before the server listens.
+  void refuse_pages_while(std::function<std::optional<std::string>()> refusal) {
+    refusal_ = std::move(refusal);
+  }
+
   // The reply of the page; or 404 for an unknown path, 405 for a method that the path does not
   // take, 403 if the caller may not access it, or if no login is configured and the request's Host
   // is none of ours. Pages with Access::kEverybody are served under every Host.
@@ -86,6 +94,7 @@ class Router {
   HttpLogin* const login_;
   const HttpHosts* const hosts_;
   std::vector<Entry> entries_;
+  std::function<std::optional<std::string>()> refusal_;  // none: no page is refused
 };
 
 }  // namespace locksley::daemon

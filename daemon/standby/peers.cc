@@ -16,6 +16,8 @@ namespace {
 constexpr auto kPeriod = std::chrono::milliseconds(250);
 constexpr auto kPatience = std::chrono::seconds(1);  // for one reply, the connection included
 constexpr int kShareOfLease = 5;
+// If a look begins so much later than it should, the process was paused.
+constexpr auto kLate = std::chrono::seconds(1);
 constexpr int kRoundsAlone = 3;  // guess: a daemon that takes over changes its server meanwhile
 constexpr std::string_view kQuestion = "*1\r\n$6\r\nACTIVE\r\n";
 
@@ -47,7 +49,7 @@ PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
   return has_reply ? PeerVerdict::kGoOn : PeerVerdict::kAlone;
 }
 
-PeerCheck::PeerCheck(std::shared_ptr<const ClusterBoard> cluster, Options options,
+PeerCheck::PeerCheck(std::shared_ptr<ClusterBoard> cluster, Options options,
                      std::function<void(std::string_view why)> on_lost)
     : cluster_(std::move(cluster)),
       options_(std::move(options)),
@@ -77,13 +79,19 @@ void PeerCheck::run() {
 }
 
 std::optional<std::string_view> PeerCheck::check() {
+  const Instant asked = now();
+  const bool was_paused = asked - std::exchange(checked_at_, asked) > kPatience + kPeriod + kLate;
   const Instant beaten_at = cluster_->beaten_at();
-  const auto left = cluster_->lease_left(now());
+  const auto left = cluster_->lease_left(asked);
   if (!left || *left > cluster_->lease() / kShareOfLease) return std::nullopt;
   const ClusterBoard::View view = cluster_->get();
   const ClusterNode* const self = view->active();
   const std::vector<ClusterNode> peers = peers_in(*view);
-  if (self == nullptr || peers.empty()) return std::nullopt;
+  if (self == nullptr || peers.empty()) {
+    // One that was paused may have others now: the engine's threads are about to find out.
+    if (!was_paused) cluster_->found_uncontested(asked);
+    return std::nullopt;
+  }
 
   std::vector<std::optional<PeerReply>> replies(peers.size());
   {
@@ -98,6 +106,7 @@ std::optional<std::string_view> PeerCheck::check() {
   rounds_alone_ = verdict == PeerVerdict::kAlone ? rounds_alone_ + 1 : 0;
   switch (verdict) {
     case PeerVerdict::kGoOn:
+      cluster_->found_uncontested(asked);
       break;
     case PeerVerdict::kTakenOver:
       return "another daemon has taken over";

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/sync/mutex.h"
+#include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
 
 namespace locksley::daemon {
@@ -40,7 +41,8 @@ PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
 // Once a fifth of the lease is left it asks all daemons that stood by, at their ports for clients, four times a second. If one
 // of them says that another daemon is active, or if none has replied three times when the lease is over, it calls `on_lost`,
 // once. While they reply that they cannot reach the database either, or that they have not taken over, the daemon goes on as
-// with a failing disk. A daemon beside which none stood by goes on, too.
+// with a failing disk. A daemon beside which none stood by goes on, too. Each time it tells the board so, because a daemon
+// that has not done this for too long executes no command that needs batches (ClusterBoard::is_unconfirmed).
 //
 // Owned by main(), from when the daemon serves until it ends. It has a thread of its own, for which the destructor waits, a
 // second at most.
@@ -54,7 +56,7 @@ class PeerCheck {
     std::string key = {};
   };
   // `on_lost`: called by the thread, with the reason, a sentence; may not return.
-  PeerCheck(std::shared_ptr<const ClusterBoard> cluster, Options options,
+  PeerCheck(std::shared_ptr<ClusterBoard> cluster, Options options,
             std::function<void(std::string_view why)> on_lost);
   ~PeerCheck();
   PeerCheck(const PeerCheck&) = delete;
@@ -66,11 +68,13 @@ class PeerCheck {
   std::optional<std::string_view> check();
   std::optional<PeerReply> ask(const ClusterNode& peer) const;
 
-  const std::shared_ptr<const ClusterBoard> cluster_;
+  const std::shared_ptr<ClusterBoard> cluster_;
   const Options options_;
   const std::function<void(std::string_view why)> on_lost_;
 
-  int rounds_alone_ = 0;  // the thread alone: in so many rounds no daemon has replied
+  // The thread alone.
+  int rounds_alone_ = 0;  // in so many rounds no daemon has replied
+  Instant checked_at_ = now();
 
   Mutex mutex_;
   CondVar ended_;

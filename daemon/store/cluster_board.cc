@@ -47,6 +47,18 @@ void ClusterBoard::set_trouble(std::string why) {
   set(std::move(view));
 }
 
+void ClusterBoard::beaten(Instant sent) {
+  const Instant::rep at = sent.time_since_epoch().count();
+  Instant::rep last = beaten_at_.load();
+  while (last < at && !beaten_at_.compare_exchange_weak(last, at)) {
+  }
+}
+
+bool ClusterBoard::is_unconfirmed(Instant at) const {
+  const Instant uncontested_at(Instant::duration(uncontested_at_.load()));
+  return lease().count() != 0 && at - beaten_at() >= lease() && at - uncontested_at >= kWord;
+}
+
 std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) const {
   const std::chrono::milliseconds lease = this->lease();
   if (lease.count() == 0) return std::nullopt;

@@ -55,6 +55,8 @@ class ClusterBoard {
     kStandby,  // another daemon is active, or will be; this one has no batches
     kLoading,  // this daemon owns the batches, and reads them
     kActive,   // it serves
+    // It served, and another daemon may have taken over meanwhile: see is_unconfirmed().
+    kUnconfirmed,
   };
   static constexpr std::uint32_t kShards = 64;
 
@@ -62,7 +64,11 @@ class ClusterBoard {
   static ClusterNode alone(std::string name, std::string wire, std::string workers);
 
   // Each command asks for it.
-  Role role() const { return role_.load(); }
+  Role role() const {
+    const Role role = role_.load();
+    return role == Role::kActive && lease().count() != 0 && is_unconfirmed(now()) ? Role::kUnconfirmed : role;
+  }
+  // Needs: not kUnconfirmed.
   void set_role(Role role) { role_.store(role); }
 
   using View = std::shared_ptr<const ClusterView>;
@@ -75,9 +81,17 @@ class ClusterBoard {
   // What was seen last stays, with a reason why there is nothing newer.
   void set_trouble(std::string why) LOCKSLEY_EXCLUDES(mutex_);
 
-  // The database has confirmed that this daemon lives. After `lease` without it another daemon may take over.
-  void beaten(Instant at) { beaten_at_.store(at.time_since_epoch().count()); }
+  // The database has confirmed a sign of life that this daemon sent at `sent`. No other daemon takes over until `lease` has
+  // passed since then. What was sent before another one that is confirmed has no effect.
+  void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
+  // The database confirms nothing, but at `asked` no other daemon was known to have taken over. That holds for a time of
+  // kWord: the others are asked four times a second, and have a second to reply.
+  void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
+  static constexpr auto kWord = std::chrono::seconds(2);
+  // Whether another daemon may have taken over without this one's knowledge: it has a lease, which is over, and the others were
+  // last asked longer than kWord ago. So it is after the process was paused.
+  bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
   // After what time another daemon may take over, if no further sign of life is confirmed; not below 0. None: this daemon
@@ -105,8 +119,10 @@ class ClusterBoard {
   // Written by the thread that starts the daemon, read by all. A command that reads the role of a moment ago gets a
   // refusal that was right a moment ago: no batch can be reached before kActive.
   std::atomic<Role> role_{Role::kActive};
-  std::atomic<Instant::rep> beaten_at_{0};  // written by the engine's threads; a number to look at
-  std::atomic<std::int64_t> lease_ms_{0};   // 0: none. Likewise
+  // Written by the engine's threads. A thread that reads the value of a moment ago takes the lease to be over sooner.
+  std::atomic<Instant::rep> beaten_at_{0};
+  std::atomic<Instant::rep> uncontested_at_{0};          // written by the thread of PeerCheck. Likewise
+  std::atomic<std::int64_t> lease_ms_{0};                // 0: none. A number to look at
   std::atomic<std::int64_t> oldest_transaction_ms_{-1};  // below 0: none. Likewise
   std::atomic<std::int64_t> followed_{-1};               // below 0: none. Likewise
   std::atomic<std::uint64_t> adoptions_{0};
@@ -120,8 +136,11 @@ class ClusterBoard {
 std::string where_the_active_daemon_is(const ClusterView& view);
 std::string where_workers_connect(const ClusterView& view);
 
-// The error of a daemon that has taken over, and does not serve yet.
+// The errors of a daemon that has taken over, and does not serve yet; and of one that is Role::kUnconfirmed.
 inline constexpr std::string_view kLoadingError =
     "LOADING this daemon has taken over, and reads the batches: retry later";
+inline constexpr std::string_view kUnconfirmedError =
+    "LOADING this daemon was paused, or has lost its database, and finds out whether another one has taken "
+    "over: retry later";
 
 }  // namespace locksley::daemon

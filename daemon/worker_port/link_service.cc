@@ -353,6 +353,8 @@ std::optional<std::string> LinkService::join_refusal() {
       return std::nullopt;
     case ClusterBoard::Role::kLoading:
       return std::string(kLoadingError);
+    case ClusterBoard::Role::kUnconfirmed:
+      return std::string(kUnconfirmedError);
     case ClusterBoard::Role::kStandby:
       break;
   }

@@ -72,7 +72,8 @@ void WorkerSession::client_command() {
     return reply.verbatim(
         fmt::format("# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nloading:{}\r\n"
                     "role:{}\r\n",
-                    proto::kRedisVersion, role == ClusterBoard::Role::kLoading ? 1 : 0,
+                    proto::kRedisVersion,
+                    role == ClusterBoard::Role::kLoading || role == ClusterBoard::Role::kUnconfirmed ? 1 : 0,
                     role == ClusterBoard::Role::kActive ? "master" : "slave"));
   }
   if (is(1, "SETNAME") && arguments.size() == 3) {

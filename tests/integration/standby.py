@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -13,10 +14,10 @@ from browser import Browser
 from cluster import ClusterDaemon
 from dashboard_page import TABLE
 from locksley_daemon import Daemon, DaemonTest, end_with_parent, merged, program, wait_for
-from postgres_server import PostgresServer, programs
+from postgres_server import PostgresServer, programs, signal_each
 from programs import shell, worker
 from remote_worker import RemoteWorker, port_for_workers
-from resp import Closed, Error, pairs
+from resp import Closed, Connection, Error, encode, pairs
 from scratch import scratch
 from users import PASSWORD, users
 
@@ -222,6 +223,40 @@ class TakesOver(StandbyTest):
         self.assertEqual(standby.get("/readyz"), (200, "ready\n"))
         self.assertEqual(standby.metrics()["locksley_cluster_adoptions_total"], 1)
         self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 0)
+
+    def test_a_daemon_that_was_paused_says_nothing_of_its_batches(self):
+        active, standby = self.start_pair()
+        former = [self.connect(active) for _ in range(20)]
+        self.assertEqual({connection("PING") for connection in former}, {"PONG"})
+        former[0].wait(former[0]("SUBMIT", "echo", "ID", "kept", "JOBS", "x"))
+        wait_for("the active one to see the other", lambda: "connected_slaves:1" in former[0]("INFO", "replication"))
+        active.send_signal(signal.SIGSTOP)
+        standby.wait_active()
+        self.assertEqual(self.connect(standby)("FORGET", "kept"), 1)
+        for connection in former:
+            connection.send((encode("STATUS", "kept") + encode("FORGET", "another")) * 100)
+        active.send_signal(signal.SIGCONT)
+        for connection in former:
+            self.assertRegex(connection.read_until_closed(), rb"^(-LOADING this daemon was paused[^\r\n]*\r\n)*(-LOADING[^\r\n]*)?$")
+        self.assertEqual(active.wait_end(), 69)
+
+    def test_a_daemon_that_was_paused_goes_on_once_it_knows_that_none_has_taken_over(self):
+        active = self.start().wait_active()
+        (connection := self.connect(active))("PING")
+        page = self.enterContext(Connection(active.host, int(active.http.rsplit(":", 1)[1])))
+        self.server.pause()
+        try:
+            active.send_signal(signal.SIGSTOP)
+            time.sleep(5.1)  # the lease
+            connection.send(encode("LIST") + encode("PING"))
+            page.send(b"GET /api/batches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            active.send_signal(signal.SIGCONT)
+            self.assert_error("LOADING", connection.read())
+            self.assertEqual(connection.read(), "PONG")
+            self.assertRegex(page.read_until_closed(), rb"(?s)^HTTP/1.1 503 .*was paused")
+            wait_for("it to know", lambda: not isinstance(connection.ask("LIST"), Error))
+        finally:
+            signal_each(self.server.processes(), signal.SIGCONT)
 
     def test_it_follows_the_index_and_reads_only_what_has_changed(self):
         active, standby = self.start_pair()

@@ -42,6 +42,9 @@ std::optional<std::string> Health::unready(Nanoseconds now) const {
     case Phase::kServing:
       break;
   }
+  if (refusal_) {
+    if (auto reason = refusal_()) return reason;
+  }
   const auto since = store_failing_since_ ? store_failing_since_() : std::nullopt;
   if (!since || now - *since < kStoreBound) return std::nullopt;
   return "the store has refused writes for " +

@@ -69,6 +69,8 @@ class Health {
   void watch_store(std::function<std::optional<Nanoseconds>()> failing_since) {
     store_failing_since_ = std::move(failing_since);
   }
+  // Likewise: why no page of batches is served now; none: it is. Without it no other daemon can have the batches.
+  void watch_role(std::function<std::optional<std::string>()> refusal) { refusal_ = std::move(refusal); }
   // A guess: longer than an error that passes, and than the daemon takes to reopen the store.
   static constexpr Nanoseconds kStoreBound = std::chrono::seconds(5);
   // Why a load balancer should send no batches here; none: it may. A limit that is reached is no reason:
@@ -84,6 +86,7 @@ class Health {
   const Lane& lane_;
   StallDetector detector_{kStallBound};
   std::function<std::optional<Nanoseconds>()> store_failing_since_;
+  std::function<std::optional<std::string>()> refusal_;
   std::atomic<Phase> phase_{Phase::kStarting};  // written by main's thread, read by the HTTP side's
 };
 

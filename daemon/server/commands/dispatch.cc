@@ -147,8 +147,15 @@ bool passes(Session& session, const proto::CommandSpec& spec, const proto::Argum
   return true;
 }
 
-// A daemon that is not the active one has no batches: it executes what concerns the connection, the daemon and its
-// neighbours. False after an error reply.
+// Needs: not kActive.
+std::string refusal_of(ClusterBoard::Role role, const ClusterBoard& cluster) {
+  if (role == ClusterBoard::Role::kLoading) return std::string(kLoadingError);
+  if (role == ClusterBoard::Role::kUnconfirmed) return std::string(kUnconfirmedError);
+  return "READONLY " + where_the_active_daemon_is(*cluster.get());
+}
+
+// A daemon that is not the active one has no batches, or may have lost them: it executes what concerns the connection, the daemon
+// and its neighbours. False after an error reply.
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   const ClusterBoard::Role role = session.state().role();
   if (role == ClusterBoard::Role::kActive) return true;
@@ -157,9 +164,7 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
                             spec.id != CommandId::kCustomer) ||
                            spec.id == CommandId::kNodes;
   if (is_harmless) return true;
-  session.fail(role == ClusterBoard::Role::kLoading
-                   ? std::string(kLoadingError)
-                   : "READONLY " + where_the_active_daemon_is(*session.state().cluster()->get()));
+  session.fail(refusal_of(role, *session.state().cluster()));
   return false;
 }
 

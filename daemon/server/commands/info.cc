@@ -216,7 +216,9 @@ std::string info_text(ServerState& state, const User& user, std::span<const std:
   if (text.section("Server")) put_server(state, text);
   if (text.section("Clients")) put_clients(state, user, text);
   if (text.section("Persistence")) {
-    text.line("loading", state.role() == ClusterBoard::Role::kLoading ? 1 : 0);
+    const ClusterBoard::Role role = state.role();
+    const bool is_loading = role == ClusterBoard::Role::kLoading || role == ClusterBoard::Role::kUnconfirmed;
+    text.line("loading", is_loading ? 1 : 0);
     put_store(state, user, text);
   }
   if (all && text.section("Stats")) put_stats(state.stats(), text);

@@ -195,10 +195,11 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   if (has_copy_) set_copy(nullptr);
   std::optional<ChangeList> list;
   if (number) list = lists_.list(group);
+  const Instant sent = now();
   const Written written =
       write_group(*connection_, {node_, epoch_}, number, {group, after, begun, list}, safety, deadline);
   if (written.outcome == Outcome::kDone) {
-    options_.cluster->beaten(now());
+    options_.cluster->beaten(sent);
     after.count(group);
     generations_.value = std::move(after);
   }
@@ -230,6 +231,7 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
     return std::unexpected(PgError::failed(kept.error()));
   }
+  const Instant sent = now();
   const auto epoch = begin_epoch(**opened, node_, deadline);
   if (!epoch) {
     if (epoch.error().error.kind == EngineError::Kind::kFenced) fence_.be_fenced();
@@ -240,7 +242,7 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (!generations) return std::unexpected(generations.error());
   generations_.value = std::move(*generations);
   generations_.are_unknown = false;
-  options_.cluster->beaten(now());
+  options_.cluster->beaten(sent);
   connection_ = std::move(*opened);
   epoch_ = epoch->number;
   return epoch->committed;

@@ -88,6 +88,7 @@ PgExpected<void> ServerUpkeep::connect(Instant deadline) {
 }
 
 PgExpected<void> ServerUpkeep::beat(Instant deadline) {
+  const Instant sent = now();
   const auto beaten = connection_->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
                                        {Parameter::int4(node_)}, deadline);
   // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
@@ -96,7 +97,7 @@ PgExpected<void> ServerUpkeep::beat(Instant deadline) {
   if (rows_changed(**beaten) != 1) {
     shared_.fence.be_fenced();
   } else {
-    shared_.options.cluster->beaten(now());
+    shared_.options.cluster->beaten(sent);
   }
   return {};
 }

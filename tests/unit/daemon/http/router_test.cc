@@ -73,6 +73,18 @@ TEST_F(HttpRouterTest, WhatIsOfAllIsForOperatorsAlone) {
   EXPECT_EQ(router.route(request).body, "metrics");
 }
 
+TEST_F(HttpRouterTest, PagesOfUsersAreRefusedWhileThereIsAReason) {
+  std::optional<std::string> reason;
+  router.refuse_pages_while([&reason] { return reason; });
+  EXPECT_EQ(body("/api/batches"), "api");
+  reason = "not now";
+  const HttpReply refused = router.route({.method = "POST", .path = "/api/batches"});
+  EXPECT_EQ(refused.status, HttpStatus::kUnavailable);
+  EXPECT_EQ(refused.body, "not now\n");
+  EXPECT_EQ(refused.fields, std::vector<std::string>{"Retry-After: 1"});
+  EXPECT_EQ(body("/api/version"), "version");
+}
+
 TEST_F(HttpRouterTest, NobodyIsAskedToLogInForWhatIsEverybodys) {
   asio::io_context io;
   Authenticator authenticator(io.get_executor());

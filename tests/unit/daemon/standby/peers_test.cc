@@ -130,8 +130,17 @@ TEST_F(PeerCheckTest, TheyHaveNoDatabaseEither) {
   const Peer of_another_version("-ERR unknown command 'ACTIVE'\r\n");
   look({peer.address(), of_another_version.address()});
   begin();
+  EXPECT_TRUE(board->is_unconfirmed(now()));
   testing::wait_until([&] { return peer.asked() >= 4 && of_another_version.asked() >= 4; }, "four rounds");
   check.reset();
+  EXPECT_FALSE(lost);
+  EXPECT_FALSE(board->is_unconfirmed(now())) << "none of them has taken over";
+}
+
+TEST_F(PeerCheckTest, NoneStoodBy) {
+  look({});
+  begin();
+  testing::wait_until([&] { return !board->is_unconfirmed(now()); }, "the first look");
   EXPECT_FALSE(lost);
 }
 

@@ -103,6 +103,15 @@ TEST_F(HealthTest, IsReadyOnlyWhileItServes) {
   EXPECT_EQ(get("/healthz").status, HttpStatus::kOk) << "draining is no illness";
 }
 
+TEST_F(HealthTest, IsNotReadyWhileNoPageOfBatchesIsServed) {
+  std::optional<std::string> reason;
+  health.watch_role([&reason] { return reason; });
+  health.set_phase(Health::Phase::kServing);
+  EXPECT_FALSE(health.unready());
+  reason = "another daemon may have taken over";
+  EXPECT_EQ(health.unready(), reason);
+}
+
 TEST_F(HealthTest, IsNotReadyWhenTheStoreHasRefusedWritesForFiveSeconds) {
   std::optional<Nanoseconds> since;
   health.watch_store([&since] { return since; });

@@ -36,20 +36,20 @@ class Compaction {
 
  private:
   PgExpected<void> run(PgConnection& connection, Table table);
-  // Moves the remaining rows of a generation that is at most half live, if the tables are larger than their live rows by more than
-  // a fifth, or if all are in use. A table whose rows have been moved before does not wait for that: those rows have outlived
-  // their neighbours, and will not be gone by themselves soon; so it is worth moving them once a third of the table is not live.
+  // If the tables are larger than their live rows by more than a fifth, or if all are in use: moves the remaining rows of a
+  // generation that is at most half live.
   PgExpected<void> compact(PgConnection& connection, Table table);
   struct Move {
     Generations::Span span;
     bool joins = false;    // its rows go to the table of the generation before; else to an empty one
     double live_part = 0;  // of its table
   };
-  // Finds out what the tables of earlier() hold: all of them, or some if that takes longer than kLookTime. Of the others it keeps what
-  // it knew, of which a part may have been deleted since. False: not all are known yet.
-  PgExpected<bool> look(PgConnection& connection, const Generations& generations, Table table);
+  // What the tables of earlier() hold. Empty: not all have been looked at yet, which takes several calls if they are large.
+  PgExpected<std::vector<TableUse>> look(PgConnection& connection, const Generations& generations,
+                                         Table table);
   // Those from which the smallest part is live come first.
-  std::vector<Move> moves(const Generations& generations, Table table) const;
+  std::vector<Move> moves(const Generations& generations, Table table,
+                          const std::vector<TableUse>& uses) const;
   // In steps, until all has moved or it is `end`. False: nothing has, because its first batch is too large, or it would take too
   // long to find out what to move, or no table is free, or the writer is busy.
   PgExpected<bool> move(PgConnection& connection, Move what, Instant end);
@@ -64,14 +64,12 @@ class Compaction {
   const std::int32_t node_;
   const Limits limits_;
   Freed hindrance_ = Freed::kDone;  // else what hinders it
-  // What is known of the tables of payloads, or of results.
+  // At the tables of payloads, and of results.
   struct Look {
-    std::vector<TableUse> uses;         // the one that was looked at last comes last
-    Instant next{};                     // when the next look may begin
-    std::vector<std::int16_t> settled;  // the numbers of the tables with rows that have moved
+    std::vector<Generations::Span> spans;
+    std::vector<TableUse> uses;  // of the first of them
+    Instant next{};              // when it may begin, or go on
   };
-  Look& look_at(Table table) { return looks_[table == Table::kPayloads ? 0 : 1]; }
-  const Look& look_at(Table table) const { return looks_[table == Table::kPayloads ? 0 : 1]; }
   std::array<Look, 2> looks_;
 };
 

@@ -6,10 +6,8 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
@@ -86,98 +84,45 @@ TEST_F(CompactionTest, AGenerationThatBeganInACommitOfUnknownOutcomeIsNotForgott
       << "now that the engine knows, it goes on: " << spans();
 }
 
-// Compaction without an engine, on tables that a test fills by itself.
-class CompactionAloneTest : public CompactionTest {
- protected:
-  CompactionAloneTest() { open().reset(); }  // the tables are there
-
-  // A generation in the table `number`, with the batches of `first` and those that follow, one value each.
-  void add_generation(int number, std::uint64_t first, std::uint64_t batches, std::uint64_t value) {
-    run(fmt::format("insert into locksley_generation values ('1', {}, {})", first, number));
-    add_rows(number, first, batches, value);
-  }
-  void add_rows(int number, std::uint64_t first, std::uint64_t batches, std::uint64_t value) {
-    run(
-        fmt::format("insert into locksley_payload select batch & 63, batch, -9223372036854775808, "
-                    "convert_to(repeat('x', {}), 'utf8'), {} from generate_series({}, {}) batch",
-                    value, number, first, first + batches - 1));
-  }
-  void begin(std::uint64_t least_bytes_of_a_generation) {
-    const std::string node =
-        this->value("insert into locksley_node (alive, beat, committed) values (true, 0, 0) returning node");
-    auto opened = PgConnection::open(disk.url(), "compaction");
-    ASSERT_TRUE(opened.has_value());
-    connection = std::move(*opened);
-    const auto loaded = read_generations(*connection, now() + std::chrono::seconds(30));
-    ASSERT_TRUE(loaded.has_value());
-    {
-      const MutexLock lock(generations.mutex);
-      generations.value = *loaded;
-      generations.are_unknown = false;
-    }
-    sizes.emplace(least_bytes_of_a_generation);
-    compaction.emplace(
-        generations, *sizes, std::stoi(node),
-        Compaction::Limits{.reply = std::chrono::seconds(30), .moving = std::chrono::seconds(30)});
-  }
-  void run_once() {
-    const auto hindrance = compaction->run(*connection);
-    EXPECT_TRUE(hindrance.has_value() && *hindrance == Freed::kDone);
-  }
-  std::int16_t empty_table() {
-    const MutexLock lock(generations.mutex);
-    return generations.value.empty_table(Table::kPayloads);
-  }
-  using CompactionTest::run;
-
-  std::unique_ptr<PgConnection> connection;
-  SharedGenerations generations;
-  std::optional<TableSizes> sizes;
-  std::optional<Compaction> compaction;
-};
-
 // As after moves that were not finished: no table is empty, and each generation that is mostly deleted comes after a table
 // that is full.
-TEST_F(CompactionAloneTest, RowsMoveThoughAllTablesAreInUseAndFull) {
+TEST_F(CompactionTest, RowsMoveThoughAllTablesAreInUseAndFull) {
+  open().reset();  // the tables are there
   constexpr std::int16_t kTables = Generations::kTablesOfBatches;
   for (int number = 1; number <= kTables; ++number) {
     const std::uint64_t first = static_cast<std::uint64_t>(number - 1) * kBatchesOfAGeneration;
-    add_generation(number, first, kBatchesOfAGeneration, kValue);
-    run(fmt::format("delete from locksley_payload where batch > {0} and batch <= {0} + 9", first));
+    run(
+        fmt::format("insert into locksley_generation values ('1', {0}, {1}); "
+                    "insert into locksley_payload select batch & 63, batch, -9223372036854775808, "
+                    "convert_to(repeat('x', {2}), 'utf8'), {1} from generate_series({0}, {0} + 9) batch; "
+                    "delete from locksley_payload where batch > {0} and batch <= {0} + 9",
+                    first, number, kValue));
   }
-  begin(kValue);  // so a table of one batch is full
-  ASSERT_EQ(empty_table(), Generations::kRest);
-  // Several times, if the tables cannot all be looked at in one.
-  EXPECT_TRUE(testing::wait_until_true([&] {
-    run_once();
-    return empty_table() != Generations::kRest;
-  }));
-  EXPECT_EQ(value("select count(*) from locksley_payload"), std::to_string(kTables));
-  EXPECT_EQ(misplaced(), "0");
-}
-
-// So that its waste does not add to that of a generation that is nearly empty.
-TEST_F(CompactionAloneTest, ATableWithRowsThatHaveMovedDoesNotWaitUntilAllTablesAreWasteful) {
-  constexpr std::uint64_t kBatches = 100;
-  constexpr std::uint64_t kPage =
-      7'900;  // a value that fills a page, so that the tables are not much larger than their rows
-  for (const int number : {1, 2, 3}) {
-    const std::uint64_t first = static_cast<std::uint64_t>(number - 1) * kBatches;
-    add_generation(number, first, kBatches, kPage);
+  const std::string node =
+      value("insert into locksley_node (alive, beat, committed) values (true, 0, 0) returning node");
+  const auto connection = PgConnection::open(disk.url(), "compaction");
+  ASSERT_TRUE(connection.has_value());
+  const auto loaded = read_generations(**connection, now() + std::chrono::seconds(30));
+  ASSERT_TRUE(loaded.has_value());
+  SharedGenerations generations;
+  {
+    const MutexLock lock(generations.mutex);
+    generations.value = *loaded;
+    generations.are_unknown = false;
   }
-  run("delete from locksley_payload where batch > 0 and batch < 100");
-  begin(60 * kPage);
-  const auto runs_until = [&](const std::string& expected) {
-    return testing::wait_until_true([&] {
-      run_once();
-      return spans() == expected;
-    });
+  ASSERT_EQ(loaded->empty_table(Table::kPayloads), Generations::kRest);
+  const TableSizes sizes(kValue);  // so a table of one batch is full
+  Compaction compaction(generations, sizes, std::stoi(node),
+                        {.reply = std::chrono::seconds(30), .moving = std::chrono::seconds(30)});
+  const auto empty = [&] {
+    const auto hindrance = compaction.run(**connection);
+    EXPECT_TRUE(hindrance.has_value() && *hindrance == Freed::kDone);
+    const MutexLock lock(generations.mutex);
+    return generations.value.empty_table(Table::kPayloads);
   };
-  ASSERT_TRUE(runs_until("0:4 100:2 200:3")) << spans();
-  add_rows(4, 1, kBatches - 1, kPage);
-  run("delete from locksley_payload where batch < 40");
-  EXPECT_TRUE(runs_until("0:1 100:2 200:3")) << spans();
-  EXPECT_EQ(value("select count(*) from locksley_payload_1"), "60");
+  // Several times, if the tables cannot all be looked at in one.
+  EXPECT_TRUE(testing::wait_until_true([&] { return empty() != Generations::kRest; }));
+  EXPECT_EQ(value("select count(*) from locksley_payload"), std::to_string(kTables));
   EXPECT_EQ(misplaced(), "0");
 }
 

@@ -16,8 +16,11 @@ namespace {
 constexpr auto kPeriod = std::chrono::milliseconds(250);
 constexpr auto kPatience = std::chrono::seconds(1);  // for one reply, the connection included
 constexpr int kShareOfLease = 5;
+constexpr int kSharesLeft = 2;  // of them, when it begins to ask: two rounds fit into them
 // If a look begins so much later than it should, the process was paused.
 constexpr auto kLate = std::chrono::seconds(1);
+// After a pause, the engine's threads look at the other daemons within this time: they do so every 0.8 s, and connect again first.
+constexpr auto kTimeToFindOut = std::chrono::seconds(2);
 constexpr int kRoundsAlone = 3;  // guess: a daemon that takes over changes its server meanwhile
 constexpr std::string_view kQuestion = "*1\r\n$6\r\nACTIVE\r\n";
 
@@ -80,16 +83,16 @@ void PeerCheck::run() {
 
 std::optional<std::string_view> PeerCheck::check() {
   const Instant asked = now();
-  const bool was_paused = asked - std::exchange(checked_at_, asked) > kPatience + kPeriod + kLate;
+  if (asked - std::exchange(checked_at_, asked) > kPatience + kPeriod + kLate) paused_until_ = asked;
   const Instant beaten_at = cluster_->beaten_at();
   const auto left = cluster_->lease_left(asked);
-  if (!left || *left > cluster_->lease() / kShareOfLease) return std::nullopt;
+  if (!left || *left > cluster_->lease() / kShareOfLease * kSharesLeft) return std::nullopt;
   const ClusterBoard::View view = cluster_->get();
   const ClusterNode* const self = view->active();
   const std::vector<ClusterNode> peers = peers_in(*view);
   if (self == nullptr || peers.empty()) {
     // One that was paused may have others now: the engine's threads are about to find out.
-    if (!was_paused) cluster_->found_uncontested(asked);
+    if (asked - paused_until_ > kTimeToFindOut) cluster_->found_uncontested(asked);
     return std::nullopt;
   }
 

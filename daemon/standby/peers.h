@@ -38,7 +38,7 @@ PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
 // Ends an active daemon that has lost its database and may have lost its batches: it must not show clients what may be old, nor
 // run jobs that another daemon runs, too.
 //
-// Once a fifth of the lease is left it asks all daemons that stood by, at their ports for clients, four times a second. If one
+// Once two fifths of the lease are left it asks all daemons that stood by, at their ports for clients, four times a second. If one
 // of them says that another daemon is active, or if none has replied three times when the lease is over, it calls `on_lost`,
 // once. While they reply that they cannot reach the database either, or that they have not taken over, the daemon goes on as
 // with a failing disk. A daemon beside which none stood by goes on, too. Each time it tells the board so, because a daemon
@@ -75,6 +75,7 @@ class PeerCheck {
   // The thread alone.
   int rounds_alone_ = 0;  // in so many rounds no daemon has replied
   Instant checked_at_ = now();
+  Instant paused_until_{};  // when a pause of the process was noticed last
 
   Mutex mutex_;
   CondVar ended_;

@@ -86,9 +86,9 @@ class ClusterBoard {
   void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
   // The database confirms nothing, but at `asked` no other daemon was known to have taken over. That holds for a time of
-  // kWord: the others are asked four times a second, and have a second to reply.
+  // kWord: a round of questions takes up to a second, so its result comes late, and the next one a round and a pause after it.
   void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
-  static constexpr auto kWord = std::chrono::seconds(2);
+  static constexpr auto kWord = std::chrono::milliseconds(3500);
   // Whether another daemon may have taken over without this one's knowledge: it has a lease, which is over, and the others were
   // last asked longer than kWord ago. So it is after the process was paused.
   bool is_unconfirmed(Instant at) const;

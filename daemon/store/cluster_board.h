@@ -90,7 +90,7 @@ class ClusterBoard {
   void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
   static constexpr auto kWord = std::chrono::milliseconds(3500);
   // Whether another daemon may have taken over without this one's knowledge: it has a lease, which is over, and the others were
-  // last asked longer than kWord ago. So it is after the process was paused.
+  // last asked longer than kWord ago. This is so after the process was paused.
   bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none

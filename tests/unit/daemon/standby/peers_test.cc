@@ -129,8 +129,8 @@ TEST_F(PeerCheckTest, TheyHaveNoDatabaseEither) {
   const Peer peer("*2\r\n:7\r\n:60000\r\n");
   const Peer of_another_version("-ERR unknown command 'ACTIVE'\r\n");
   look({peer.address(), of_another_version.address()});
-  begin();
   EXPECT_TRUE(board->is_unconfirmed(now()));
+  begin();
   testing::wait_until([&] { return peer.asked() >= 4 && of_another_version.asked() >= 4; }, "four rounds");
   check.reset();
   EXPECT_FALSE(lost);

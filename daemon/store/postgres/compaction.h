@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "daemon/base/time.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/generations.h"
+#include "daemon/store/postgres/move_planner.h"
 #include "daemon/store/postgres/shared_generations.h"
 #include "daemon/store/postgres/table_upkeep.h"
 
@@ -19,6 +19,7 @@ namespace locksley::daemon {
 // Truncates tables whose rows have all been deleted. Of generations that are mostly deleted it moves the remaining rows into
 // one table, so that their own tables can be truncated, too. This is the cleaner of a log-structured file system (Rosenblum and
 // Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992): the fewer live rows, the sooner.
+// MovePlanner says which.
 //
 // For one thread. The writer waits while a transaction of this is under way, which moves 8 MiB, or one batch of up to 16 MiB.
 class Compaction {
@@ -29,30 +30,32 @@ class Compaction {
   };
 
   Compaction(SharedGenerations& generations, const TableSizes& sizes, std::int32_t node, Limits limits)
-      : generations_(generations), sizes_(sizes), node_(node), limits_(limits) {}
+      : generations_(generations),
+        node_(node),
+        limits_(limits),
+        ways_{Way{MovePlanner(Table::kPayloads, sizes)}, Way{MovePlanner(Table::kResults, sizes)}} {}
 
   // Once. kDone, or what hinders it: kLocked, kForbidden or kFenced. After an error the connection is of no use.
   PgExpected<Freed> run(PgConnection& connection);
 
  private:
-  PgExpected<void> run(PgConnection& connection, Table table);
-  // If the tables are larger than their live rows by more than a fifth, or if all are in use: moves the remaining rows of a
-  // generation that is at most half live.
-  PgExpected<void> compact(PgConnection& connection, Table table);
-  struct Move {
-    Generations::Span span;
-    bool joins = false;    // its rows go to the table of the generation before; else to an empty one
-    double live_part = 0;  // of its table
+  // How the tables of one kind are compacted.
+  struct Way {
+    MovePlanner planner;
+    Instant next_measurement{};
+    Instant next_move{};
   };
-  // What the tables of earlier() hold. Empty: not all have been looked at yet, which takes several calls if they are large.
-  PgExpected<std::vector<TableUse>> look(PgConnection& connection, const Generations& generations,
-                                         Table table);
-  // Those from which the smallest part is live come first.
-  std::vector<Move> moves(const Generations& generations, Table table,
-                          const std::vector<TableUse>& uses) const;
-  // In steps, until all has moved or it is `end`. False: nothing has, because its first batch is too large, or it would take too
-  // long to find out what to move, or no table is free, or the writer is busy.
-  PgExpected<bool> move(PgConnection& connection, Move what, Instant end);
+  Way& way(Table table) { return ways_[table == Table::kPayloads ? 0 : 1]; }
+
+  PgExpected<void> run(PgConnection& connection, Table table);
+  // Moves the rows of one generation, if that is worth it.
+  PgExpected<void> compact(PgConnection& connection, Table table);
+  // As many tables as it can in kMeasureTime; at least one, if it is time.
+  PgExpected<void> measure(PgConnection& connection, const Generations& generations, Way& way);
+  // In steps, until all has moved or it is `end`. False: nothing has, because the estimate was wrong, its first batch is too large,
+  // it would take too long to find out what to move, no table is free, the writer is busy, or something hinders it.
+  PgExpected<bool> move(PgConnection& connection, const Generations& generations, MovePlanner::Move what,
+                        Instant end);
 
   // None: the writer has them, or they are unknown.
   std::optional<Generations> copy() LOCKSLEY_EXCLUDES(generations_.mutex);
@@ -60,17 +63,10 @@ class Compaction {
       LOCKSLEY_EXCLUDES(generations_.mutex);
 
   SharedGenerations& generations_;
-  const TableSizes& sizes_;
   const std::int32_t node_;
   const Limits limits_;
   Freed hindrance_ = Freed::kDone;  // else what hinders it
-  // At the tables of payloads, and of results.
-  struct Look {
-    std::vector<Generations::Span> spans;
-    std::vector<TableUse> uses;  // of the first of them
-    Instant next{};              // when it may begin, or go on
-  };
-  std::array<Look, 2> looks_;
+  std::array<Way, 2> ways_;
 };
 
 }  // namespace locksley::daemon

@@ -19,14 +19,14 @@ bool IndexRewrite::is_wasteful(std::uint64_t live) const {
 PgExpected<Freed> IndexRewrite::run(PgConnection& connection) {
   if (now() < next_look_ || !is_wasteful(live_)) return Freed::kHasRows;
   next_look_ = now() + kPause;
-  const auto use = use_of_index(connection, now() + reply_);
-  if (!use) return std::unexpected(use.error());
-  if (!*use || (*use)->live > kMostLive) {
+  const auto bytes = bytes_of_index(connection, now() + reply_);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (!*bytes || (*bytes)->live > kMostLive) {
     next_look_ = now() + kPauseIfLarge;
     return Freed::kHasRows;
   }
-  live_ = (*use)->live;
-  sizes_.set_index((*use)->size);
+  live_ = (*bytes)->live;
+  sizes_.set_index((*bytes)->size);
   if (!is_wasteful(live_) || !generations_.lock_between_groups()) return Freed::kHasRows;
   const auto rewritten = rewrite_index(connection, node_, now() + reply_);
   if (!rewritten) generations_.are_unknown = true;  // it may still be under way

@@ -66,12 +66,12 @@ class TableSizes {
   std::uint64_t index() const { return index_; }
   std::uint64_t tables() const { return index_ + names_ + payloads_ + results_; }
   std::uint64_t least() const { return least_; }
-  // A quarter of the live bytes, so that four generations hold them. Three more can be there: one that grows, one that is being
-  // deleted, and one with the remaining rows of others. The live bytes of one kind are not known: they are at most those of
+  // Two ninths of the live bytes, so that four or five generations hold them. Three more can be there: one that grows, one that is
+  // being deleted, and one with the remaining rows of others. The live bytes of one kind are not known: they are at most those of
   // both kinds, and at most the size of its tables.
   Generations::Enough enough() const {
     const auto of = [this](std::uint64_t tables) {
-      return std::max(least_, std::min<std::uint64_t>(live_, tables) / 4);
+      return std::max(least_, std::min<std::uint64_t>(live_, tables) / 9 * 2);
     };
     return {.payloads = of(payloads_), .results = of(results_)};
   }

@@ -18,51 +18,55 @@ const char* table_name(Table table) {
 std::string table_name(Table table, std::int16_t number) {
   return fmt::format("{}_{}", table_name(table), number);
 }
-// What a row takes besides its value: its header, the numbers of its key, and an entry of the index. Estimated from tables of
-// small values.
-constexpr int kRowBytes = 120;
+// What a row takes: its part of a page, since a page holds no parts of rows, and an entry of the index. Of a value that lies outside
+// of its row, the value in place of the part of a page. The numbers are those of PostgreSQL's page layout: 8,168 bytes for
+// rows and their 4-byte pointers; a header of 24 bytes, columns of 30 besides the value, together a multiple of 8. The entry of the
+// index is an estimate from tables of small values.
+constexpr const char* kRowBytes =
+    "(case when octet_length(value) <= 8000 then 8192 / (8168 / ((octet_length(value) + 61) / 8 * 8 + 4)) "
+    "else octet_length(value) + 64 end + 56)";
 // So much of a table is read to find out which part of it is live: pages that are chosen at random.
 constexpr std::uint64_t kSampleBytes = std::uint64_t{4} << 20;
-// A table that takes longer to read is left as it is: the beats wait meanwhile.
-constexpr auto kLook = "set statement_timeout = '1s'";
-constexpr auto kLookEnd = "set statement_timeout = 0";
 constexpr std::string_view kQueryCanceled = "57014";  // a SQLSTATE: statement_timeout has passed
 
-// Runs a query that may be too slow. None: it was, or the table is locked.
-PgExpected<std::optional<Result>> look(PgConnection& connection, const std::string& sql,
-                                       const Parameters& parameters, Instant deadline) {
-  if (const auto set = connection.run(kLook, deadline); !set) return std::unexpected(set.error());
-  auto found = connection.run(sql, parameters, deadline);
-  const bool is_too_slow =
-      !found && (found.error().state == kQueryCanceled || found.error().state == kLockNotAvailable);
-  if (!found && !is_too_slow) return std::unexpected(found.error());
-  if (const auto set = connection.run(kLookEnd, deadline); !set) return std::unexpected(set.error());
-  if (is_too_slow) return std::nullopt;
-  return std::move(*found);
-}
+// Queries that may be too slow: between begin() and end(). A table that takes longer than a second to read is left as it is,
+// because the beats wait meanwhile.
+class BoundedQueries {
+ public:
+  BoundedQueries(PgConnection& connection, Instant deadline) : connection_(connection), deadline_(deadline) {}
 
-// Estimates what is live in a table. None: that takes longer than a second, or the table is locked.
-PgExpected<std::optional<TableBytes>> bytes_of_table(PgConnection& connection, const std::string& table,
-                                                     Instant deadline) {
-  const auto size = connection.run(
-      fmt::format("select pg_total_relation_size('{0}')::bigint, pg_relation_size('{0}')::bigint", table),
-      Parameters{}, deadline);
-  if (!size && size.error().state == kLockNotAvailable) return std::nullopt;
-  if (!size) return std::unexpected(size.error());
-  const auto rows_bytes = static_cast<std::uint64_t>(int8_of(**size, 0, 1));
-  const double percent = rows_bytes <= kSampleBytes
-                             ? 100
-                             : 100.0 * static_cast<double>(kSampleBytes) / static_cast<double>(rows_bytes);
-  const auto found = look(connection,
-                          fmt::format("select coalesce(sum(octet_length(value) + {}), 0)::bigint from {} "
-                                      "tablesample system ({})",
-                                      kRowBytes, table, percent),
-                          {}, deadline);
+  PgExpected<void> begin() { return set("set statement_timeout = '1s'"); }
+  PgExpected<void> end() { return set("set statement_timeout = 0"); }
+  // None: it was too slow, or the table is locked.
+  PgExpected<std::optional<Result>> run(const std::string& sql, const Parameters& parameters) {
+    auto found = connection_.run(sql, parameters, deadline_);
+    if (found) return std::move(*found);
+    const std::string_view state = found.error().state;
+    if (state == kQueryCanceled || state == kLockNotAvailable) return std::nullopt;
+    return std::unexpected(found.error());
+  }
+
+ private:
+  PgExpected<void> set(const char* sql) {
+    if (const auto done = connection_.run(sql, deadline_); !done) return std::unexpected(done.error());
+    return {};
+  }
+
+  PgConnection& connection_;
+  const Instant deadline_;
+};
+
+PgExpected<std::optional<TableBytes>> bytes_of(BoundedQueries& queries, const std::string& table) {
+  const auto found = queries.run(
+      fmt::format("select (coalesce(sum({0}), 0)::float8 * greatest({1}, pg_relation_size('{2}')) / "
+                  "{1})::bigint, pg_total_relation_size('{2}')::bigint from {2} tablesample system "
+                  "(100.0 * {1} / greatest({1}, pg_relation_size('{2}')))",
+                  kRowBytes, kSampleBytes, table),
+      {});
   if (!found) return std::unexpected(found.error());
   if (!*found) return std::nullopt;
-  const auto sampled = static_cast<double>(int8_of(***found, 0, 0));
-  return TableBytes{.live = static_cast<std::uint64_t>(sampled * 100 / percent),
-                    .size = static_cast<std::uint64_t>(int8_of(**size, 0, 0))};
+  return TableBytes{.live = static_cast<std::uint64_t>(int8_of(***found, 0, 0)),
+                    .size = static_cast<std::uint64_t>(int8_of(***found, 0, 1))};
 }
 
 // Whether a pg_dump of this database is connected.
@@ -155,32 +159,48 @@ class UpkeepTransaction {
 
 }  // namespace
 
-PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
-                                           Instant deadline) {
-  const auto bytes = bytes_of_table(connection, table_name(span), deadline);
-  if (!bytes) return std::unexpected(bytes.error());
-  if (!*bytes) return std::nullopt;
-  return TableUse{.span = span, .live = (*bytes)->live, .size = (*bytes)->size};
+PgExpected<std::vector<TableBytes>> bytes_of_first(PgConnection& connection,
+                                                   const std::vector<Generations::Span>& spans,
+                                                   Instant enough, Instant deadline) {
+  BoundedQueries queries(connection, deadline);
+  if (const auto begun = queries.begin(); !begun) return std::unexpected(begun.error());
+  std::vector<TableBytes> found;
+  for (const Generations::Span& span : spans) {
+    const auto bytes = bytes_of(queries, table_name(span));
+    if (!bytes) return std::unexpected(bytes.error());
+    found.push_back(bytes->value_or(TableBytes{}));
+    if (now() >= enough) break;
+  }
+  if (const auto ended = queries.end(); !ended) return std::unexpected(ended.error());
+  return found;
 }
 
-PgExpected<std::optional<TableBytes>> use_of_index(PgConnection& connection, Instant deadline) {
-  return bytes_of_table(connection, "locksley_index", deadline);
+PgExpected<std::optional<TableBytes>> bytes_of_index(PgConnection& connection, Instant deadline) {
+  BoundedQueries queries(connection, deadline);
+  if (const auto begun = queries.begin(); !begun) return std::unexpected(begun.error());
+  const auto bytes = bytes_of(queries, "locksley_index");
+  if (!bytes) return bytes;
+  if (const auto ended = queries.end(); !ended) return std::unexpected(ended.error());
+  return bytes;
 }
 
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline) {
-  auto found = look(
-      connection,
-      fmt::format(
-          "select coalesce(min(batch) filter (where bytes > $1 and number > 1), -1), "
-          "coalesce(min(bytes), 0)::bigint "
-          "from (select batch, row_number() over (order by batch) as number, "
-          "sum(sum(octet_length(value) + {})) over (order by batch) as bytes from {} group by batch) batches",
-          kRowBytes, table_name(span)),
-      {Parameter::int8(static_cast<std::int64_t>(most))}, deadline);
+  BoundedQueries queries(connection, deadline);
+  if (const auto begun = queries.begin(); !begun) return std::unexpected(begun.error());
+  const auto found =
+      queries.run(fmt::format("select coalesce(min(batch) filter (where bytes > $1 and number > 1), -1), "
+                              "coalesce(max(bytes) filter (where bytes <= $1 or number = 1), 0)::bigint, "
+                              "coalesce(min(bytes), 0)::bigint, coalesce(max(bytes), 0)::bigint "
+                              "from (select batch, row_number() over (order by batch) as number, "
+                              "sum(sum({})) over (order by batch) as bytes from {} group by batch) batches",
+                              kRowBytes, table_name(span)),
+                  {Parameter::int8(static_cast<std::int64_t>(most))});
   if (!found) return std::unexpected(found.error());
+  if (const auto ended = queries.end(); !ended) return std::unexpected(ended.error());
   if (!*found) return std::nullopt;
-  MoveStep step{.end = std::nullopt, .first_bytes = static_cast<std::uint64_t>(int8_of(***found, 0, 1))};
+  const auto bytes = [&](int column) { return static_cast<std::uint64_t>(int8_of(***found, 0, column)); };
+  MoveStep step{.end = std::nullopt, .bytes = bytes(1), .first_bytes = bytes(2), .table_bytes = bytes(3)};
   if (const std::int64_t end = int8_of(***found, 0, 0); end >= 0) step.end = end;
   return step;
 }

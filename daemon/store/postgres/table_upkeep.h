@@ -3,40 +3,26 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "daemon/base/time.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/generations.h"
+#include "daemon/store/postgres/move_planner.h"
 
 namespace locksley::daemon {
 
-// What a generation's table holds, in bytes.
-struct TableUse {
-  Generations::Span span;
-  std::uint64_t live = 0;  // of its rows, about
-  std::uint64_t size = 0;  // of the table with its index, and with rows that were deleted
-};
+// What the tables of the first of these spans hold, or of more of them, until it is `enough`. Estimated from some pages of each
+// table, without large values. Zeros for a table that is locked, or takes longer than a second.
+PgExpected<std::vector<TableBytes>> bytes_of_first(PgConnection& connection,
+                                                   const std::vector<Generations::Span>& spans,
+                                                   Instant enough, Instant deadline);
+// The same of the table of the index. None: it is locked, or takes longer than a second.
+PgExpected<std::optional<TableBytes>> bytes_of_index(PgConnection& connection, Instant deadline);
 
-// Estimates it from some pages, without large values. None: that takes longer than a second, or the table is locked.
-PgExpected<std::optional<TableUse>> use_of(PgConnection& connection, const Generations::Span& span,
-                                           Instant deadline);
-
-// How much of a generation is moved in one step.
-struct MoveStep {
-  std::optional<std::int64_t> end;  // the batches below it; none: all
-  std::uint64_t first_bytes = 0;    // of the first batch, which is part of each step
-};
-// The next step, of at most `most` bytes, or of one batch. None: likewise.
+// The next step, of at most `most` bytes, or of one batch. Reads the whole table, without large values. None: as bytes_of_index().
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
-
-// What the table of the index holds.
-struct TableBytes {
-  std::uint64_t live = 0;
-  std::uint64_t size = 0;  // as TableUse has it
-};
-// Likewise.
-PgExpected<std::optional<TableBytes>> use_of_index(PgConnection& connection, Instant deadline);
 
 // What became of an attempt to free a table.
 enum class Freed : std::uint8_t {

@@ -4,15 +4,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
 #include "daemon/store/key.h"
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/table_upkeep.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_proxy.h"
 #include "tests/support/store_fixture.h"
@@ -84,46 +88,146 @@ TEST_F(CompactionTest, AGenerationThatBeganInACommitOfUnknownOutcomeIsNotForgott
       << "now that the engine knows, it goes on: " << spans();
 }
 
+// Compaction without an engine, on tables that a test fills by itself.
+class CompactionAloneTest : public CompactionTest {
+ protected:
+  CompactionAloneTest() { open().reset(); }  // the tables are there
+
+  // A generation in the table `number`, with the batches of `first` and those that follow, one value each.
+  void add_generation(int number, std::uint64_t first, std::uint64_t batches, std::uint64_t value) {
+    run(fmt::format("insert into locksley_generation values ('1', {}, {})", first, number));
+    add_rows(number, first, batches, value);
+  }
+  void add_rows(int number, std::uint64_t first, std::uint64_t batches, std::uint64_t value) {
+    run(
+        fmt::format("insert into locksley_payload select batch & 63, batch, -9223372036854775808, "
+                    "convert_to(repeat('x', {}), 'utf8'), {} from generate_series({}, {}) batch",
+                    value, number, first, first + batches - 1));
+  }
+  void begin(std::uint64_t least_bytes_of_a_generation) {
+    const std::string node =
+        this->value("insert into locksley_node (alive, beat, committed) values (true, 0, 0) returning node");
+    auto opened = PgConnection::open(disk.url(), "compaction");
+    ASSERT_TRUE(opened.has_value());
+    connection = std::move(*opened);
+    const auto loaded = read_generations(*connection, now() + std::chrono::seconds(30));
+    ASSERT_TRUE(loaded.has_value());
+    {
+      const MutexLock lock(generations.mutex);
+      generations.value = *loaded;
+      generations.are_unknown = false;
+    }
+    sizes.emplace(least_bytes_of_a_generation);
+    compaction.emplace(
+        generations, *sizes, std::stoi(node),
+        Compaction::Limits{.reply = std::chrono::seconds(30), .moving = std::chrono::seconds(30)});
+  }
+  void run_once() {
+    const auto hindrance = compaction->run(*connection);
+    EXPECT_TRUE(hindrance.has_value() && *hindrance == Freed::kDone);
+  }
+  // Until the generations are as `expected`: tables are measured from time to time only.
+  bool runs_until(const std::string& expected) {
+    return testing::wait_until_true([&] {
+      run_once();
+      return spans() == expected;
+    });
+  }
+  // So that all tables are measured several times, and move if they are to.
+  void run_often() {
+    for (const Instant end = now() + std::chrono::seconds(1); now() < end;) run_once();
+  }
+  std::int16_t empty_table() {
+    const MutexLock lock(generations.mutex);
+    return generations.value.empty_table(Table::kPayloads);
+  }
+  using CompactionTest::run;
+
+  std::unique_ptr<PgConnection> connection;
+  SharedGenerations generations;
+  std::optional<TableSizes> sizes;
+  std::optional<Compaction> compaction;
+};
+
 // As after moves that were not finished: no table is empty, and each generation that is mostly deleted comes after a table
 // that is full.
-TEST_F(CompactionTest, RowsMoveThoughAllTablesAreInUseAndFull) {
-  open().reset();  // the tables are there
+TEST_F(CompactionAloneTest, RowsMoveThoughAllTablesAreInUseAndFull) {
   constexpr std::int16_t kTables = Generations::kTablesOfBatches;
   for (int number = 1; number <= kTables; ++number) {
     const std::uint64_t first = static_cast<std::uint64_t>(number - 1) * kBatchesOfAGeneration;
-    run(
-        fmt::format("insert into locksley_generation values ('1', {0}, {1}); "
-                    "insert into locksley_payload select batch & 63, batch, -9223372036854775808, "
-                    "convert_to(repeat('x', {2}), 'utf8'), {1} from generate_series({0}, {0} + 9) batch; "
-                    "delete from locksley_payload where batch > {0} and batch <= {0} + 9",
-                    first, number, kValue));
+    add_generation(number, first, kBatchesOfAGeneration, kValue);
+    run(fmt::format("delete from locksley_payload where batch > {0} and batch <= {0} + 9", first));
   }
-  const std::string node =
-      value("insert into locksley_node (alive, beat, committed) values (true, 0, 0) returning node");
-  const auto connection = PgConnection::open(disk.url(), "compaction");
-  ASSERT_TRUE(connection.has_value());
-  const auto loaded = read_generations(**connection, now() + std::chrono::seconds(30));
-  ASSERT_TRUE(loaded.has_value());
-  SharedGenerations generations;
-  {
-    const MutexLock lock(generations.mutex);
-    generations.value = *loaded;
-    generations.are_unknown = false;
-  }
-  ASSERT_EQ(loaded->empty_table(Table::kPayloads), Generations::kRest);
-  const TableSizes sizes(kValue);  // so a table of one batch is full
-  Compaction compaction(generations, sizes, std::stoi(node),
-                        {.reply = std::chrono::seconds(30), .moving = std::chrono::seconds(30)});
-  const auto empty = [&] {
-    const auto hindrance = compaction.run(**connection);
-    EXPECT_TRUE(hindrance.has_value() && *hindrance == Freed::kDone);
-    const MutexLock lock(generations.mutex);
-    return generations.value.empty_table(Table::kPayloads);
-  };
-  // Several times, if the tables cannot all be looked at in one.
-  EXPECT_TRUE(testing::wait_until_true([&] { return empty() != Generations::kRest; }));
+  begin(kValue);  // so a table of one batch is full
+  ASSERT_EQ(empty_table(), Generations::kRest);
+  // Several times, if the tables cannot all be measured in one.
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    run_once();
+    return empty_table() != Generations::kRest;
+  }));
   EXPECT_EQ(value("select count(*) from locksley_payload"), std::to_string(kTables));
   EXPECT_EQ(misplaced(), "0");
+}
+
+// So that its waste does not add to that of a generation that is nearly empty.
+TEST_F(CompactionAloneTest, ATableWithRowsThatHaveMovedDoesNotWaitUntilAllTablesAreWasteful) {
+  constexpr std::uint64_t kBatches = 100;
+  // Fills a page, so that the tables are not much larger than their rows.
+  constexpr std::uint64_t kPage = 7'900;
+  for (const int number : {1, 2, 3}) {
+    const std::uint64_t first = static_cast<std::uint64_t>(number - 1) * kBatches;
+    add_generation(number, first, kBatches, kPage);
+  }
+  run("delete from locksley_payload where batch between 1 and 79");
+  begin(20 * kPage);
+  ASSERT_TRUE(runs_until("0:4 100:2 200:3")) << spans();
+  run("delete from locksley_payload where batch between 80 and 86");
+  run_often();
+  EXPECT_EQ(spans(), "0:4 100:2 200:3") << "a third of it is not live, but that is little";
+  add_rows(4, 1, 79, kPage);
+  run_often();
+  run("delete from locksley_payload where batch between 1 and 40");
+  EXPECT_TRUE(runs_until("0:1 100:2 200:3")) << spans();
+  EXPECT_EQ(value("select count(*) from locksley_payload_1"), "53");
+  EXPECT_EQ(misplaced(), "0");
+}
+
+// Values of which one, or few, fit on a page: a table is much larger than its values then, however often its rows move.
+TEST_F(CompactionAloneTest, RowsThatFillTheirPagesBadlyDoNotMoveForEver) {
+  constexpr std::uint64_t kBatches = 500;
+  for (const std::uint64_t bytes : {2'800U, 4'050U, 4'200U, 4'900U}) {
+    run("truncate locksley_payload, locksley_generation");
+    for (const int number : {1, 2, 3})
+      add_generation(number, static_cast<std::uint64_t>(number - 1) * kBatches, kBatches, bytes);
+    run("delete from locksley_payload where batch between 1 and 300");
+    begin(100'000);
+    ASSERT_TRUE(runs_until("0:4 500:2 1000:3")) << bytes << ": " << spans();
+    run_often();
+    EXPECT_EQ(spans(), "0:4 500:2 1000:3") << bytes << ": the rows of the first generation have moved again";
+  }
+}
+
+// Rows of all sizes: a table from which nothing was deleted is live.
+TEST_F(CompactionAloneTest, WhatIsLiveIsEstimatedByPages) {
+  for (const std::uint64_t bytes :
+       {1U, 100U, 126U, 127U, 1'000U, 2'050U, 4'020U, 4'030U, 4'900U, 7'900U, 8'000U, 8'200U, 131'000U}) {
+    run("truncate locksley_payload, locksley_generation");
+    constexpr std::uint64_t kMost = 2'000'000;
+    add_generation(1, 0, std::min<std::uint64_t>(kMost / bytes, 20'000), bytes);
+    begin(1);
+    const Generations::Span span{.table = Table::kPayloads, .first = 0, .number = 1};
+    const Instant deadline = now() + std::chrono::seconds(30);
+    const auto found = bytes_of_first(*connection, {span}, now(), deadline);
+    ASSERT_TRUE(found.has_value());
+    const auto live = static_cast<double>(found->at(0).live);
+    const double part = live / static_cast<double>(found->at(0).size);
+    EXPECT_THAT(part, ::testing::AllOf(::testing::Ge(0.8), ::testing::Le(1.15))) << bytes;
+    const auto step = next_step(*connection, span, 1, deadline);
+    ASSERT_TRUE(step.has_value() && step->has_value());
+    EXPECT_NEAR(static_cast<double>((*step)->table_bytes) / live, 1, 0.1) << bytes;
+    EXPECT_EQ((*step)->bytes, (*step)->first_bytes) << bytes;
+    EXPECT_EQ((*step)->end, 1) << bytes;
+  }
 }
 
 }  // namespace

@@ -10,8 +10,7 @@ namespace {
 constexpr std::uint64_t kStepBytes = std::uint64_t{8} << 20;
 // A batch that has more stays where it is until it is forgotten.
 constexpr std::uint64_t kLargestBatch = 2 * kStepBytes;
-// Measuring takes at most one part in so many of the time, and about so long between two beats. So do plans that come to nothing.
-constexpr int kMeasuringShare = 20;
+// Measuring takes about so long between two beats.
 constexpr auto kMeasureTime = std::chrono::milliseconds(40);
 constexpr auto kPauseAfterError = std::chrono::minutes(1);
 
@@ -20,10 +19,7 @@ constexpr auto kPauseAfterError = std::chrono::minutes(1);
 PgExpected<Freed> Compaction::run(PgConnection& connection) {
   hindrance_ = Freed::kDone;
   for (const Table table : {Table::kPayloads, Table::kResults}) {
-    if (const auto done = run(connection, table); !done) {
-      way(table).planner.forget();
-      return std::unexpected(done.error());
-    }
+    if (const auto done = run(connection, table); !done) return std::unexpected(done.error());
     if (hindrance_ != Freed::kDone) break;
   }
   return hindrance_;
@@ -56,9 +52,10 @@ PgExpected<void> Compaction::compact(PgConnection& connection, Table table) {
     const auto moved = move(connection, *generations, what, end);
     if (!moved) return std::unexpected(moved.error());
     if (*moved || hindrance_ != Freed::kDone) return {};
+    way.planner.failed(what.span);
     if (now() >= end) break;
   }
-  if (!planned.empty()) way.next_move = now() + kMeasuringShare * (now() - begun);
+  if (!planned.empty()) way.next_move = now() + limits_.pauses * (now() - begun);
   return {};
 }
 
@@ -70,7 +67,7 @@ PgExpected<void> Compaction::measure(PgConnection& connection, const Generations
   const auto found = bytes_of_first(connection, spans, begun + kMeasureTime, begun + limits_.reply);
   if (!found) return std::unexpected(found.error());
   for (std::size_t i = 0; i < found->size(); ++i) way.planner.set(spans[i], (*found)[i]);
-  way.next_measurement = now() + kMeasuringShare * (now() - begun);
+  way.next_measurement = now() + limits_.pauses * (now() - begun);
   return {};
 }
 
@@ -84,7 +81,7 @@ PgExpected<bool> Compaction::move(PgConnection& connection, const Generations& g
     if (!*step || (*step)->first_bytes > kLargestBatch) return has_moved;
     if (!has_moved) {
       // It was planned by an estimate, and this is exact.
-      planner.set(what.span, {.live = (*step)->table_bytes, .size = what.bytes.size});
+      planner.set(what.span, TableBytes{.live = (*step)->table_bytes, .size = what.bytes.size});
       if (!planner.moves(generations, what.span)) return false;
     }
     std::int16_t target = Generations::kRest;
@@ -122,6 +119,9 @@ PgExpected<Freed> Compaction::change(const std::function<PgExpected<Freed>(Gener
   if (!generations_.are_unknown) {
     freed = change(generations_.value);
     generations_.are_unknown = !freed.has_value();
+    if (!freed) {
+      for (Way& way : ways_) way.planner.forget();
+    }
   }
   generations_.mutex.unlock();
   if (!freed) return freed;

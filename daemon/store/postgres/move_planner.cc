@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace locksley::daemon {
 namespace {
@@ -19,6 +20,8 @@ std::vector<MovePlanner::Span> MovePlanner::to_measure(const Generations& genera
   std::erase_if(settled_, [&spans](const Settled& settled) {
     return std::ranges::find(spans, settled.number, &Span::number) == spans.end();
   });
+  std::erase_if(failed_,
+                [&spans](const Span& span) { return std::ranges::find(spans, span) == spans.end(); });
   std::vector<Span> due;
   std::ranges::copy_if(spans, std::back_inserter(due),
                        [this](const Span& span) { return known(span) == nullptr; });
@@ -26,14 +29,24 @@ std::vector<MovePlanner::Span> MovePlanner::to_measure(const Generations& genera
   return due;
 }
 
-void MovePlanner::set(const Span& span, TableBytes bytes) {
-  bytes.live = std::min(bytes.live, bytes.size);
+void MovePlanner::set(const Span& span, std::optional<TableBytes> bytes) {
+  const Known* const before = known(span);
+  if (!bytes) bytes = before == nullptr ? TableBytes{} : before->bytes;
+  bytes->live = std::min(bytes->live, bytes->size);
   std::erase_if(known_, [&span](const Known& known) { return known.span == span; });
-  known_.push_back({.span = span, .bytes = bytes});
-  // The writer has put rows into it: results of a batch that had moved before it ended.
-  for (Settled& settled : settled_) {
-    if (settled.number == span.number) settled.filled = std::max(settled.filled, bytes.live);
-  }
+  known_.push_back({.span = span, .bytes = *bytes});
+  count_written(span.number, *bytes);
+}
+
+void MovePlanner::count_written(std::int16_t number, TableBytes bytes) {
+  const auto settled = std::ranges::find(settled_, number, &Settled::number);
+  if (settled == settled_.end() || bytes.size == 0) return;
+  if (settled->size && bytes.size > *settled->size) settled->written += bytes.size - *settled->size;
+  // Before the table was measured, the writer may have put rows into it, too.
+  settled->written += bytes.live - std::min(bytes.live, settled->filled());
+  settled->size = bytes.size;
+  // Most of its rows are as young as those of a generation.
+  if (settled->written > settled->moved_in) settled_.erase(settled);
 }
 
 std::optional<MovePlanner::State> MovePlanner::state(const Generations& generations) const {
@@ -62,8 +75,9 @@ std::vector<MovePlanner::Move> MovePlanner::moves(const Generations& generations
         before != known_.end() && before->bytes.size > 0 && before->bytes.size < sizes_.enough().of(table_);
     planned.push_back({.span = span, .joins = joins, .bytes = known.bytes});
   }
-  std::ranges::sort(planned, {}, [](const Move& move) {
-    return static_cast<double>(move.bytes.live) / static_cast<double>(move.bytes.size);
+  std::ranges::sort(planned, {}, [this](const Move& move) {
+    const bool has_failed = std::ranges::find(failed_, move.span) != failed_.end();
+    return std::pair(has_failed, static_cast<double>(move.bytes.live) / static_cast<double>(move.bytes.size));
   });
   return planned;
 }
@@ -77,21 +91,28 @@ bool MovePlanner::is_worth_moving(const Known& known, const State& state) const 
   if (known.bytes.size == 0) return false;
   const Settled* const settled = this->settled(known.span.number);
   if (settled == nullptr) return state.needs_room && known.bytes.live <= known.bytes.size / 2;
-  const std::uint64_t deleted = settled->filled - std::min(settled->filled, known.bytes.live);
-  if (state.needs_room && deleted >= settled->filled / 2) return true;
-  return deleted >= settled->filled / 3 &&
-         deleted > std::max(state.live / kSettledWasteShare, sizes_.least() / 2);
+  const std::uint64_t filled = settled->filled();
+  const std::uint64_t deleted = filled - std::min(filled, known.bytes.live);
+  if (state.needs_room && deleted >= filled / 2) return true;
+  return deleted >= filled / 3 && deleted > std::max(state.live / kSettledWasteShare, sizes_.least() / 2);
 }
 
 void MovePlanner::moved(const Span& from, const MoveStep& step, std::int16_t target, bool was_empty) {
   if (was_empty) {
     emptied(target);
-    settled_.push_back({.number = target});
+    settled_.push_back({.number = target, .size = std::nullopt});
     known_.push_back({.span = {.table = table_, .first = from.first, .number = target}, .bytes = {}});
   }
   for (Settled& settled : settled_) {
-    if (settled.number == target) settled.filled += step.bytes;
-    if (settled.number == from.number) settled.filled -= std::min(settled.filled, step.bytes);
+    if (settled.number == target) {
+      settled.moved_in += step.bytes;
+      settled.size = std::nullopt;
+    }
+    if (settled.number == from.number) {
+      const std::uint64_t before = std::min(settled.moved_in, step.bytes);
+      settled.moved_in -= before;
+      settled.written -= std::min(settled.written, step.bytes - before);
+    }
   }
   for (Known& known : known_) {
     if (known.span.number == target) {
@@ -106,6 +127,12 @@ void MovePlanner::moved(const Span& from, const MoveStep& step, std::int16_t tar
   if (!step.end) emptied(from.number);
 }
 
+void MovePlanner::failed(const Span& span) {
+  // Once each of them has failed, they are tried again, in the same order as at first.
+  if (std::ranges::find(failed_, span) != failed_.end()) failed_.clear();
+  failed_.push_back(span);
+}
+
 void MovePlanner::emptied(std::int16_t number) {
   std::erase_if(known_, [number](const Known& known) { return known.span.number == number; });
   std::erase_if(settled_, [number](const Settled& settled) { return settled.number == number; });
@@ -114,6 +141,7 @@ void MovePlanner::emptied(std::int16_t number) {
 void MovePlanner::forget() {
   known_.clear();
   settled_.clear();
+  failed_.clear();
 }
 
 const MovePlanner::Known* MovePlanner::known(const Span& span) const {

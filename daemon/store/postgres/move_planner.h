@@ -28,13 +28,15 @@ struct MoveStep {
 // - At most half of what its table holds is live, and the tables need room: they are larger than their live rows by a fifth and
 //   the least bytes of a generation, or all are in use. More than half is left alone, because batches tend to be deleted in the
 //   order in which they came, so that most of those rows will be deleted soon.
-// - Its table is *settled*: its rows have moved before, so they have outlived their neighbours. It does not wait for the others: its
-//   rows move again once a third of them has been deleted, and these took a sixteenth of the live bytes of all. This costs
-//   little, because it happens rarely. Without it a settled table can be half empty while a whole generation is nearly empty,
-//   too.
+// - Its table is *settled*: most of its rows have moved before, so they have outlived their neighbours. It does not wait for the
+//   others: its rows move again once a third of what came into it has been deleted, if that is more than a sixteenth of what is
+//   live in the tables of earlier generations, and more than half of the least bytes of a generation. If the tables need room, half
+//   is enough. This costs little, because it happens rarely. Without it a settled table can be half empty while a whole
+//   generation is nearly empty, too.
 //
 // A settled table is compared with the rows that have come into it, and not with its size: else rows that fill their pages badly
-// would be moved for ever. The shares above were found by simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
+// would be moved for ever. The writer can put rows into it, too, if a batch ends late. Nothing but rows that come makes these tables
+// larger, since vacuum leaves them alone; so that is measured by their size. The shares above were found by simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
 //
 // For one thread.
 class MovePlanner {
@@ -43,27 +45,29 @@ class MovePlanner {
 
   MovePlanner(Table table, const TableSizes& sizes) : table_(table), sizes_(sizes) {}
 
-  // The generations that may be over, in the order in which they should be measured: first those that nothing is known of. What was
-  // known of others is forgotten.
+  // The generations that may be over, in the order in which they should be measured: those of which nothing is known come first. What
+  // was known of others is forgotten.
   std::vector<Span> to_measure(const Generations& generations);
-  // What its table holds; zeros if that could not be found out.
-  void set(const Span& span, TableBytes bytes);
+  // What its table holds. None: that could not be found out, and it is what it was, or counts as nothing.
+  void set(const Span& span, std::optional<TableBytes> bytes);
 
   struct Move {
     Span span;
     bool joins = false;  // its rows go to the table of the generation before; else to an empty one
     TableBytes bytes;    // what its table holds
   };
-  // Those from which the smallest part is live come first. None, until all generations that may be over have been measured.
+  // Those of which the smallest part is live come first, and after all others those that have failed. None, until all generations that may be over have been measured.
   std::vector<Move> moves(const Generations& generations) const;
   // Whether they include that of `span`.
   bool moves(const Generations& generations, const Span& span) const;
 
   // Rows have moved from the table of `from` to the table `target`, which was empty before, or that of the generation before.
   void moved(const Span& from, const MoveStep& step, std::int16_t target, bool was_empty);
+  // Its rows could not be moved.
+  void failed(const Span& span);
   // The table was truncated.
   void emptied(std::int16_t number);
-  // Everything: what was done last may have had its effect or not.
+  // Forgets everything, for when it is unknown whether the last change took effect.
   void forget();
 
  private:
@@ -74,9 +78,12 @@ class MovePlanner {
   };
   struct Settled {
     std::int16_t number = 0;
-    std::uint64_t filled =
-        0;  // the bytes of all rows that have come into it, without those that have moved on
+    std::uint64_t moved_in = 0;         // bytes of rows, without those that have moved on
+    std::uint64_t written = 0;          // bytes of rows that the writer has put in, about
+    std::optional<std::uint64_t> size;  // as it was measured last, since rows have moved in
+    std::uint64_t filled() const { return moved_in + written; }
   };
+  void count_written(std::int16_t number, TableBytes bytes);
   const Known* known(const Span& span) const;
   const Settled* settled(std::int16_t number) const;
   struct State {
@@ -91,6 +98,7 @@ class MovePlanner {
   const TableSizes& sizes_;
   std::vector<Known> known_;  // the one that was measured last is the last
   std::vector<Settled> settled_;
+  std::vector<Span> failed_;
 };
 
 }  // namespace locksley::daemon

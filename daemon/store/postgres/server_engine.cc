@@ -237,12 +237,12 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
     if (epoch.error().error.kind == EngineError::Kind::kFenced) fence_.be_fenced();
     return std::unexpected(epoch.error());
   }
+  options_.cluster->beaten(sent);
   const MutexLock lock(generations_.mutex);
   auto generations = read_generations(**opened, deadline);
   if (!generations) return std::unexpected(generations.error());
   generations_.value = std::move(*generations);
   generations_.are_unknown = false;
-  options_.cluster->beaten(sent);
   connection_ = std::move(*opened);
   epoch_ = epoch->number;
   return epoch->committed;

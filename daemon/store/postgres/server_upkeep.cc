@@ -49,7 +49,11 @@ void ServerUpkeep::run() {
     ended_.wait_until(mutex_, now() + lease_ / kBeatsInLease);
     if (is_ending_ || shared_.fence.is_fenced()) continue;
     mutex_.unlock();
-    if (!tend()) connection_.reset();
+    if (!tend()) {
+      const bool was_connected = std::exchange(connection_, nullptr) != nullptr;
+      // At once over another connection: after a pause of the process this finds out whether the daemon still serves.
+      if (was_connected && !tend()) connection_.reset();
+    }
     mutex_.lock();
   }
 }

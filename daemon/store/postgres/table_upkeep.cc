@@ -159,16 +159,16 @@ class UpkeepTransaction {
 
 }  // namespace
 
-PgExpected<std::vector<TableBytes>> bytes_of_first(PgConnection& connection,
-                                                   const std::vector<Generations::Span>& spans,
-                                                   Instant enough, Instant deadline) {
+PgExpected<std::vector<std::optional<TableBytes>>> bytes_of_first(PgConnection& connection,
+                                                                  const std::vector<Generations::Span>& spans,
+                                                                  Instant enough, Instant deadline) {
   BoundedQueries queries(connection, deadline);
   if (const auto begun = queries.begin(); !begun) return std::unexpected(begun.error());
-  std::vector<TableBytes> found;
+  std::vector<std::optional<TableBytes>> found;
   for (const Generations::Span& span : spans) {
     const auto bytes = bytes_of(queries, table_name(span));
     if (!bytes) return std::unexpected(bytes.error());
-    found.push_back(bytes->value_or(TableBytes{}));
+    found.push_back(*bytes);
     if (now() >= enough) break;
   }
   if (const auto ended = queries.end(); !ended) return std::unexpected(ended.error());

@@ -13,14 +13,14 @@
 namespace locksley::daemon {
 
 // What the tables of the first of these spans hold, or of more of them, until it is `enough`. Estimated from some pages of each
-// table, without large values. Zeros for a table that is locked, or takes longer than a second.
-PgExpected<std::vector<TableBytes>> bytes_of_first(PgConnection& connection,
-                                                   const std::vector<Generations::Span>& spans,
-                                                   Instant enough, Instant deadline);
-// The same of the table of the index. None: it is locked, or takes longer than a second.
+// table, without large values. None of a table that is locked, or takes longer than a second.
+PgExpected<std::vector<std::optional<TableBytes>>> bytes_of_first(PgConnection& connection,
+                                                                  const std::vector<Generations::Span>& spans,
+                                                                  Instant enough, Instant deadline);
+// The same of the table of the index.
 PgExpected<std::optional<TableBytes>> bytes_of_index(PgConnection& connection, Instant deadline);
 
-// The next step, of at most `most` bytes, or of one batch. Reads the whole table, without large values. None: as bytes_of_index().
+// The next step, of at most `most` bytes, or of one batch. Each time it reads the whole table, without large values. None: as bytes_of_index().
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 

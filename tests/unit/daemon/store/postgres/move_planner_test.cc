@@ -122,13 +122,60 @@ TEST_F(MovePlannerTest, ASettledTableThatFillsItsPagesBadlyIsNotMovedForEver) {
   EXPECT_THAT(planned(), ElementsAre(5));
 }
 
-TEST_F(MovePlannerTest, RowsThatTheWriterPutsIntoASettledTableCount) {
+TEST_F(MovePlannerTest, RowsThatComeAndGoInASettledTableCountThoughItsLiveRowsStayTheSame) {
+  settle();
+  measure(2, {.live = 10, .size = 10});
+  measure(3, {.live = 10, .size = 10});
+  measure(5, {.live = 50, .size = 50});
+  measure(5, {.live = 50, .size = 70});
+  EXPECT_THAT(planned(), IsEmpty()) << "20 of 70 bytes were deleted";
+  measure(5, {.live = 50, .size = 99});
+  EXPECT_THAT(planned(), ElementsAre(5)) << "more than a third of 99 bytes was";
+}
+
+TEST_F(MovePlannerTest, ATableThatTheWriterHasPutMostRowsIntoIsAGenerationAgain) {
   settle();
   measure(2, {.live = 100, .size = 100});
   measure(3, {.live = 100, .size = 100});
   measure(5, {.live = 150, .size = 150});
-  measure(5, {.live = 100, .size = 150});
-  EXPECT_THAT(planned(), ElementsAre(5)) << "a third of 150 was deleted";
+  measure(5, {.live = 90, .size = 150});
+  EXPECT_THAT(planned(), IsEmpty()) << "more than a third was deleted, but less than half";
+  measure(5, {.live = 70, .size = 150});
+  EXPECT_THAT(planned(), ElementsAre(5));
+}
+
+TEST_F(MovePlannerTest, WhatCouldNotBeMeasuredAgainIsAsItWas) {
+  measure(1, {.live = 10, .size = 100});
+  measure(2, {.live = 100, .size = 100});
+  measure(3, {.live = 100, .size = 100});
+  planner.set(generations.earlier(kTable).front(), std::nullopt);
+  EXPECT_THAT(planned(), ElementsAre(1));
+  EXPECT_EQ(planner.to_measure(generations).back().number, 1);
+}
+
+TEST_F(MovePlannerTest, AGenerationThatCannotMoveKeepsNoOtherFromMoving) {
+  measure(1, {.live = 10, .size = 100});
+  measure(2, {.live = 20, .size = 100});
+  measure(3, {.live = 30, .size = 100});
+  EXPECT_THAT(planned(), ElementsAre(1, 2, 3));
+  const std::vector<Span> spans = generations.earlier(kTable);
+  planner.failed(spans[0]);
+  EXPECT_THAT(planned(), ElementsAre(2, 3, 1));
+  planner.failed(spans[1]);
+  EXPECT_THAT(planned(), ElementsAre(3, 1, 2));
+  planner.failed(spans[2]);
+  EXPECT_THAT(planned(), ElementsAre(1, 2, 3));
+  planner.failed(spans[0]);
+  EXPECT_THAT(planned(), ElementsAre(2, 3, 1));
+}
+
+TEST_F(MovePlannerTest, RowsThatTheWriterPutsIntoASettledTableBeforeItIsMeasuredCount) {
+  settle();
+  measure(2, {.live = 100, .size = 100});
+  measure(3, {.live = 100, .size = 100});
+  measure(5, {.live = 90, .size = 90});
+  measure(5, {.live = 60, .size = 90});
+  EXPECT_THAT(planned(), ElementsAre(5)) << "a third of 90 was deleted";
 }
 
 TEST_F(MovePlannerTest, AnEstimateAboveTheSizeOfATableIsNotBelieved) {
@@ -243,7 +290,7 @@ class Churn {
     }
     for (const Span& span : planner_.to_measure(generations_)) {
       const TableOfRows& rows = table(span.number);
-      planner_.set(span, {.live = rows.batches.size() * kBatch, .size = rows.size});
+      planner_.set(span, TableBytes{.live = rows.batches.size() * kBatch, .size = rows.size});
     }
     const std::vector<MovePlanner::Move> planned = planner_.moves(generations_);
     if (!planned.empty()) move(planned.front());

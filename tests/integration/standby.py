@@ -215,14 +215,11 @@ class TakesOver(StandbyTest):
         active.send_signal(signal.SIGTERM)
         standby.wait_active()
         self.assertEqual(active.wait_end(), 0)
-        self.assertEqual((standby.port, standby.http), where)
-        self.assertEqual(listed.read_until_closed(), b"")
+        self.assertEqual((standby.port, standby.http, listed.read_until_closed()), (*where, b""))
         connection = self.connect(standby)
-        self.assertEqual(connection.results("kept"), [[0, "ok", "x"]])
-        self.assertEqual(self.info(connection)["role"], "master")
+        self.assertEqual((connection.results("kept"), self.info(connection)["role"]), ([[0, "ok", "x"]], "master"))
         self.assertEqual(standby.get("/readyz"), (200, "ready\n"))
-        self.assertEqual(standby.metrics()["locksley_cluster_adoptions_total"], 1)
-        self.assertEqual(standby.metrics()["locksley_cluster_fenced_total"], 0)
+        self.assertEqual([standby.metrics()[f"locksley_cluster_{what}_total"] for what in ("adoptions", "fenced")], [1, 0])
 
     def test_a_daemon_that_was_paused_says_nothing_of_its_batches(self):
         active, standby = self.start_pair()
@@ -242,17 +239,20 @@ class TakesOver(StandbyTest):
 
     def test_a_daemon_that_was_paused_goes_on_once_it_knows_that_none_has_taken_over(self):
         active = self.start().wait_active()
-        (connection := self.connect(active))("PING")
+        connection, transaction = self.connect(active), self.connect(active)
+        self.assertEqual((connection("PING"), transaction("MULTI"), transaction("LIST")), ("PONG", "OK", "QUEUED"))
         page = self.enterContext(Connection(active.host, int(active.http.rsplit(":", 1)[1])))
         self.server.pause()
         try:
             active.send_signal(signal.SIGSTOP)
             time.sleep(5.1)  # the lease
-            connection.send(encode("LIST") + encode("PING"))
+            connection.send(encode("LIST") + encode("INFO", "replication"))
+            transaction.send(encode("EXEC"))
             page.send(b"GET /api/batches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             active.send_signal(signal.SIGCONT)
             self.assert_error("LOADING", connection.read())
-            self.assertEqual(connection.read(), "PONG")
+            self.assertIn("master_host:\r\nmaster_port:0\r\nmaster_link_status:down", connection.read())
+            self.assert_error("LOADING", transaction.read())
             self.assertRegex(page.read_until_closed(), rb"(?s)^HTTP/1.1 503 .*was paused")
             wait_for("it to know", lambda: not isinstance(connection.ask("LIST"), Error))
         finally:

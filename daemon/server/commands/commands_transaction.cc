@@ -5,6 +5,7 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
+#include "daemon/store/cluster_board.h"
 #include "proto/command_docs.h"
 #include "proto/read_options.h"
 #include "proto/submit_options.h"
@@ -112,6 +113,12 @@ Coroutine<void> exec_command(Session& session, proto::Command&) {
   if (transaction.is_spoiled()) {
     transaction.close();
     session.fail("EXECABORT Transaction discarded because of previous errors.");
+    co_return;
+  }
+  // Each command would be refused, one by one, and some might not be if this is known to serve meanwhile.
+  if (session.state().role() == ClusterBoard::Role::kUnconfirmed) {
+    transaction.close();
+    session.fail(std::string(kUnconfirmedError));
     co_return;
   }
   co_await session.run_transaction();

@@ -143,7 +143,9 @@ void put_role(const ServerState& state, Text& text) {
   }
   text.line("role", "slave");
   const ClusterBoard::View view = state.cluster()->get();
-  const ClusterNode* const active = view->active();
+  // Its own row may be out of date, and then it is the one that says active.
+  const bool is_known = state.role() != ClusterBoard::Role::kUnconfirmed;
+  const ClusterNode* const active = is_known ? view->active() : nullptr;
   const std::string wire = active == nullptr ? "" : active->wire;
   const std::size_t colon = wire.rfind(':');
   text.line("master_host", colon == std::string::npos ? wire : wire.substr(0, colon));

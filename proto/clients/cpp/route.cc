@@ -51,11 +51,16 @@ Route::Next Route::pause() {
   return Next::kAfterPause;
 }
 
-Route::Next Route::unreachable() {
-  if (std::exchange(has_served_, false) && is_list()) return Next::kAtOnce;
+void Route::advance() {
+  is_loading_ = false;
   // After an address that was followed, the list goes on where it was.
   if (current_ == addresses_[index_]) index_ = (index_ + 1) % addresses_.size();
   current_ = addresses_[index_];
+}
+
+Route::Next Route::unreachable() {
+  if (std::exchange(has_served_, false) && is_list()) return Next::kAtOnce;
+  advance();
   return ++failures_ < addresses_.size() ? Next::kAtOnce : pause();
 }
 
@@ -64,6 +69,7 @@ Route::Next Route::standing_by(std::string_view reply) {
   auto active = named(reply.substr(reply.rfind(' ') + 1));
   if (!active || has_followed_ || *active == current_) return unreachable();
   current_ = *std::move(active);
+  is_loading_ = false;
   has_followed_ = true;
   const auto listed = std::ranges::find(addresses_, current_);
   if (listed != addresses_.end()) index_ = static_cast<std::size_t>(listed - addresses_.begin());
@@ -77,9 +83,17 @@ std::optional<Route::Next> Route::after(const ClientError& error) {
   return {};
 }
 
-Route::Next Route::loading() { return pause(); }
+Route::Next Route::loading() {
+  if (is_loading_) {
+    advance();
+  } else {
+    is_loading_ = true;
+  }
+  return pause();
+}
 
 void Route::serving() {
+  is_loading_ = false;
   pause();
   has_served_ = true;
 }

@@ -50,12 +50,14 @@ class Route {
   // `reply`: the error of a daemon on standby, `READONLY the active daemon is HOST:PORT`. Credentials and TLS are those
   // of current(). A reply without an address counts as unreachable.
   Next standing_by(std::string_view reply);
-  // The daemon will serve as soon as it has read the store.
+  // The daemon takes over, and will serve as soon as it has read the store; or it was paused, and does not know yet whether
+  // another one serves. It is asked once more, then the next of the list.
   Next loading();
   void serving();
 
  private:
   Next pause();
+  void advance();  // current() is the next of the list
   // The address that a daemon has named; none: it is none, or out of reach.
   std::optional<Address> named(std::string_view word) const;
 
@@ -66,6 +68,7 @@ class Route {
   Address current_;
   std::size_t failures_ = 0;   // since the last pause
   bool has_served_ = false;    // current(), in its last attempt
+  bool is_loading_ = false;    // current() is asked once more
   bool has_followed_ = false;  // the address that a daemon named, since the last pause
 };
 

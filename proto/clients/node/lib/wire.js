@@ -9,7 +9,7 @@ import { Refused, Unreachable } from './errors.js';
 export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients and of what is between
 const REPLY_TIMEOUT_MS = 30_000;
 export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
-export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // the daemon stands by, or is about to take over
+export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
 const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
 
 // A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused; also for what accepts connections and

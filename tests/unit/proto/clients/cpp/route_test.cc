@@ -117,6 +117,17 @@ TEST(RouteTest, OneThatTakesOverIsAskedAgainAfterAPause) {
   EXPECT_EQ(route.current().text(), "b:2");
 }
 
+TEST(RouteTest, AfterTwoRepliesThatItIsLoadingTheListGoesOn) {
+  Route route = route_of("a:1,b:2");
+  for (const char* const next : {"a:1", "b:2", "b:2", "a:1", "a:1", "b:2"}) {
+    EXPECT_EQ(route.loading(), Next::kAfterPause);
+    EXPECT_EQ(route.current().text(), next);
+  }
+  Route one = route_of("a:1");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(one.loading(), Next::kAfterPause);
+  EXPECT_EQ(one.current().text(), "a:1");
+}
+
 TEST(RouteTest, OnlyWhatAnotherAttemptMendsHasOne) {
   Route route = route_of("a:1,b:2");
   EXPECT_EQ(route.after({.kind = ClientError::Kind::kRefused, .code = "WRONGPASS"}), std::nullopt);

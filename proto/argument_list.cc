@@ -1,8 +1,10 @@
 #include "proto/argument_list.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -112,6 +114,7 @@ void ArgumentList::clear() {
   if (segments_.capacity() > kSegmentsKept) segments_.shrink_to_fit();
   if (capacity_ > kSlicesKept) {
     slices_.reset();
+    slices_.get_deleter().bytes = 0;
     capacity_ = 0;
   }
   begin_ = 0;
@@ -131,12 +134,35 @@ void ArgumentList::open_segment(const BlockRef& block) {
   segments_.emplace_back(block, end_);
 }
 
+void ArgumentList::Free::operator()(Slice* slices) const {
+  if (bytes < kMappedBytes) {
+    std::free(slices);
+  } else {
+    ::munmap(slices, bytes);
+  }
+}
+
 void ArgumentList::grow(std::size_t most) {
   std::size_t capacity = capacity_ == 0 ? kFirstSlices : 2 * capacity_;
   if (most > capacity_) capacity = std::min(capacity, most);
-  void* grown = std::realloc(slices_.get(), capacity * sizeof(Slice));
-  if (grown == nullptr) throw std::bad_alloc();
-  static_cast<void>(slices_.release());
+  const std::size_t before = slices_.get_deleter().bytes;
+  const std::size_t bytes = capacity * sizeof(Slice);
+  void* grown = nullptr;
+  if (bytes < kMappedBytes) {
+    grown = std::realloc(slices_.get(), bytes);
+  } else if (before < kMappedBytes) {
+    grown = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  } else {
+    grown = ::mremap(slices_.get(), before, bytes, MREMAP_MAYMOVE);
+  }
+  if (grown == nullptr || grown == MAP_FAILED) throw std::bad_alloc();
+  if (bytes >= kMappedBytes && before < kMappedBytes) {
+    if (end_ != 0) std::memcpy(grown, slices_.get(), end_ * sizeof(Slice));
+  } else {
+    static_cast<void>(slices_.release());  // the same array, elsewhere
+  }
+  slices_.reset();
+  slices_.get_deleter().bytes = bytes;
   slices_.reset(static_cast<Slice*>(grown));
   capacity_ = capacity;
 }

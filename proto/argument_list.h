@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -108,9 +107,13 @@ class ArgumentList {
     std::size_t first;
   };
 
+  // An array of at least kMappedBytes is a mapping, which grows by moving pages. A smaller one is from malloc.
   struct Free {
-    void operator()(Slice* slices) const { std::free(slices); }
+    Free() : bytes(0) {}
+    std::size_t bytes;  // of the array
+    void operator()(Slice* slices) const;
   };
+  static constexpr std::size_t kMappedBytes = std::size_t{256} << 10;
 
   static std::string_view view(const Segment& segment, Slice slice) {
     return {segment.block->data() + slice.offset, slice.length};
@@ -129,7 +132,7 @@ class ArgumentList {
     if (slice.length > longest_bound_) longest_bound_ = slice.length;
   }
 
-  std::unique_ptr<Slice[], Free> slices_;  // by malloc: growing by realloc moves pages, not bytes
+  std::unique_ptr<Slice[], Free> slices_;
   std::vector<Segment> segments_;
   std::size_t begin_ = 0;  // first slice that is still wanted
   std::size_t end_ = 0;

@@ -14,6 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from attempts import TooSlow, attempts
 from locksley_daemon import DaemonTest, wait_for
 from neighbour import Neighbour, text
 from processor_reference import slowdown
@@ -27,25 +28,21 @@ LARGE = 10_000_000  # payloads: limits.max_batch_jobs
 
 
 def once_of_three(test):
-    """Each attempt has a daemon of its own: what a loaded machine costs comes and goes, what the daemon does comes each time."""
+    """Each attempt has a daemon of its own."""
 
+    @attempts
     @functools.wraps(test)
-    def attempts(self):
-        for left in (2, 1, 0):
-            self.stretches = []
-            with slowdown() as machine:
-                test(self)
-            most = MOST_S * machine.factor
-            print(f"the machine: slower by {machine.factor:.2f} at worst, so {1000 * most:.2f} ms at most", flush=True)
-            too_long = [f"{what}: {1000 * longest:.2f} ms" for what, longest in self.stretches if longest >= most]
-            if not too_long:
-                return
-            self.assertTrue(left, too_long)
-            print(f"once more: {too_long}", flush=True)
-            self.doCleanups()
-            self.setUp()
+    def measured(self):
+        self.stretches = []
+        with slowdown() as machine:
+            test(self)
+        most = MOST_S * machine.factor
+        print(f"the machine: slower by {machine.factor:.2f} at worst, so {1000 * most:.2f} ms at most", flush=True)
+        too_long = [f"{what}: {1000 * longest:.2f} ms" for what, longest in self.stretches if longest >= most]
+        if too_long:
+            raise TooSlow(too_long)
 
-    return attempts
+    return measured
 
 
 class Stretches(DaemonTest):

@@ -221,7 +221,7 @@ GroupCommit::Result GroupCommit::write_group(Writes& writes, Ticket ticket,
   WriteBacklog::Refusal refused;
   if (!failure) {
     const Nanoseconds began = steady_now();
-    refused = backlog_.refuse_without_room(writes);
+    refused = backlog_.refuse_without_room(writes, ticket);
     if (backlog_.is_full()) {
       failure = refused.why;
     } else {

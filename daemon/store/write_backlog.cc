@@ -64,14 +64,27 @@ EngineDone WriteBacklog::check_room(const Writes& writes) {
   return room;
 }
 
-WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes) {
+bool WriteBacklog::follows_refused(const StoreWrite& write) const {
+  const auto* const add = std::get_if<AddJobs>(&write);
+  return add != nullptr && add->settled < refused_ && refused_batches_.contains(add->sequence);
+}
+
+WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket ticket) {
+  const bool follow = std::ranges::any_of(writes, [this](const StoreWrite& each) {
+    kStoreWriter.assert_held();
+    return follows_refused(each);
+  });
   const auto room = check_room(writes);
-  if (room) return {};
+  if (room && !follow) return {};
   std::vector<std::uint64_t> refused;
+  refused_ = ticket;
+  refused_batches_.clear();
   for (const StoreWrite& each : writes) {
+    if (brings_jobs(each)) refused_batches_.insert(sequence_of(each));
     if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
   }
-  Refusal refusal{.why = room.error().what, .has_jobs = std::erase_if(writes, brings_jobs) != 0};
+  Refusal refusal{.why = room ? "there was no room for jobs before these" : room.error().what,
+                  .has_jobs = std::erase_if(writes, brings_jobs) != 0};
   // The rest may have room: a batch that is too large for the disk concerns nothing else.
   if (!check_room(writes)) {
     never_written_.insert(refused.begin(), refused.end());

@@ -12,6 +12,7 @@
 #include "daemon/base/rate_gate.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/pending_writes.h"
+#include "daemon/store/ticket.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
@@ -50,9 +51,10 @@ class WriteBacklog {
     std::string why;        // empty: all of the group may be written
     bool has_jobs = false;  // something that brings jobs was taken out
   };
-  // Takes out what brings jobs if there is no room for it. If there is none for the rest either, the disk is_full(), and
-  // the group must not be written.
-  Refusal refuse_without_room(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Takes out what brings jobs if there is no room for it, or if jobs among it follow others of their batch that were refused
+  // in the group before, which was not known when they were put: their indexes are too high. If there is no room for the
+  // rest either, the disk is_full(), and the group must not be written. `ticket`: the group's.
+  Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }
 
@@ -82,6 +84,7 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  bool follows_refused(const StoreWrite& write) const LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Gives back the room of deleted batches, so that the room that is looked for next may be there.
@@ -100,6 +103,9 @@ class WriteBacklog {
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+  // The last group of which jobs were refused for want of room, and their batches.
+  Ticket refused_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
+  std::unordered_set<std::uint64_t> refused_batches_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is kept was written:
   // nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "daemon/store/payload_parts.h"
 #include "daemon/store/rows.h"
 #include "daemon/store/stored_rows.h"
+#include "daemon/store/ticket.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {
@@ -34,6 +36,8 @@ struct AddJobs {
   std::uint64_t first;  // index of the first job
   std::shared_ptr<const proto::ArgumentList> payloads;
   ChangesRow changes;  // count the new jobs
+  // The last group of writes whose outcome was known when `first` was chosen.
+  Ticket settled = std::numeric_limits<Ticket>::max();
 };
 struct ChangeBatch {
   std::uint64_t sequence;

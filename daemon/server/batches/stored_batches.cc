@@ -107,8 +107,9 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
   parts_.retention.update(record, record.status().result_bytes);
   unsettled_bytes_ += unsettled_bytes;
   record.stored.has_changes = true;
-  record.stored.ticket = parts_.store->put(
-      AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record)}, Urgency::kAwaited);
+  record.stored.ticket =
+      parts_.store->put(AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_},
+                        Urgency::kAwaited);
   unsettled_.push_back({.ticket = record.stored.ticket,
                         .kind = Unsettled::Kind::kAdd,
                         .record = record.shared(),

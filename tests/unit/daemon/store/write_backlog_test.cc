@@ -43,7 +43,7 @@ class WriteBacklogTest : public ::testing::Test {
   // A group that has no room, and was kept.
   void fill(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter) {
     disk.room = 0;
-    EXPECT_EQ(backlog.refuse_without_room(writes).why, "no room");
+    EXPECT_EQ(backlog.refuse_without_room(writes, ++group).why, "no room");
     EXPECT_TRUE(backlog.is_full());
     EXPECT_EQ(backlog.write_deletions(writes), 0U);
     backlog.keep(std::move(writes));
@@ -56,12 +56,13 @@ class WriteBacklogTest : public ::testing::Test {
       *disk.engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
   StepCompactor compactor{*engine, 1000};
   WriteBacklog backlog{*engine, compactor, 1000, testing::silent_log()};
+  Ticket group = 0;  // the last one
 };
 
 TEST_F(WriteBacklogTest, AGroupThatHasRoomIsLeftAlone) {
   const ThreadRoleScope role(kStoreWriter);
   Writes writes = writes_of(accept_batch(1, 3));
-  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes);
+  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes, ++group);
   EXPECT_EQ(refusal.why, "");
   EXPECT_FALSE(refusal.has_jobs);
   EXPECT_FALSE(backlog.is_full());
@@ -72,11 +73,37 @@ TEST_F(WriteBacklogTest, JobsThatAreTooLargeForTheDiskAreRefusedAndTheRestMayBeW
   const ThreadRoleScope role(kStoreWriter);
   disk.room = 0;
   Writes writes = writes_of(accept_batch(1, 3), discard(2));
-  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes);
+  const WriteBacklog::Refusal refusal = backlog.refuse_without_room(writes, ++group);
   EXPECT_EQ(refusal.why, "no room");
   EXPECT_TRUE(refusal.has_jobs);
   EXPECT_FALSE(backlog.is_full());
   EXPECT_THAT(batches_of(writes), ElementsAre(2));
+}
+
+// Put before the refusal of those before them was known: their indexes are too high by as many.
+TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto add = [](std::uint64_t sequence, Ticket settled) {
+    AddJobs jobs = testing::add_jobs(sequence, 10, {"job"});
+    jobs.settled = settled;
+    return jobs;
+  };
+  const auto is_refused = [&](Writes writes, std::uint64_t room) {
+    disk.room = room;
+    const bool refused = backlog.refuse_without_room(writes, ++group).has_jobs;
+    EXPECT_FALSE(backlog.is_full());
+    EXPECT_EQ(writes.size(), refused ? 0U : 1U);
+    return refused;
+  };
+  constexpr std::uint64_t kRoom = 1000;
+  EXPECT_FALSE(is_refused(writes_of(add(1, 0)), kRoom));
+  EXPECT_TRUE(is_refused(writes_of(add(1, 0)), 0));
+  EXPECT_TRUE(is_refused(writes_of(add(1, 1)), kRoom)) << "the second group's outcome was not known";
+  EXPECT_TRUE(is_refused(writes_of(add(1, 2)), kRoom)) << "nor that of the third";
+  EXPECT_FALSE(is_refused(writes_of(add(2, 3)), kRoom)) << "of another batch";
+  EXPECT_FALSE(is_refused(writes_of(add(1, 4)), kRoom)) << "all were known";
+  EXPECT_TRUE(is_refused(writes_of(accept_batch(3, 1)), 0));
+  EXPECT_TRUE(is_refused(writes_of(add(3, 6)), kRoom)) << "of a batch that was refused";
 }
 
 TEST_F(WriteBacklogTest, WhatBringsJobsIsNotKept) {

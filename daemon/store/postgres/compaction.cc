@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kStepBytes = std::uint64_t{8} << 20;
 // A batch that has more stays where it is until it is forgotten.
 constexpr std::uint64_t kLargestBatch = 2 * kStepBytes;
-// Measuring takes about so long between two beats.
+// Measuring takes about this long between two beats.
 constexpr auto kMeasureTime = std::chrono::milliseconds(40);
 constexpr auto kPauseAfterError = std::chrono::minutes(1);
 
@@ -33,9 +33,10 @@ PgExpected<void> Compaction::run(PgConnection& connection, Table table) {
       return truncate_if_empty(connection, node_, span, mine, now() + limits_.reply);
     });
     if (!freed) return std::unexpected(freed.error());
-    if (hindrance_ != Freed::kDone) return {};
+    if (*freed == Freed::kForbidden || *freed == Freed::kFenced) return {};
     if (*freed == Freed::kDone) way(table).planner.emptied(span.number);
   }
+  if (hindrance_ != Freed::kDone) return {};
   return compact(connection, table);
 }
 
@@ -51,8 +52,9 @@ PgExpected<void> Compaction::compact(PgConnection& connection, Table table) {
   for (const MovePlanner::Move& what : planned) {
     const auto moved = move(connection, *generations, what, end);
     if (!moved) return std::unexpected(moved.error());
-    if (*moved || hindrance_ != Freed::kDone) return {};
+    if (*moved) return {};
     way.planner.failed(what.span);
+    if (hindrance_ != Freed::kDone) return {};
     if (now() >= end) break;
   }
   if (!planned.empty()) way.next_move = now() + limits_.pauses * (now() - begun);
@@ -81,23 +83,22 @@ PgExpected<bool> Compaction::move(PgConnection& connection, const Generations& g
     if (!*step || (*step)->first_bytes > kLargestBatch) return has_moved;
     if (!has_moved) {
       // It was planned by an estimate, and this is exact.
-      planner.set(what.span, TableBytes{.live = (*step)->table_bytes, .size = what.bytes.size});
+      planner.set_live(what.span, (*step)->table_bytes);
       if (!planner.moves(generations, what.span)) return false;
     }
-    std::int16_t target = Generations::kRest;
-    bool was_empty = false;
+    MovePlanner::Target target;
     const auto freed = change([&](Generations& mine) -> PgExpected<Freed> {
       // The table that was empty before may be that of a new generation now.
-      if (!what.joins) target = mine.empty_table(what.span.table);
-      was_empty = target != Generations::kRest;
-      if (!was_empty) target = mine.before(what.span);
-      if (target == Generations::kRest) return Freed::kHasRows;
+      target.number = what.joins ? Generations::kRest : mine.empty_table(what.span.table);
+      target.was_empty = target.number != Generations::kRest;
+      if (!target.was_empty) target.number = mine.before(what.span);
+      if (target.number == Generations::kRest) return Freed::kHasRows;
       return move_rows(connection, node_, what.span, **step, target, mine, now() + limits_.reply);
     });
     if (!freed) return std::unexpected(freed.error());
     if (*freed != Freed::kMoved && *freed != Freed::kDone) return has_moved;
     has_moved = true;
-    planner.moved(what.span, **step, target, was_empty);
+    planner.moved(what.span, **step, target);
     if (*freed == Freed::kDone) return true;
     what.span.first = *(*step)->end;
     what.joins = true;  // those that have moved are before it

@@ -27,7 +27,7 @@ class Compaction {
   struct Limits {
     std::chrono::milliseconds reply;   // a statement that takes longer has failed
     std::chrono::milliseconds moving;  // run() begins no step after this time
-    int pauses = 20;  // measurements, and plans that come to nothing, rest so many times as long as they took
+    int pauses = 20;  // after a measurement, or a plan that came to nothing: so many times as long as it took
   };
 
   Compaction(SharedGenerations& generations, const TableSizes& sizes, std::int32_t node, Limits limits)

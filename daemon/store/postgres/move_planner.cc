@@ -30,21 +30,24 @@ std::vector<MovePlanner::Span> MovePlanner::to_measure(const Generations& genera
 }
 
 void MovePlanner::set(const Span& span, std::optional<TableBytes> bytes) {
+  if (bytes) count_written(span.number, bytes->size);
   const Known* const before = known(span);
-  if (!bytes) bytes = before == nullptr ? TableBytes{} : before->bytes;
-  bytes->live = std::min(bytes->live, bytes->size);
+  TableBytes now = bytes.value_or(before == nullptr ? TableBytes{} : before->bytes);
+  now.live = std::min(now.live, now.size);
   std::erase_if(known_, [&span](const Known& known) { return known.span == span; });
-  known_.push_back({.span = span, .bytes = *bytes});
-  count_written(span.number, *bytes);
+  known_.push_back({.span = span, .bytes = now});
 }
 
-void MovePlanner::count_written(std::int16_t number, TableBytes bytes) {
+void MovePlanner::set_live(const Span& span, std::uint64_t live) {
+  const auto known = std::ranges::find(known_, span, &Known::span);
+  if (known != known_.end()) known->bytes.live = std::min(live, known->bytes.size);
+}
+
+void MovePlanner::count_written(std::int16_t number, std::uint64_t size) {
   const auto settled = std::ranges::find(settled_, number, &Settled::number);
-  if (settled == settled_.end() || bytes.size == 0) return;
-  if (settled->size && bytes.size > *settled->size) settled->written += bytes.size - *settled->size;
-  // Before the table was measured, the writer may have put rows into it, too.
-  settled->written += bytes.live - std::min(bytes.live, settled->filled());
-  settled->size = bytes.size;
+  if (settled == settled_.end()) return;
+  settled->written += size - std::min(size, settled->size);
+  settled->size = std::max(size, settled->size);
   // Most of its rows are as young as those of a generation.
   if (settled->written > settled->moved_in) settled_.erase(settled);
 }
@@ -97,27 +100,31 @@ bool MovePlanner::is_worth_moving(const Known& known, const State& state) const 
   return deleted >= filled / 3 && deleted > std::max(state.live / kSettledWasteShare, sizes_.least() / 2);
 }
 
-void MovePlanner::moved(const Span& from, const MoveStep& step, std::int16_t target, bool was_empty) {
-  if (was_empty) {
-    emptied(target);
-    settled_.push_back({.number = target, .size = std::nullopt});
-    known_.push_back({.span = {.table = table_, .first = from.first, .number = target}, .bytes = {}});
+void MovePlanner::moved(const Span& from, const MoveStep& step, const Target& target) {
+  if (target.was_empty) {
+    emptied(target.number);
+    settled_.push_back({.number = target.number, .size = target.size_before});
+    known_.push_back({.span = {.table = table_, .first = from.first, .number = target.number}, .bytes = {}});
+  } else {
+    count_written(target.number, target.size_before);
   }
   for (Settled& settled : settled_) {
-    if (settled.number == target) {
+    if (settled.number == target.number) {
       settled.moved_in += step.bytes;
-      settled.size = std::nullopt;
+      settled.size = target.size;
     }
-    if (settled.number == from.number) {
-      const std::uint64_t before = std::min(settled.moved_in, step.bytes);
-      settled.moved_in -= before;
-      settled.written -= std::min(settled.written, step.bytes - before);
+    if (settled.number == from.number && settled.filled() != 0) {
+      // As much of both, since it is not known which of its rows have moved.
+      const double left =
+          1 - std::min(1.0, static_cast<double>(step.bytes) / static_cast<double>(settled.filled()));
+      settled.moved_in = static_cast<std::uint64_t>(static_cast<double>(settled.moved_in) * left);
+      settled.written = static_cast<std::uint64_t>(static_cast<double>(settled.written) * left);
     }
   }
   for (Known& known : known_) {
-    if (known.span.number == target) {
+    if (known.span.number == target.number) {
       known.bytes.live += step.bytes;
-      known.bytes.size += step.bytes;
+      known.bytes.size = target.size;
     }
     if (known.span == from) {
       known.bytes.live -= std::min(known.bytes.live, step.bytes);

@@ -35,8 +35,8 @@ struct MoveStep {
 //   generation is nearly empty, too.
 //
 // A settled table is compared with the rows that have come into it, and not with its size: else rows that fill their pages badly
-// would be moved for ever. The writer can put rows into it, too, if a batch ends late. Nothing but rows that come makes these tables
-// larger, since vacuum leaves them alone; so that is measured by their size. The shares above were found by simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
+// would be moved for ever. The writer can put rows into it, too, if a batch ends late. No vacuum frees space inside these tables, so each
+// row makes them larger: what the writer adds is measured by their growth. The shares above were found by simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
 //
 // For one thread.
 class MovePlanner {
@@ -48,7 +48,7 @@ class MovePlanner {
   // The generations that may be over, in the order in which they should be measured: those of which nothing is known come first. What
   // was known of others is forgotten.
   std::vector<Span> to_measure(const Generations& generations);
-  // What its table holds. None: that could not be found out, and it is what it was, or counts as nothing.
+  // What its table holds. None: it could not be measured; the last figures stand, or zeros if there are none.
   void set(const Span& span, std::optional<TableBytes> bytes);
 
   struct Move {
@@ -56,13 +56,21 @@ class MovePlanner {
     bool joins = false;  // its rows go to the table of the generation before; else to an empty one
     TableBytes bytes;    // what its table holds
   };
-  // Those of which the smallest part is live come first, and after all others those that have failed. None, until all generations that may be over have been measured.
+  // The smallest live part comes first; those that have failed come last. Empty until all generations that may be over have been measured.
   std::vector<Move> moves(const Generations& generations) const;
   // Whether they include that of `span`.
   bool moves(const Generations& generations, const Span& span) const;
 
+  // What its rows take, which was counted; its size is what it was.
+  void set_live(const Span& span, std::uint64_t live);
   // Rows have moved from the table of `from` to the table `target`, which was empty before, or that of the generation before.
-  void moved(const Span& from, const MoveStep& step, std::int16_t target, bool was_empty);
+  struct Target {
+    std::int16_t number = 0;
+    bool was_empty = false;
+    std::uint64_t size_before = 0;  // of the table with its index
+    std::uint64_t size = 0;         // afterwards
+  };
+  void moved(const Span& from, const MoveStep& step, const Target& target);
   // Its rows could not be moved.
   void failed(const Span& span);
   // The table was truncated.
@@ -78,12 +86,13 @@ class MovePlanner {
   };
   struct Settled {
     std::int16_t number = 0;
-    std::uint64_t moved_in = 0;         // bytes of rows, without those that have moved on
-    std::uint64_t written = 0;          // bytes of rows that the writer has put in, about
-    std::optional<std::uint64_t> size;  // as it was measured last, since rows have moved in
+    std::uint64_t moved_in = 0;  // bytes of rows
+    std::uint64_t written = 0;   // approximate bytes of rows that the writer has put in
+    std::uint64_t size = 0;      // of the table, as last measured
     std::uint64_t filled() const { return moved_in + written; }
   };
-  void count_written(std::int16_t number, TableBytes bytes);
+  // By how much its table has grown since it was measured last.
+  void count_written(std::int16_t number, std::uint64_t size);
   const Known* known(const Span& span) const;
   const Settled* settled(std::int16_t number) const;
   struct State {

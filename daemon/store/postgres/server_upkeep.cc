@@ -45,15 +45,17 @@ void ServerUpkeep::run() {
   // At once: daemons that are killed soon, one after the other, do not leave more and more rows.
   if (!look()) connection_.reset();
   const MutexLock lock(mutex_);
+  bool at_once = false;
   while (!is_ending_) {
-    ended_.wait_until(mutex_, now() + lease_ / kBeatsInLease);
+    if (!std::exchange(at_once, false)) ended_.wait_until(mutex_, now() + lease_ / kBeatsInLease);
     if (is_ending_ || shared_.fence.is_fenced()) continue;
     mutex_.unlock();
-    if (!tend()) {
-      const bool was_connected = std::exchange(connection_, nullptr) != nullptr;
-      // At once over another connection: after a pause of the process this finds out whether the daemon still serves.
-      if (was_connected && !tend()) connection_.reset();
-    }
+    const bool was_connected = connection_ != nullptr;
+    const bool is_tended = tend().has_value();
+    if (!is_tended) connection_.reset();
+    // Over a new connection: after the process was paused, this tells it whether it may still serve.
+    at_once = was_connected && !is_tended;
+    look_ = is_tended ? PrimaryFinder::Look::kFirst : PrimaryFinder::Look::kAll;
     mutex_.lock();
   }
 }
@@ -82,7 +84,7 @@ PgExpected<void> ServerUpkeep::look() {
 
 PgExpected<void> ServerUpkeep::connect(Instant deadline) {
   if (connection_ != nullptr && !shared_.primary.is_outdated(*connection_)) return {};
-  auto opened = shared_.primary.connect(session_, PrimaryFinder::Look::kFirst);
+  auto opened = shared_.primary.connect(session_, look_);
   if (!opened) return std::unexpected(opened.error());
   for (const char* const settings : {kWriterSettings, kBeatsSettings}) {
     if (const auto set = (*opened)->run(settings, deadline); !set) return std::unexpected(set.error());
@@ -93,6 +95,7 @@ PgExpected<void> ServerUpkeep::connect(Instant deadline) {
 
 PgExpected<void> ServerUpkeep::beat(Instant deadline) {
   const Instant sent = now();
+  connection_->take_warning();
   const auto beaten = connection_->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
                                        {Parameter::int4(node_)}, deadline);
   // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
@@ -100,9 +103,9 @@ PgExpected<void> ServerUpkeep::beat(Instant deadline) {
   if (!beaten) return std::unexpected(beaten.error());
   if (rows_changed(**beaten) != 1) {
     shared_.fence.be_fenced();
-  } else {
+  } else if (connection_->take_warning().empty()) {
     shared_.options.cluster->beaten(sent);
-  }
+  }  // else its wait for the synchronous standby was cancelled, and perhaps no other server has it
   return {};
 }
 

@@ -86,6 +86,7 @@ class ServerUpkeep {
   const std::int32_t node_;
 
   std::unique_ptr<PgConnection> connection_;  // null: there is none
+  PrimaryFinder::Look look_ = PrimaryFinder::Look::kFirst;
   Instant measured_at_{};
   NodeWatch nodes_;
   Compaction compaction_;

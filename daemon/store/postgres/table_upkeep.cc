@@ -129,6 +129,9 @@ class UpkeepTransaction {
       // Refused or not, what became of it is not known here.
       return std::unexpected(PgError{committed.error().error, ""});
     }
+    // The wait for the synchronous standby was cancelled: whether it has the changes is unknown.
+    if (const std::string warning = connection_.take_warning(); !warning.empty())
+      return std::unexpected(PgError::failed(warning));
     return Freed::kDone;
   }
   // The last statements. Then `generations` are `after`. Returns `done`, or why nothing was done.
@@ -225,24 +228,42 @@ PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
 }
 
 PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
-                            const MoveStep& step, std::int16_t target, Generations& generations,
+                            const MoveStep& step, MovePlanner::Target& target, Generations& generations,
                             Instant deadline) {
   if (std::ranges::find(generations.spans(span.table), span) == generations.spans(span.table).end())
     return Freed::kHasRows;
   UpkeepTransaction transaction(connection, deadline);
   if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
   Generations after = generations;
-  after.move(span, step.end, target);
+  after.move(span, step.end, target.number);
   const std::string from = table_name(span);
-  const std::string which = step.end ? fmt::format("where batch < {}", *step.end) : "";
+  const std::string to = table_name(span.table, target.number);
+  const auto size = [&]() -> PgExpected<std::uint64_t> {
+    const auto found = connection.run(fmt::format("select pg_total_relation_size('{}')::bigint", to),
+                                      Parameters{}, deadline);
+    if (!found) return std::unexpected(found.error());
+    return static_cast<std::uint64_t>(int8_of(**found, 0, 0));
+  };
   // First, so that nothing has been written if the table is in use.
-  std::string sql = step.end ? "" : fmt::format("lock table {} in access exclusive mode;", from);
-  sql += fmt::format(
+  if (!step.end) {
+    const auto locked = transaction.run(fmt::format("lock table {} in access exclusive mode", from));
+    if (!locked || *locked != Freed::kDone) return locked;
+  }
+  const auto before = size();
+  if (!before) return transaction.after_error(before.error());
+  const std::string which = step.end ? fmt::format("where batch < {}", *step.end) : "";
+  const auto copied = transaction.run(fmt::format(
       "insert into {} (shard, batch, part, value, generation) select shard, batch, part, value, {} from {} "
-      "{};",
-      table_name(span.table, target), target, from, which);
-  sql += step.end ? fmt::format("delete from {} {};", from, which) : fmt::format("truncate {};", from);
-  sql += spans_sql(after, span.table);
+      "{}",
+      to, target.number, from, which));
+  if (!copied || *copied != Freed::kDone) return copied;
+  const auto now_has = size();
+  if (!now_has) return transaction.after_error(now_has.error());
+  target.size_before = *before;
+  target.size = *now_has;
+  const std::string sql =
+      (step.end ? fmt::format("delete from {} {};", from, which) : fmt::format("truncate {};", from)) +
+      spans_sql(after, span.table);
   return transaction.commit(sql, std::move(after), generations, step.end ? Freed::kMoved : Freed::kDone);
 }
 

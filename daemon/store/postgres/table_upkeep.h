@@ -13,14 +13,14 @@
 namespace locksley::daemon {
 
 // What the tables of the first of these spans hold, or of more of them, until it is `enough`. Estimated from some pages of each
-// table, without large values. None of a table that is locked, or takes longer than a second.
+// table, without large values. No value for a table that is locked, or takes longer than a second.
 PgExpected<std::vector<std::optional<TableBytes>>> bytes_of_first(PgConnection& connection,
                                                                   const std::vector<Generations::Span>& spans,
                                                                   Instant enough, Instant deadline);
-// The same of the table of the index.
+// The same for the table of the index.
 PgExpected<std::optional<TableBytes>> bytes_of_index(PgConnection& connection, Instant deadline);
 
-// The next step, of at most `most` bytes, or of one batch. Each time it reads the whole table, without large values. None: as bytes_of_index().
+// The next step, of at most `most` bytes, or of one batch. Each time it reads the whole table, without large values. None: as for bytes_of_index().
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 
@@ -50,9 +50,10 @@ constexpr bool is_hindrance(Freed freed) {
 PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
                                     const Generations::Span& span, Generations& generations,
                                     Instant deadline);
-// Moves rows to the table `target`, as Generations::move(); the last step truncates the table.
+// Moves rows to the table `target`, as Generations::move(); the last step truncates the table. Measures the target before and
+// after.
 PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const Generations::Span& span,
-                            const MoveStep& step, std::int16_t target, Generations& generations,
+                            const MoveStep& step, MovePlanner::Target& target, Generations& generations,
                             Instant deadline);
 // Takes the rows of the index, and writes them again once the table is truncated. They are frozen, so that a session with an
 // earlier snapshot finds them, as they are now, and not an empty table. A statement that takes longer than a second is kLocked.

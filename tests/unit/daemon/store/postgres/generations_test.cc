@@ -296,7 +296,8 @@ TEST_F(TablesTest, AFencedDaemonTruncatesNothing) {
   ASSERT_TRUE(generations.has_value());
   constexpr std::int32_t kNobody = 999;
   for (const Span& span : generations->earlier(Table::kPayloads)) {
-    const auto truncated = move_rows(**connection, kNobody, span, {}, 8, *generations, deadline);
+    MovePlanner::Target target{.number = 8};
+    const auto truncated = move_rows(**connection, kNobody, span, {}, target, *generations, deadline);
     ASSERT_TRUE(truncated.has_value());
     EXPECT_EQ(*truncated, Freed::kFenced);
   }

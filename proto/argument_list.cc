@@ -159,7 +159,7 @@ void ArgumentList::grow(std::size_t most) {
   if (bytes >= kMappedBytes && before < kMappedBytes) {
     if (end_ != 0) std::memcpy(grown, slices_.get(), end_ * sizeof(Slice));
   } else {
-    static_cast<void>(slices_.release());  // the same array, elsewhere
+    static_cast<void>(slices_.release());  // realloc or mremap has taken it over
   }
   slices_.reset();
   slices_.get_deleter().bytes = bytes;

@@ -113,7 +113,7 @@ class ArgumentList {
     std::size_t bytes;  // of the array
     void operator()(Slice* slices) const;
   };
-  static constexpr std::size_t kMappedBytes = std::size_t{256} << 10;
+  static constexpr std::size_t kMappedBytes = std::size_t{1} << 20;
 
   static std::string_view view(const Segment& segment, Slice slice) {
     return {segment.block->data() + slice.offset, slice.length};

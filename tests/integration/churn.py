@@ -61,6 +61,7 @@ class Churn:
         self.connection, self.kept, self.rate = connection, kept, rate
         self.short, self.long = collections.deque(), collections.deque()
         self.number, self.begun = 0, time.monotonic()
+        self.next = self.begun  # when the next batch may come: what was missed on a busy machine is not caught up with
 
     def written(self):
         return self.number * BATCH_BYTES
@@ -75,7 +76,8 @@ class Churn:
                 while those and those[0][0] <= self.number - age:
                     self.connection("FORGET", those.popleft()[1])
             if self.rate:
-                time.sleep(max(0.0, self.begun + self.written() / self.rate - time.monotonic()))
+                self.next = max(self.next + BATCH_BYTES / self.rate, time.monotonic())
+                time.sleep(max(0.0, self.next - time.monotonic()))
 
 
 def measure(what, options, beside):

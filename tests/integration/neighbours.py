@@ -111,12 +111,12 @@ class Beside(DaemonTest):
         self.close_all()
         rest = self.neighbour.rest
         print(f"{what}: {text(figures)}\n  at rest: {text(rest)}; RSS {self.rss >> 20} MiB, {self.most_rss >> 20} MiB at most", flush=True)
+        self.assertLess(self.most_rss, self.rss + mebibytes * MEBI, what)
         for kind, before in self.busy.items():
             now = figures[kind]
             for figure, most in (("p50", 5), ("p99", 60), ("max", 500)):
                 if now[figure] >= most + 10 * before[figure]:
                     raise TooSlow(f"{what}: {kind} {figure}: {text(figures)}; at rest {text(rest)}")
-        self.assertLess(self.most_rss, self.rss + mebibytes * MEBI, what)
 
     def settles(self, mebibytes=48):
         self.only_two_are_connected()
@@ -129,10 +129,11 @@ class Beside(DaemonTest):
 
     def in_background(self, work):
         """work() again and again, in a thread, until the test ends; what it raises because its connection was closed ends it."""
+        stopping = self.stopping  # of this attempt
 
         def loop():
             try:
-                while not self.stopping.is_set():
+                while not stopping.is_set():
                     work()
             except (OSError, ValueError):
                 pass
@@ -339,9 +340,8 @@ class Floods(Beside):
             "CLIENT LIST": encode("CLIENT", "LIST"),
         }
         for name, command in commands.items():
-            with self.subTest(name):
-                with self.abused(f"a flood of {name} beside {self.batches} batches"):
-                    self.flood(command)
+            with self.abused(f"a flood of {name} beside {self.batches} batches"):
+                self.flood(command)
 
     def test_scrapes_without_end(self):
         http_port = int(self.daemon.http.rsplit(":", 1)[1])
@@ -370,20 +370,19 @@ class Http(Beside):
             "RESP": encode("PING"),
         }
         for name, request in requests.items():
-            with self.subTest(name):
-                with self.abused(f"a pipeline of 1,000 {name} to the HTTP side"):
-                    (client,) = self.open(1, port=port)
-                    data = request * (1000 if len(request) < 1000 else 1)
+            with self.abused(f"a pipeline of 1,000 {name} to the HTTP side"):
+                (client,) = self.open(1, port=port)
+                data = request * (1000 if len(request) < 1000 else 1)
 
-                    def send(client=client, data=data):
-                        with contextlib.suppress(OSError):
-                            client.sendall(data)
-                            client.shutdown(socket.SHUT_WR)
+                def send(client=client, data=data):
+                    with contextlib.suppress(OSError):
+                        client.sendall(data)
+                        client.shutdown(socket.SHUT_WR)
 
-                    threading.Thread(target=send, daemon=True).start()
-                    with contextlib.suppress(ConnectionResetError):
-                        while client.recv(1 << 20):
-                            pass
+                threading.Thread(target=send, daemon=True).start()
+                with contextlib.suppress(ConnectionResetError):
+                    while client.recv(1 << 20):
+                        pass
 
 
 if __name__ == "__main__":

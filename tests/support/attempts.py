@@ -1,4 +1,4 @@
-"""Tests of how long something takes: what a loaded machine costs comes and goes, what the daemon does comes each time."""
+"""Repeats tests of how long something takes: delays from a loaded machine come and go, those that the daemon causes recur."""
 
 import functools
 
@@ -10,7 +10,7 @@ class TooSlow(AssertionError):
 
 
 def attempts(test):
-    """For a method of a unittest.TestCase: after TooSlow it is run again, with a clean-up and a setUp() before it. The last attempt counts."""
+    """For a method of a unittest.TestCase, without subTest(): after TooSlow it is run again, from setUpClass() on. The last attempt counts."""
 
     @functools.wraps(test)
     def with_attempts(self):
@@ -22,6 +22,8 @@ def attempts(test):
                     raise
                 print(f"once more: {slow}", flush=True)
             self.doCleanups()
+            type(self).doClassCleanups()
+            type(self).setUpClass()
             self.setUp()
 
     return with_attempts

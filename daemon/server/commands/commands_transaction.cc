@@ -115,7 +115,8 @@ Coroutine<void> exec_command(Session& session, proto::Command&) {
     session.fail("EXECABORT Transaction discarded because of previous errors.");
     co_return;
   }
-  // Each command would be refused, one by one, and some might not be if this is known to serve meanwhile.
+  // Otherwise the commands would be refused one by one; and if this daemon learned meanwhile that it still serves, the rest
+  // would be executed.
   if (session.state().role() == ClusterBoard::Role::kUnconfirmed) {
     transaction.close();
     session.fail(std::string(kUnconfirmedError));

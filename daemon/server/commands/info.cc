@@ -143,7 +143,7 @@ void put_role(const ServerState& state, Text& text) {
   }
   text.line("role", "slave");
   const ClusterBoard::View view = state.cluster()->get();
-  // Its own row may be out of date, and then it is the one that says active.
+  // The view may be out of date, and still show this daemon as the active one.
   const bool is_known = state.role() != ClusterBoard::Role::kUnconfirmed;
   const ClusterNode* const active = is_known ? view->active() : nullptr;
   const std::string wire = active == nullptr ? "" : active->wire;

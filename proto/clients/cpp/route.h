@@ -51,7 +51,7 @@ class Route {
   // of current(). A reply without an address counts as unreachable.
   Next standing_by(std::string_view reply);
   // The daemon takes over, and will serve as soon as it has read the store; or it was paused, and does not know yet whether
-  // another one serves. It is asked once more, then the next of the list.
+  // another one serves. It is asked once more; then the next address of the list is tried.
   Next loading();
   void serving();
 

@@ -13,7 +13,8 @@
 namespace locksley::proto {
 namespace {
 
-constexpr std::size_t kMany = 60'000;  // over several blocks
+constexpr std::size_t kMany = 60'000;     // over several blocks
+constexpr std::size_t kMapped = 131'072;  // whose array is a mapping
 
 std::string value(std::size_t i) { return "argument-" + std::to_string(i); }
 
@@ -54,7 +55,8 @@ void expect_values(const ArgumentList& list, std::size_t first, std::size_t coun
 }
 
 TEST(ArgumentListTest, ReadsTheSameByIndexByIteratorAndInRuns) {
-  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{16}, std::size_t{17}, kMany}) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{16}, std::size_t{17}, kMany,
+                                  kMapped - 1, kMapped, kMapped + 1, 3 * kMapped}) {
     SCOPED_TRACE(count);
     expect_values(read_list(count), 0, count);
   }
@@ -92,6 +94,22 @@ TEST(ArgumentListTest, CompactingCopiesASmallRestOutOfLargeBlocks) {
   EXPECT_LT(list.memory_bytes(), 1024u);
   expect_values(list, kMany - 10, 10);
   EXPECT_FALSE(list.compact()) << "once is enough";
+}
+
+TEST(ArgumentListTest, AListWithAMappingIsMovedClearedAndFilledAgain) {
+  ArgumentList large = read_list(2 * kMapped);
+  ArgumentList small = read_list(3);
+  large.swap(small);
+  expect_values(large, 0, 3);
+  expect_values(small, 0, 2 * kMapped);
+  small.drop_front(2 * kMapped - 1);
+  EXPECT_TRUE(small.compact());
+  expect_values(small, 2 * kMapped - 1, 1);
+  ArgumentList cleared = read_list(kMapped);
+  cleared.clear();
+  EXPECT_LT(cleared.memory_bytes(), 1024u);
+  cleared = read_list(17);
+  expect_values(cleared, 0, 17);
 }
 
 TEST(ArgumentListTest, MovingLeavesViewsValidAndTheSourceEmpty) {

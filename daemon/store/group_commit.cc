@@ -232,6 +232,7 @@ GroupCommit::Result GroupCommit::write_group(Writes& writes, Ticket ticket,
     commit_time_.observe(last_took_);
   }
   if (!failure) return {.failure = {}, .refusal = refused.why, .weight = note_written(writes, ticket)};
+  backlog_.note_refused(writes, ticket);
   Result result{.failure = failure, .refusal = *failure};
   if (!backlog_.is_full()) return result;
   const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);

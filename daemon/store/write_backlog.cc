@@ -64,29 +64,43 @@ EngineDone WriteBacklog::check_room(const Writes& writes) {
   return room;
 }
 
-bool WriteBacklog::follows_refused(const StoreWrite& write) const {
-  const auto* const add = std::get_if<AddJobs>(&write);
-  return add != nullptr && add->settled < refused_ && refused_batches_.contains(add->sequence);
+bool WriteBacklog::follow_refused(const Writes& writes) {
+  if (refused_.empty()) return false;
+  bool follow = false;
+  Ticket settled = 0;
+  for (const StoreWrite& each : writes) {
+    if (const auto* const accept = std::get_if<AcceptBatch>(&each))
+      settled = std::max(settled, accept->settled);
+    const auto* const add = std::get_if<AddJobs>(&each);
+    if (add == nullptr) continue;
+    settled = std::max(settled, add->settled);
+    const auto refused = refused_.find(add->sequence);
+    follow = follow || (refused != refused_.end() && add->settled < refused->second);
+  }
+  std::erase_if(refused_, [settled](const auto& refused) { return refused.second <= settled; });
+  return follow;
+}
+
+void WriteBacklog::note_refused(const Writes& writes, Ticket ticket) {
+  for (const StoreWrite& each : writes) {
+    if (brings_jobs(each)) refused_[sequence_of(each)] = ticket;
+  }
 }
 
 WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket ticket) {
-  const bool follow = std::ranges::any_of(writes, [this](const StoreWrite& each) {
-    kStoreWriter.assert_held();
-    return follows_refused(each);
-  });
+  const bool follow = follow_refused(writes);
   const auto room = check_room(writes);
   if (room && !follow) return {};
+  note_refused(writes, ticket);
   std::vector<std::uint64_t> refused;
-  refused_ = ticket;
-  refused_batches_.clear();
   for (const StoreWrite& each : writes) {
-    if (brings_jobs(each)) refused_batches_.insert(sequence_of(each));
     if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
   }
   Refusal refusal{.why = room ? "there was no room for jobs before these" : room.error().what,
                   .has_jobs = std::erase_if(writes, brings_jobs) != 0};
   // The rest may have room: a batch that is too large for the disk concerns nothing else.
-  if (!check_room(writes)) {
+  if (const auto rest = check_room(writes); !rest) {
+    refusal.why = rest.error().what;
     never_written_.insert(refused.begin(), refused.end());
     return refusal;
   }

@@ -6,6 +6,7 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/job.h"
@@ -51,8 +52,8 @@ class WriteBacklog {
     std::string why;        // empty: all of the group may be written
     bool has_jobs = false;  // something that brings jobs was taken out
   };
-  // Takes out what brings jobs if there is no room for it, or if jobs among it follow others of their batch that were refused
-  // in the group before, which was not known when they were put: their indexes are too high. If there is no room for the
+  // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones of their batch, which was not
+  // known when they were put (AddJobs::settled): their indexes are too high. If there is no room for the
   // rest either, the disk is_full(), and the group must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
@@ -63,6 +64,8 @@ class WriteBacklog {
   // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
   // is dropped; returns how much that weighed (weight_of()).
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // What brings jobs among `writes` is refused. `ticket`: the group's. See refuse_without_room().
+  void note_refused(const Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // Keeps the rest, but for what brings jobs.
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -84,7 +87,7 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  bool follows_refused(const StoreWrite& write) const LOCKSLEY_REQUIRES(kStoreWriter);
+  bool follow_refused(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Gives back the room of deleted batches, so that the room that is looked for next may be there.
@@ -103,9 +106,8 @@ class WriteBacklog {
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  // The last group of which jobs were refused for want of room, and their batches.
-  Ticket refused_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
-  std::unordered_set<std::uint64_t> refused_batches_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  // The last group in which jobs of a batch were refused, for each batch, until that is known to those who put writes.
+  std::unordered_map<std::uint64_t, Ticket> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is kept was written:
   // nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -17,12 +17,15 @@
 
 namespace locksley::daemon {
 
+constexpr Ticket kAllSettled = std::numeric_limits<Ticket>::max();
+
 // Each write is atomic: after a crash it is in the store completely or not at all. If a write is in
 // the store, so are all that were put before it.
 struct AcceptBatch {
   std::uint64_t sequence;
   AcceptedRow row;
   std::shared_ptr<const proto::ArgumentList> payloads;  // null: the batch has no payloads
+  Ticket settled = kAllSettled;                         // as AddJobs has it
 };
 // A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or none if no job of the batch
 // can run again.
@@ -37,7 +40,7 @@ struct AddJobs {
   std::shared_ptr<const proto::ArgumentList> payloads;
   ChangesRow changes;  // count the new jobs
   // The last group of writes whose outcome was known when `first` was chosen.
-  Ticket settled = std::numeric_limits<Ticket>::max();
+  Ticket settled = kAllSettled;
 };
 struct ChangeBatch {
   std::uint64_t sequence;

@@ -58,7 +58,7 @@ StoredBatches::~StoredBatches() = default;
 
 std::string StoredBatches::error() const {
   std::string error = parts_.store->error();
-  if (error.empty() && refusals_ != 0) error = "it refused what came before";
+  if (error.empty() && (refusals_ != 0 || settled_ < refused_until_)) error = "it refused what came before";
   if (error.empty()) return error;
   return fmt::format("STORE the disk does not take it: nothing was accepted, try again later ({})", error);
 }
@@ -69,6 +69,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   auto& accept = std::get<AcceptBatch>(write);
   accept.sequence = record->sequence;
   accept.payloads = std::move(accepted.payloads);
+  accept.settled = settled_;
   AcceptedRow& row = accept.row;
   row.handler = record->handler().name();
   row.options = record->options();
@@ -223,6 +224,7 @@ bool StoredBatches::settle_some(const Outcome& outcome) {
     }
   }
   settled_ = outcome.up_to;
+  if (!is_stored && !unsettled_.empty()) refused_until_ = unsettled_.back().ticket;
   if (!is_stored) --refusals_;
   return true;
 }

@@ -82,7 +82,7 @@ class StoredBatches {
   // ---- Writing ----
 
   // Why nothing can be accepted at the moment: the text of the error reply; empty if it can.
-  std::string error() const;
+  std::string error() const LOCKSLEY_REQUIRES(kIoThread);
   void accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
               AcceptedJobs accepted) LOCKSLEY_REQUIRES(kIoThread);
   // Jobs that the record has been given, and their payloads.
@@ -163,6 +163,8 @@ class StoredBatches {
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   std::uint64_t unsettled_bytes_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // After a refusal: the last group that was put before it was known, and may have jobs that follow refused ones.
+  Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};

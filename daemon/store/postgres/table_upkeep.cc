@@ -219,7 +219,7 @@ PgExpected<Freed> truncate_if_empty(PgConnection& connection, std::int32_t node,
   if (const auto begun = transaction.begin(node); !begun || *begun != Freed::kDone) return begun;
   // Since it was looked at first, rows may have come.
   const auto still = has_rows(connection, span, deadline);
-  if (!still) return std::unexpected(still.error());
+  if (!still) return transaction.after_error(still.error());
   if (*still) return transaction.give_up(Freed::kHasRows);
   Generations after = generations;
   after.end(span);
@@ -245,10 +245,9 @@ PgExpected<Freed> move_rows(PgConnection& connection, std::int32_t node, const G
     return static_cast<std::uint64_t>(int8_of(**found, 0, 0));
   };
   // First, so that nothing has been written if the table is in use.
-  if (!step.end) {
-    const auto locked = transaction.run(fmt::format("lock table {} in access exclusive mode", from));
-    if (!locked || *locked != Freed::kDone) return locked;
-  }
+  const auto locked = transaction.run(
+      fmt::format("lock table {} in {} mode", from, step.end ? "row exclusive" : "access exclusive"));
+  if (!locked || *locked != Freed::kDone) return locked;
   const auto before = size();
   if (!before) return transaction.after_error(before.error());
   const std::string which = step.end ? fmt::format("where batch < {}", *step.end) : "";

@@ -102,8 +102,13 @@ TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   EXPECT_TRUE(is_refused(writes_of(add(1, 2)), kRoom)) << "nor that of the third";
   EXPECT_FALSE(is_refused(writes_of(add(2, 3)), kRoom)) << "of another batch";
   EXPECT_FALSE(is_refused(writes_of(add(1, 4)), kRoom)) << "all were known";
+  EXPECT_TRUE(is_refused(writes_of(add(4, 6)), 0));
+  EXPECT_TRUE(is_refused(writes_of(add(5, 6)), 0));
+  EXPECT_TRUE(is_refused(writes_of(add(4, 6)), kRoom)) << "of the first of two groups that were refused";
+  backlog.note_refused(writes_of(add(6, 9)), ++group);
+  EXPECT_TRUE(is_refused(writes_of(add(6, 9)), kRoom)) << "the disk has failed";
   EXPECT_TRUE(is_refused(writes_of(accept_batch(3, 1)), 0));
-  EXPECT_TRUE(is_refused(writes_of(add(3, 6)), kRoom)) << "of a batch that was refused";
+  EXPECT_TRUE(is_refused(writes_of(add(3, 11)), kRoom)) << "of a batch that was refused";
 }
 
 TEST_F(WriteBacklogTest, WhatBringsJobsIsNotKept) {

@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from attempts import TooSlow, attempts
 from locksley_daemon import Daemon, DaemonTest, wait_for
 from neighbour import WAIT_S, Neighbour, text
+from processor_reference import slowdown
 from resp import encode
 
 KIBI, MEBI = 1 << 10, 1 << 20
@@ -104,7 +105,7 @@ class Beside(DaemonTest):
     def abused(self, what, seconds=MEASURE_S, mebibytes=64):
         """Runs the block beside the neighbour, for `seconds` at least. Then compares the neighbour's figures with those beside a flood of PINGs,
         since an I/O thread that never rests always has work for others, and the daemon's memory with `mebibytes` more than before."""
-        with self.neighbour.beside(seconds) as figures:
+        with slowdown() as machine, self.neighbour.beside(seconds) as figures:
             yield
             self.look()
         self.look()
@@ -115,7 +116,7 @@ class Beside(DaemonTest):
         for kind, before in self.busy.items():
             now = figures[kind]
             for figure, most in (("p50", 5), ("p99", 60), ("max", 500)):
-                if now[figure] >= most + 10 * before[figure]:
+                if now[figure] >= most * machine.factor + 10 * before[figure]:
                     raise TooSlow(f"{what}: {kind} {figure}: {text(figures)}; at rest {text(rest)}")
 
     def settles(self, mebibytes=48):

@@ -47,12 +47,13 @@ PgExpected<void> Compaction::compact(PgConnection& connection, Table table) {
   if (const auto measured = measure(connection, *generations, way); !measured) return measured;
   const Instant begun = now();
   if (begun < way.next_move) return {};
+  is_writer_busy_ = false;
   const Instant end = begun + limits_.moving;
   const std::vector<MovePlanner::Move> planned = way.planner.moves(*generations);
   for (const MovePlanner::Move& what : planned) {
     const auto moved = move(connection, *generations, what, end);
     if (!moved) return std::unexpected(moved.error());
-    if (*moved) return {};
+    if (*moved || is_writer_busy_) return {};
     way.planner.failed(what.span);
     if (hindrance_ != Freed::kDone) return {};
     if (now() >= end) break;
@@ -115,7 +116,8 @@ std::optional<Generations> Compaction::copy() {
 }
 
 PgExpected<Freed> Compaction::change(const std::function<PgExpected<Freed>(Generations&)>& change) {
-  if (!generations_.lock_between_groups()) return Freed::kHasRows;
+  is_writer_busy_ = !generations_.lock_between_groups();
+  if (is_writer_busy_) return Freed::kHasRows;
   PgExpected<Freed> freed = Freed::kHasRows;
   if (!generations_.are_unknown) {
     freed = change(generations_.value);

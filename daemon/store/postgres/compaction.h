@@ -67,6 +67,7 @@ class Compaction {
   const std::int32_t node_;
   const Limits limits_;
   Freed hindrance_ = Freed::kDone;  // else what hinders it
+  bool is_writer_busy_ = false;  // the last change was not made, since the writer did not let this go first
   std::array<Way, 2> ways_;
 };
 

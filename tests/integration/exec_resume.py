@@ -161,7 +161,7 @@ class Interrupted(ResumeTest):
         words = ("--", "sh", "-c", NOTE, "_")
         lines = [f"{i}\n".encode() for i in range(400)]
         process = self.begin(*words, stdin=b"".join(lines[:150]))
-        wait_for("the first jobs", lambda: len(self.ran()) == 150)
+        wait_for("the first jobs", lambda: len(self.ran()) == 150, seconds=300)
         self.kill(process)
         self.exec("--joblog", "log", "--resume", *words, stdin=b"".join(lines))
         self.assertEqual((self.ran(), self.numbers()), (list(range(400)), list(range(1, 401))))
@@ -214,7 +214,7 @@ class Restarts(ResumeTest):
         began = len(self.ran())
         self.again({})
         self.go()
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
         self.assertEqual((process.returncode, errors), (0, b""))
         self.assertEqual(list(map(int, out.split())), list(range(300)))
         self.assertEqual(self.numbers(), list(range(1, 301)))

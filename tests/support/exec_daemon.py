@@ -19,7 +19,7 @@ class ExecTest(CliTest):
         self.work = scratch(self)
         self.work.chmod(0o777)
 
-    def exec(self, *words, code=OK, timeout=60, **more):
+    def exec(self, *words, code=OK, timeout=300, **more):
         """`locksley exec` in the folder."""
         process = self.popen("exec", *words, cwd=self.work)
         out, errors = process.communicate(more.get("stdin", b""), timeout=timeout)

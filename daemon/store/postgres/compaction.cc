@@ -116,8 +116,11 @@ std::optional<Generations> Compaction::copy() {
 }
 
 PgExpected<Freed> Compaction::change(const std::function<PgExpected<Freed>(Generations&)>& change) {
-  is_writer_busy_ = !generations_.lock_between_groups();
-  if (is_writer_busy_) return Freed::kHasRows;
+  if (!generations_.lock_between_groups()) {
+    is_writer_busy_ = true;
+    return Freed::kHasRows;
+  }
+  is_writer_busy_ = false;
   PgExpected<Freed> freed = Freed::kHasRows;
   if (!generations_.are_unknown) {
     freed = change(generations_.value);

@@ -53,8 +53,8 @@ class WriteBacklog {
     bool has_jobs = false;  // something that brings jobs was taken out
   };
   // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones of their batch, which was not
-  // known when they were put (AddJobs::settled): their indexes are too high. If there is no room for the
-  // rest either, the disk is_full(), and the group must not be written. `ticket`: the group's.
+  // known when they were put (AddJobs::settled): their indexes are too high. If there is no room for the rest either, the disk
+  // is_full(), and the group must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }
@@ -87,6 +87,7 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  // Whether jobs among `writes` follow refused ones of their batch. Forgets what is known by now to those who put writes.
   bool follow_refused(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);

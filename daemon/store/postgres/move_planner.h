@@ -23,6 +23,7 @@ struct MoveStep {
   std::uint64_t first_bytes = 0;    // of the first batch, which is part of each step
   std::uint64_t table_bytes = 0;    // of all rows in the table
 };
+
 // Of the generations of one kind. A generation's rows are worth moving in two cases:
 //
 // - At most half of what its table holds is live, and the tables need room: they are larger than their live rows by a fifth and
@@ -35,8 +36,9 @@ struct MoveStep {
 //   generation is nearly empty, too.
 //
 // A settled table is compared with the rows that have come into it, and not with its size: else rows that fill their pages badly
-// would be moved for ever. The writer can put rows into it, too, if a batch ends late. No vacuum frees space inside these tables, so each
-// row makes them larger: what the writer adds is measured by their growth. The shares above were found by simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
+// would be moved for ever. The writer can put rows into it, too, if a batch ends late. No vacuum frees space inside these
+// tables, so each row makes them larger: what the writer adds is measured by their growth. The shares above were found by
+// simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
 //
 // For one thread.
 class MovePlanner {
@@ -56,7 +58,8 @@ class MovePlanner {
     bool joins = false;  // its rows go to the table of the generation before; else to an empty one
     TableBytes bytes;    // what its table holds
   };
-  // The smallest live part comes first; those that have failed come last. Empty until all generations that may be over have been measured.
+  // The smallest live part comes first; those that have failed come last. Empty until all generations that may be over have been
+  // measured.
   std::vector<Move> moves(const Generations& generations) const;
   // Whether they include that of `span`.
   bool moves(const Generations& generations, const Span& span) const;
@@ -107,7 +110,7 @@ class MovePlanner {
   const TableSizes& sizes_;
   std::vector<Known> known_;  // the one that was measured last is the last
   std::vector<Settled> settled_;
-  std::vector<Span> failed_;
+  std::vector<Span> failed_;  // could not be moved when they were tried last
 };
 
 }  // namespace locksley::daemon

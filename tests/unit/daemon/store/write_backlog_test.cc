@@ -40,6 +40,21 @@ class WriteBacklogTest : public ::testing::Test {
     for (const StoreWrite& each : writes) sequences.push_back(sequence_of(each));
     return sequences;
   }
+  static AddJobs add(std::uint64_t sequence, Ticket settled) {
+    AddJobs jobs = testing::add_jobs(sequence, 10, {"job"});
+    jobs.settled = settled;
+    return jobs;
+  }
+  // Whether the next group, of this write alone, is refused on a disk that has so much room.
+  template <class Write>
+  bool is_refused(Write&& write, std::uint64_t room) LOCKSLEY_REQUIRES(kStoreWriter) {
+    disk.room = room;
+    Writes writes = writes_of(std::forward<Write>(write));
+    const bool refused = backlog.refuse_without_room(writes, ++group).has_jobs;
+    EXPECT_FALSE(backlog.is_full());
+    EXPECT_EQ(writes.size(), refused ? 0U : 1U);
+    return refused;
+  }
   // A group that has no room, and was kept.
   void fill(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter) {
     disk.room = 0;
@@ -83,32 +98,20 @@ TEST_F(WriteBacklogTest, JobsThatAreTooLargeForTheDiskAreRefusedAndTheRestMayBeW
 // Put before the refusal of those before them was known: their indexes are too high by as many.
 TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   const ThreadRoleScope role(kStoreWriter);
-  const auto add = [](std::uint64_t sequence, Ticket settled) {
-    AddJobs jobs = testing::add_jobs(sequence, 10, {"job"});
-    jobs.settled = settled;
-    return jobs;
-  };
-  const auto is_refused = [&](Writes writes, std::uint64_t room) {
-    disk.room = room;
-    const bool refused = backlog.refuse_without_room(writes, ++group).has_jobs;
-    EXPECT_FALSE(backlog.is_full());
-    EXPECT_EQ(writes.size(), refused ? 0U : 1U);
-    return refused;
-  };
   constexpr std::uint64_t kRoom = 1000;
-  EXPECT_FALSE(is_refused(writes_of(add(1, 0)), kRoom));
-  EXPECT_TRUE(is_refused(writes_of(add(1, 0)), 0));
-  EXPECT_TRUE(is_refused(writes_of(add(1, 1)), kRoom)) << "the second group's outcome was not known";
-  EXPECT_TRUE(is_refused(writes_of(add(1, 2)), kRoom)) << "nor that of the third";
-  EXPECT_FALSE(is_refused(writes_of(add(2, 3)), kRoom)) << "of another batch";
-  EXPECT_FALSE(is_refused(writes_of(add(1, 4)), kRoom)) << "all were known";
-  EXPECT_TRUE(is_refused(writes_of(add(4, 6)), 0));
-  EXPECT_TRUE(is_refused(writes_of(add(5, 6)), 0));
-  EXPECT_TRUE(is_refused(writes_of(add(4, 6)), kRoom)) << "of the first of two groups that were refused";
+  EXPECT_FALSE(is_refused(add(1, 0), kRoom));
+  EXPECT_TRUE(is_refused(add(1, 0), 0));
+  EXPECT_TRUE(is_refused(add(1, 1), kRoom)) << "the second group's outcome was not known";
+  EXPECT_TRUE(is_refused(add(1, 2), kRoom)) << "nor that of the third";
+  EXPECT_FALSE(is_refused(add(2, 3), kRoom)) << "of another batch";
+  EXPECT_FALSE(is_refused(add(1, 4), kRoom)) << "all were known";
+  EXPECT_TRUE(is_refused(add(4, 6), 0));
+  EXPECT_TRUE(is_refused(add(5, 6), 0));
+  EXPECT_TRUE(is_refused(add(4, 6), kRoom)) << "of the first of two groups that were refused";
   backlog.note_refused(writes_of(add(6, 9)), ++group);
-  EXPECT_TRUE(is_refused(writes_of(add(6, 9)), kRoom)) << "the disk has failed";
-  EXPECT_TRUE(is_refused(writes_of(accept_batch(3, 1)), 0));
-  EXPECT_TRUE(is_refused(writes_of(add(3, 11)), kRoom)) << "of a batch that was refused";
+  EXPECT_TRUE(is_refused(add(6, 9), kRoom)) << "the disk has failed";
+  EXPECT_TRUE(is_refused(accept_batch(3, 1), 0));
+  EXPECT_TRUE(is_refused(add(3, 11), kRoom)) << "of a batch that was refused";
 }
 
 TEST_F(WriteBacklogTest, WhatBringsJobsIsNotKept) {

@@ -6,22 +6,31 @@
 
 namespace locksley {
 
-bool LogBudget::take(std::size_t own) {
-  if (own >= part() && are_short()) return false;
+bool LogBudget::take(ResultAccount* account, std::size_t own) {
+  LogUse& user = use_of(account);
+  if (own >= part(user) && are_short(user)) return false;
   std::uint64_t used = used_.load();
   do {
-    if (used >= most()) return false;
+    // Threads that take for one user at once may each get the block with which the user reaches its share:
+    // one block too many for each of them, but none beyond the limit of all.
+    if (user.blocks.load() >= free_beside(used)) return false;
   } while (!used_.compare_exchange_weak(used, used + 1));
-  if (own == 0) logs_.fetch_add(1);
+  user.blocks.fetch_add(1);
+  if (own == 0) user.logs.fetch_add(1);
   return true;
 }
 
-void LogBudget::give(std::size_t own) {
+void LogBudget::give(ResultAccount* account, std::size_t own) {
+  LogUse& user = use_of(account);
+  if (own == 1) user.logs.fetch_sub(1);
+  user.blocks.fetch_sub(1);
   used_.fetch_sub(1);
-  if (own == 1) logs_.fetch_sub(1);
 }
 
-bool LogBudget::has_too_many(std::size_t own) const { return own > part() && are_short(); }
+bool LogBudget::has_too_many(ResultAccount* account, std::size_t own) {
+  const LogUse& user = use_of(account);
+  return own > part(user) && are_short(user);
+}
 
 void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* account) {
   budget_ = budget;
@@ -60,14 +69,14 @@ void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* accou
 bool JobLog::grow() {
   const std::size_t own = blocks_.size();
   const bool is_full = account_ != nullptr && account_->is_full();
-  if (!is_full && (budget_ == nullptr || budget_->take(own))) {
+  if (!is_full && (budget_ == nullptr || budget_->take(account_, own))) {
     if (account_ != nullptr) account_->charge(LogBudget::kBlockBytes);
     blocks_.push_back(std::make_unique<Block>());
     return true;
   }
   if (own == 0) return false;
   // It makes room for others, too.
-  if (own > 1 && budget_ != nullptr && budget_->has_too_many(own)) drop_oldest();
+  if (own > 1 && budget_ != nullptr && budget_->has_too_many(account_, own)) drop_oldest();
   // Its oldest block becomes the newest one.
   const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);
   size_ -= gone;
@@ -80,7 +89,7 @@ void JobLog::drop_oldest() {
   const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);
   size_ -= gone;
   first_ = 0;
-  if (budget_ != nullptr) budget_->give(blocks_.size());
+  if (budget_ != nullptr) budget_->give(account_, blocks_.size());
   if (account_ != nullptr) account_->refund(LogBudget::kBlockBytes);
   blocks_.erase(blocks_.begin());
 }

@@ -14,10 +14,21 @@
 
 namespace locksley {
 
-// How much memory the logs of running jobs have together, in blocks. The fair part of a log is the
-// number of all blocks divided by the number of logs that have any. Once seven eighths are in use,
-// a log that has its part gets no more: it goes on in its own oldest block, and a log that has more
-// gives some back. So a new log finds room, whatever the others write.
+// How much memory the logs of running jobs have together, in blocks. Users share them first, then the logs
+// of each user.
+//
+// A log gets a block only while its user has fewer blocks than are free. So a user has half of all blocks at
+// most, if no other user has any; and the next user finds room, half of the free blocks, whatever the logs of
+// others write. In the long run n such users have one part in n + 1 each, as their logs write. (Dynamic
+// thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
+// switches", 1998.)
+//
+// A user's share is what this rule lets it have now. The fair part of a log is the share divided by the number
+// of the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets
+// no more: it goes on in its own oldest block, and a log that has more gives some back when it writes. Where
+// all of the share is in use, nothing is kept of the user's new logs until its other ones give blocks back or end.
+//
+// Users are told apart by the account of their results. Logs without an account count as one user's.
 //
 // Shared by the lanes of a program; the last of them destroys it. Any thread may call everything.
 // Nothing blocks or fails.
@@ -34,24 +45,38 @@ class LogBudget {
   }
   std::uint64_t bytes() const { return used_.load() * kBlockBytes; }
 
+  // `account`: of the log's user; null: it has none. The same in all calls for a log while that has blocks.
   // Takes one more block for a log that has `own` blocks. False: there is none.
-  bool take(std::size_t own);
+  bool take(ResultAccount* account, std::size_t own);
   // A log that had `own` blocks gives one back.
-  void give(std::size_t own);
-  // Whether a log with `own` blocks has more than its part, where blocks are short.
-  bool has_too_many(std::size_t own) const;
+  void give(ResultAccount* account, std::size_t own);
+  // Whether a log with `own` blocks has more than its part, where its user's blocks are short.
+  bool has_too_many(ResultAccount* account, std::size_t own);
 
  private:
-  bool are_short() const { return used_.load() >= most() - most() / 8; }
-  std::uint64_t part() const { return std::max<std::uint64_t>(1, most() / (logs_.load() + 1)); }
-  std::uint64_t most() const {
+  LogUse& use_of(ResultAccount* account) { return account != nullptr ? account->logs() : without_account_; }
+  // Blocks that are free while `used` are not.
+  std::uint64_t free_beside(std::uint64_t used) const {
     // [log-budget] relaxed: as above.
-    return most_.load(std::memory_order_relaxed);
+    const std::uint64_t most = most_.load(std::memory_order_relaxed);
+    return most > used ? most - used : 0;
+  }
+  // These read counters one after the other. Where other threads change them meanwhile, a log gets a block
+  // more or less than its part.
+  std::uint64_t share(const LogUse& user) const {
+    return (user.blocks.load() + free_beside(used_.load()) + 1) / 2;
+  }
+  bool are_short(const LogUse& user) const {
+    const std::uint64_t most = share(user);
+    return user.blocks.load() >= most - most / 8;
+  }
+  std::uint64_t part(const LogUse& user) const {
+    return std::max<std::uint64_t>(1, share(user) / (user.logs.load() + 1));
   }
 
-  std::atomic<std::uint64_t> most_;
-  std::atomic<std::uint64_t> used_{0};
-  std::atomic<std::uint64_t> logs_{0};  // that have blocks
+  std::atomic<std::uint64_t> most_;     // written by set_limit()
+  std::atomic<std::uint64_t> used_{0};  // by take(), up to `most_`, and by give()
+  LogUse without_account_;
 };
 
 // The last kMost bytes that a job wrote, fewer where memory is short; and how many it wrote in all.

@@ -1,6 +1,10 @@
 #include "core/lane/loss_counts.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace locksley {
 
@@ -51,18 +55,34 @@ void LossCounts::erase_if_empty(Batches::iterator batch) {
 }
 
 void LossCounts::make_room() {
+  struct OfTenant {
+    std::size_t jobs = 0;
+    std::vector<Batches::iterator> batches;
+  };
+  // Tenants of another daemon, whose jobs run here, may have the same names: these batches have a queue_tenant.
+  std::map<std::pair<std::string, std::string>, OfTenant> by_name;
   for (auto at = batches_.begin(); at != batches_.end();) {
     const std::shared_ptr<Batch> batch = at->first.lock();
-    if (batch != nullptr && !batch->is_over()) {
-      ++at;
+    if (batch == nullptr || batch->is_over()) {
+      size_ -= at->second.size();
+      at = batches_.erase(at);
       continue;
     }
-    size_ -= at->second.size();
-    at = batches_.erase(at);
+    OfTenant& tenant = by_name[{batch->options().queue_tenant, batch->options().tenant}];
+    tenant.jobs += at->second.size();
+    tenant.batches.push_back(at++);
   }
-  if (size_ < most_jobs_) return;
-  batches_.clear();
-  size_ = 0;
+  const std::size_t most_left = most_jobs_ - std::max<std::size_t>(1, most_jobs_ / 8);
+  if (size_ <= most_left) return;
+  std::vector<OfTenant> tenants;
+  tenants.reserve(by_name.size());
+  for (auto& each : by_name) tenants.push_back(std::move(each.second));
+  std::ranges::sort(tenants, std::greater(), &OfTenant::jobs);
+  for (const OfTenant& tenant : tenants) {
+    for (const Batches::iterator batch : tenant.batches) batches_.erase(batch);
+    size_ -= tenant.jobs;
+    if (size_ <= most_left) return;
+  }
 }
 
 }  // namespace locksley

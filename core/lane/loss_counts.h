@@ -17,7 +17,9 @@ namespace locksley {
 //
 // Owned by the holder of the leases. One thread at a time; nothing blocks; only allocation can fail. About
 // 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the
-// counts of batches that are over are dropped, and if that is not enough, all of them.
+// counts of batches that are over are dropped, and if that is not enough, all counts of the tenant that has
+// most of them, then of the next one, until an eighth is free. So the jobs of a tenant with few losses are
+// counted, however many jobs others lose.
 class LossCounts {
  public:
   // `most_losses`: a job that was lost this often is not run again; at least 1.
@@ -38,6 +40,7 @@ class LossCounts {
   using Jobs = std::map<std::uint64_t, std::uint32_t>;  // losses, by index
   using Batches = std::map<std::weak_ptr<Batch>, Jobs, std::owner_less<std::weak_ptr<Batch>>>;
 
+  // O(n log n). Called at most once in an eighth of `most_jobs` new counts, whatever the tenants do.
   void make_room();
   void erase_if_empty(Batches::iterator batch);
 

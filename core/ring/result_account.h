@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/ring/log_use.h"
 #include "core/sync/atomics.h"
 
 namespace locksley {
@@ -50,6 +51,8 @@ class ResultAccount {
   void refund(std::uint64_t bytes);
 
   std::uint64_t bytes() const { return bytes_.load(); }
+  // The logs of the user's running jobs, whose bytes are charged here, too. For LogBudget.
+  LogUse& logs() { return logs_; }
   std::uint64_t limit() const {
     // [results-limit] relaxed: a number on its own.
     return limit_.load(std::memory_order_relaxed);
@@ -61,8 +64,8 @@ class ResultAccount {
     return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) && parent_->is_full();
   }
 
-  // For a lane, which keeps a tenant back: is_full(), and if so, the next refund that makes room calls
-  // on_change()'s function (occasionally, a refund that makes none calls it, too).
+  // For a lane that stops serving a tenant. Returns is_full(). If true, the next refund that makes room
+  // calls on_change()'s function; rarely, a refund that makes none calls it, too.
   bool is_full_and_awaited() { return is_full() && await_room(); }
 
   // What one batch has charged. Not thread-safe: guarded like the results that it counts.
@@ -103,6 +106,7 @@ class ResultAccount {
   // On a cache line of their own: written by all executors of the account's batches.
   alignas(kCacheLine) std::atomic<std::uint64_t> bytes_{0};
   std::atomic<bool> is_awaited_{false};
+  LogUse logs_;  // changes with bytes_, once a block
 };
 
 }  // namespace locksley

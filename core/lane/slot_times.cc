@@ -44,12 +44,15 @@ void SlotTimes::occupy(Occupation& lease, std::uint32_t first, std::uint32_t wid
   }
 }
 
-Nanoseconds SlotTimes::release(Occupation& lease, Nanoseconds now) {
+Nanoseconds SlotTimes::release(Occupation& lease, Nanoseconds now, bool has_begun) {
   for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
     Slot& slot = slots_[i];
-    lease.service += std::max(Nanoseconds{0}, now - slot.since);
-    slot.since = std::max(now, slot.since);
-    if (slot.leases.front() == &lease) slot.leases.front() = slot.leases.back();
+    const bool is_in_front = slot.leases.front() == &lease;
+    if (is_in_front || has_begun) {
+      lease.service += std::max(Nanoseconds{0}, now - slot.since);
+      slot.since = std::max(now, slot.since);
+    }
+    if (is_in_front) slot.leases.front() = slot.leases.back();
     slot.leases.back() = nullptr;
     if (--slot.count == 0) ++idle_;
   }

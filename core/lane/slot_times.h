@@ -18,6 +18,8 @@ namespace locksley {
 //   - for the time since it was claimed, or since the last settlement on that slot, whichever is later;
 //   - and, if the other lease of the slot was claimed after it but settled before it, for the time before
 //     that other lease was claimed.
+// But a lease that goes back before it has begun is not charged for slots on which it is behind: it has only waited
+// there, and the lease in front of it pays for the whole time.
 //
 // Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
 // earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third
@@ -47,8 +49,8 @@ class SlotTimes {
 
   // The lease occupies the slots from now on. Needs: has_room(first, width).
   void occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now);
-  // Its slots are free. Returns what the lease is charged in all.
-  Nanoseconds release(Occupation& lease, Nanoseconds now);
+  // Its slots are free. Returns what the lease is charged in all. `has_begun`: whether one of its jobs may have begun.
+  Nanoseconds release(Occupation& lease, Nanoseconds now, bool has_begun);
   // What the lease is charged if nothing else happens until `now`.
   Nanoseconds so_far(const Occupation& lease, Nanoseconds now) const;
   // The name of the lease that is in front on this slot. None: it has no lease.
@@ -60,7 +62,7 @@ class SlotTimes {
   struct Slot {
     std::array<Occupation*, kMostLeases> leases{};  // in the order of the claims
     std::size_t count = 0;
-    Nanoseconds since{};  // the last claim or settlement on it
+    Nanoseconds since{};  // the last claim on it, or settlement that was charged for it
   };
   bool has_at_most(std::uint32_t first, std::uint32_t width, std::size_t leases) const;
   // The first slot of a run of `width` with at most `leases` leases each.

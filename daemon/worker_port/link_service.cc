@@ -104,6 +104,8 @@ void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory
   for (const auto& [id, session] : sessions_) session->directory_changed();
   if (before->tls != nullptr && !before->tls->has_authorities_of(directory_->tls.get())) check_certificates();
   publish();
+  // Claims may have ended or been served, and the timer for the end of the hold after a restart may have to be set.
+  after_link();
 }
 
 // In slices: a check takes some 0.1 ms.
@@ -188,7 +190,7 @@ void LinkService::after_link() {
     if (const auto session = sessions_.find(id); session != sessions_.end()) session->second->send();
   }
   arm_timer();
-  if (!has_room()) arm_room_timer();
+  if (!has_room()) watch_room();
   publish_soon();
 }
 
@@ -210,7 +212,7 @@ void LinkService::arm_timer() {
   });
 }
 
-void LinkService::arm_room_timer() {
+void LinkService::watch_room() {
   if (std::exchange(room_timer_is_armed_, true)) return;
   room_timer_.expires_after(kRoomPeriod);
   room_timer_.async_wait([this](const asio::error_code& error) {

@@ -49,7 +49,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // to the link thread.
   struct Questions {
     std::function<void(LoginQuestion, std::function<void(LoginAnswer)>)> log_in;
-    // The batch of this number; null: there is none.
+    // The batch of this number; null: there is none that is not over. Asked only for workers that have joined.
     std::function<void(std::uint64_t, std::function<void(std::shared_ptr<Batch>)>)> find_batch;
   };
   struct Parts {
@@ -98,9 +98,13 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return *directory_; }
   const Questions& questions() const { return parts_.questions; }
   HandshakeQueue& handshakes() { return handshakes_; }
+  // The turns of connections that wake up, and of those that have more to do. Both go round users.
   Turns& turns() { return turns_; }
+  Slices& slices() { return slices_; }
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
   spdlog::logger& log() const { return *parts_.log; }
+  // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of it.
+  void watch_room() LOCKSLEY_REQUIRES(kLinkThread);
   // To be called after calls of the link: sends the bytes that these have written, and sets the timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
   // The answer to a question of RECLAIM, for the next command of the link.
@@ -128,7 +132,6 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void note_written(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
   // While the store has no room the link asks again soon.
-  void arm_room_timer() LOCKSLEY_REQUIRES(kLinkThread);
   void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
   void publish() LOCKSLEY_REQUIRES(kLinkThread);
   MachineView describe(const RemoteWorker& worker, const WorkerSession& session) const;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <asio/post.hpp>
 #include <span>
 #include <utility>
 
@@ -73,8 +72,10 @@ Coroutine<void> WorkerSession::converse() {
     }
     const bool has_more = turn == Turn::kYield || transport().can_receive();
     is_paused_ = !may_execute();
+    if (is_paused_) service_.watch_room();
     if (has_more && !is_paused_) {
-      co_await asio::post(service_.io().get_executor(), kAwait);  // the others have their turns
+      // First the other users have their turns, and this user's other connections.
+      co_await service_.slices().wait_for_slice(wakeup().line());
       continue;
     }
     if (transport().is_at_end()) co_return;
@@ -165,7 +166,7 @@ void WorkerSession::send() {
   if (is_dropped() || service_.link().is_put_off(id_)) return;
   if (!flush()) return drop("the peer has gone");
   if (!service_.link().output(id_).empty()) transport().wait_writable(*this);
-  if (is_paused_ && may_execute()) wakeup().wake();
+  if ((is_paused_ && may_execute()) || is_closing()) wakeup().wake();
   measure_round_trip();
 }
 
@@ -227,6 +228,12 @@ void WorkerSession::drop(std::string_view reason) {
 void WorkerSession::fail(std::string_view text) { service_.link().reply(id_).error(text); }
 
 Coroutine<void> WorkerSession::say_goodbye() {
+  kLinkThread.assert_held();
+  // The last reply is behind those that wait for the store.
+  while (!is_dropped() && service_.link().holds_replies(id_)) {
+    if (!wakeup().take()) co_await wakeup().wait();
+  }
+  if (is_dropped()) co_return;
   const auto flush_all = [this]() -> std::optional<bool> {
     kLinkThread.assert_held();
     if (!flush()) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "daemon/base/user_lines.h"
 #include "daemon/server/accounts/credential.h"
 #include "daemon/server/state/password_login.h"
 #include "daemon/worker_port/link_service.h"
@@ -34,7 +35,8 @@ std::optional<WorkerSession::Turn> WorkerSession::execute_own() {
     fail(proto::kNoAuth);
     return Turn::kNeedMore;
   }
-  if (is("RECLAIM")) return Turn::kAsk;
+  // For a connection that has not joined the link needs no batch: it refuses the command.
+  if (is("RECLAIM") && link.workers().contains(id_)) return Turn::kAsk;
   if (is("PING") || is("ECHO") || is("SELECT") || is("CLIENT") || is("INFO")) {
     link.end_claim(id_, boot_time());
     client_command();
@@ -184,6 +186,8 @@ void WorkerSession::set_user(UserRef user, ConnectionPlace place, Credential by)
   place_ = std::move(place);
   logged_in_by_ = by;
   input_.set_user(user_->name());
+  // The number of a tenant never changes, so this thread may read it.
+  wakeup().set_line(line_of_tenant(user_->tenant().number));
   reader_.set_limits(service_.directory().limits);
   service_.link().set_user(id_, user_->name());
   if (life().is_open()) life().go_to(Life::kServing);

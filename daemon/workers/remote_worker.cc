@@ -1,5 +1,7 @@
 #include "daemon/workers/remote_worker.h"
 
+#include <limits>
+
 namespace locksley::daemon {
 
 std::vector<ServedLane> lanes_of(std::span<const ServedHandler> handlers) {
@@ -10,6 +12,12 @@ std::vector<ServedLane> lanes_of(std::span<const ServedHandler> handlers) {
     found->gates.add(handler.place.gate);
   }
   return lanes;
+}
+
+std::uint64_t bytes_of_names(std::span<const std::string_view> handlers) {
+  std::uint64_t bytes = 0;
+  for (const std::string_view name : handlers) bytes += name.size() + kBytesOfName;
+  return bytes;
 }
 
 OutLease* RemoteWorker::find(std::uint64_t number) {
@@ -41,26 +49,40 @@ ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
   return shown.emplace(index, std::move(job)).first->second.get();
 }
 
+bool OutLease::may_have_begun() const {
+  // Before a lease begins, it shows the jobs of NOTEs only.
+  return lease.has_begun() || next > lease.range().low || !shown.empty();
+}
+
 void OutLease::save_notes() {
   for (const auto& [index, job] : shown) {
     if (lease.held().contains(index)) job->save_note();
   }
 }
 
-void RemoteWorker::show_running(OutLease& out) const {
-  const IndexSet& held = out.lease.held();
-  std::uint64_t most = slots.in_front(out.occupation);
+std::vector<std::uint64_t> RemoteWorker::begun_jobs(const OutLease& out) const {
   // Only jobs that the worker has begun, if it reports that.
-  if (out.has_reported_next) most = std::min(most, held.count_below(out.next));
+  const std::uint64_t end = out.has_reported_next ? out.next : std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> begun;
-  for (const IndexRange& range : held.ranges(most)) {
-    for (std::uint64_t index = range.low; index < range.high; ++index) begun.push_back(index);
+  for (const IndexRange& range : out.lease.held().ranges(slots.in_front(out.occupation))) {
+    for (std::uint64_t index = range.low; index < std::min(range.high, end); ++index) begun.push_back(index);
   }
+  return begun;
+}
+
+void RemoteWorker::show_running(OutLease& out) const {
+  const std::vector<std::uint64_t> begun = begun_jobs(out);
+  const IndexSet& held = out.lease.held();
   std::erase_if(out.shown, [&](const auto& job) {
     if (!held.contains(job.first)) return true;
     return !job.second->has_reports() && !std::ranges::binary_search(begun, job.first);
   });
   for (const std::uint64_t index : begun) (void)out.shown_job(index, name);
+  count_shown(out);
+}
+
+void RemoteWorker::show_begun(OutLease& out) const {
+  for (const std::uint64_t index : begun_jobs(out)) (void)out.shown_job(index, name);
   count_shown(out);
 }
 
@@ -119,7 +141,7 @@ std::optional<std::uint64_t> RemoteWorker::first_not_started(const OutLease& out
 std::optional<std::uint64_t> RemoteWorker::middle(const OutLease& out) {
   const IndexSet& held = out.lease.held();
   const std::uint64_t started = started_jobs(out);
-  if (held.size() < started + 2) return std::nullopt;
+  if (held.size() < started + (out.may_have_begun() ? 2 : 1)) return std::nullopt;
   return held.at(started + (held.size() - started) / 2);
 }
 

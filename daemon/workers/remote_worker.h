@@ -35,6 +35,10 @@ struct ServedLane {
 };
 std::vector<ServedLane> lanes_of(std::span<const ServedHandler> handlers);
 
+// What the names of a worker's handlers take in memory, whether it serves them or not: each its bytes, and kBytesOfName.
+inline constexpr std::uint64_t kBytesOfName = 64;  // a ServedHandler, and the allocator's part
+std::uint64_t bytes_of_names(std::span<const std::string_view> handlers);
+
 // The mean of a link's round trips: each new one counts an eighth, as in RFC 6298, "Computing TCP's Retransmission
 // Timer". 0: not measured.
 class RoundTrip {
@@ -59,6 +63,10 @@ struct OutLease {
   // Shows a job that the lease holds to others from now on, if it was not shown before, and returns its entry. Null:
   // the lease shows kMostShown other jobs.
   ShownJob* shown_job(std::uint64_t index, std::string_view worker);
+
+  // Whether one of its jobs may have begun: the lease is, or was, in front on a slot, or the worker has said so by a
+  // SETTLE, BEAT or NOTE.
+  bool may_have_begun() const;
 
   // The attempts of the jobs that it holds are over: their batch gets their last notes.
   void save_notes();
@@ -104,6 +112,7 @@ class RemoteWorker {
         account(account_in),
         lease_time(lease),
         wants_pushes(command.wants_pushes),
+        name_bytes(bytes_of_names(command.handlers)),
         slots(command.slots) {}
 
   OutLease* find(std::uint64_t number);
@@ -114,6 +123,8 @@ class RemoteWorker {
   // Shows in the lane (Lane::running()) the jobs of the lease that may run, at most one for each slot on which the
   // lease is in front, and the jobs for which the worker has sent a NOTE. Hides its other jobs.
   void show_running(OutLease& out) const;
+  // The same if only OutLease::next has grown: shows the jobs that the worker has begun since, and hides none. O(width).
+  void show_begun(OutLease& out) const;
   // The lease shows more or fewer jobs than before.
   void count_shown(OutLease& out) const;
   // The jobs of the lease may lie in more or fewer ranges than before.
@@ -128,8 +139,10 @@ class RemoteWorker {
   // The lowest job of the lease that has not started, as far as the link knows. None: all its jobs have.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
   // The index at which the lease could be cut: the middle of the jobs that have not started. None: at most one job has
-  // not started.
+  // not started, and the lease may have begun. A lease of one job that has not begun is cut at this job: all of it goes back.
   static std::optional<std::uint64_t> middle(const OutLease& lease);
+  // The jobs of the lease that may run, ascending: at most one for each slot on which it is in front.
+  std::vector<std::uint64_t> begun_jobs(const OutLease& out) const;
 
   // Constant.
   const std::uint64_t connection;
@@ -138,6 +151,7 @@ class RemoteWorker {
   WorkerAccount& account;  // of `user`
   const Nanoseconds lease_time;
   const bool wants_pushes;
+  const std::uint64_t name_bytes;  // bytes_of_names() of `handlers` and `not_served` together
 
   std::vector<ServedHandler> handlers;
   std::vector<ServedLane> lanes;  // of `handlers`

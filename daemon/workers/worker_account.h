@@ -30,6 +30,7 @@ struct WorkerAccount {
   const std::uint64_t number;  // never used again
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
+  std::uint64_t name_bytes = 0;    // RemoteWorker::name_bytes
   std::uint64_t leased_bytes = 0;  // payloads of leases, and of lost ones that still wait to be read
   LeaseUse leases;
   LeaseUse& of_all;

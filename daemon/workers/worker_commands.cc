@@ -8,6 +8,7 @@
 #include <charconv>
 #include <concepts>
 #include <limits>
+#include <set>
 #include <span>
 
 #include "proto/number.h"
@@ -74,15 +75,17 @@ class Options {
     return milliseconds(
         number(option, static_cast<std::uint64_t>(least.count()), static_cast<std::uint64_t>(most.count())));
   }
-  // All arguments that follow, at least one.
+  // All arguments that follow, at least one; each name once.
   std::vector<std::string_view> rest(const WorkerLimits& limits) {
     std::vector<std::string_view> names;
+    std::set<std::string_view> known;
     const std::size_t count = arguments_.size() - at_;
     if (count == 0) fail("ERR HANDLERS needs a handler");
     if (count > limits.handlers) fail(fmt::format("TOOBIG HANDLERS: at most {}", limits.handlers));
     while (!error_ && at_ < arguments_.size()) {
-      names.push_back(arguments_[at_++]);
-      if (names.back().size() > limits.handler_bytes)
+      const std::string_view name = arguments_[at_++];
+      if (known.insert(name).second) names.push_back(name);
+      if (name.size() > limits.handler_bytes)
         fail(fmt::format("TOOBIG the name of a handler: at most {} bytes", limits.handler_bytes));
     }
     return names;

@@ -61,7 +61,7 @@ struct JoinCommand {
   bool wants_pushes = false;
   bool is_partial =
       false;  // without those of the handlers that there are not, or that its user may not serve
-  std::vector<std::string_view> handlers;
+  std::vector<std::string_view> handlers;  // each once
 };
 struct ClaimCommand {
   std::optional<std::uint32_t> slot;
@@ -69,7 +69,7 @@ struct ClaimCommand {
   std::uint64_t jobs = ~std::uint64_t{0};
   std::uint64_t bytes = ~std::uint64_t{0};
   std::chrono::milliseconds block{0};
-  std::vector<std::string_view> handlers;  // empty: all that the worker joined with
+  std::vector<std::string_view> handlers;  // each once; empty: all that the worker joined with
 };
 struct SettleCommand {
   LeaseName lease;

@@ -66,6 +66,7 @@ class WorkerConnections {
   // All results up to this number are written.
   void written(std::uint64_t ticket);
   bool is_holding() const { return !holding_.empty(); }
+  bool is_holding(Id id) const { return holding_.contains(id); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
   // The connections that have got bytes to send since the last call. If a connection has got patient replies only, and

@@ -52,6 +52,9 @@ struct WorkerLinkOptions {
   // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they take 40 MB and 20 MB.
   std::uint64_t max_workers = 32'768;
   std::uint64_t max_slots = 524'288;
+  // The most that the names of the handlers of all workers take (bytes_of_names()), shared as the bytes. A guess: one worker with
+  // the longest JOIN takes 0.2 MB, and a daemon's with the most handlers that its lane can have 0.13 MB.
+  std::uint64_t max_name_bytes = std::uint64_t{64} << 20;
   // A job that has not begun, as far as is known, is shown for a NOTE only while all workers together show fewer jobs
   // than this, shared as the bytes. A guess: they take 40 MB without their notes.
   std::uint64_t max_shown = 131'072;
@@ -64,6 +67,7 @@ struct WorkerLinkOptions {
 struct WorkerLinkStats {
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
+  std::uint64_t name_bytes = 0;  // WorkerLinkOptions::max_name_bytes
   std::uint64_t leases = 0;
   std::uint64_t leased_bytes = 0;
   // Since the start:
@@ -128,8 +132,10 @@ class WorkerLink {
   // A measured round trip, for example TCP's.
   void note_round_trip(Id id, Nanoseconds sample);
   // Whether to read from the connection. Asked after each call.
-  bool accepts_commands(Id id) { return host_.has_room() && connections_.accepts_commands(id); }
+  bool accepts_commands(Id id) { return has_room() && connections_.accepts_commands(id); }
   proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
+  // The connection has replies that wait until results are written.
+  bool holds_replies(Id id) const { return connections_.is_holding(id); }
   // Connections that got bytes to send.
   std::vector<Id> take_ready();
   // The output of the connection has nothing but replies to SETTLE and empty ones to CLAIM, and its worker waits for jobs:
@@ -179,13 +185,21 @@ class WorkerLink {
 
   // worker_link.cc
   void dispatch(Id id, const proto::ArgumentList& arguments);
+  bool has_room() {
+    const bool has_room = host_.has_room();
+    lacked_room_ = lacked_room_ || !has_room;
+    return has_room;
+  }
   void join(Id id, const proto::ArgumentList& arguments);
+  // The error reply to a JOIN of the user; none: it may join.
   std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
-  // Whether the limits of workers and slots leave room for one more worker of the user.
-  // Why a worker of this user cannot serve the handler at present; none: it can.
-  std::optional<std::string> why_not_served(const std::string& user, std::string_view handler) const;
-  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the others.
-  std::vector<ServedHandler> choose_served(RemoteWorker& worker, std::span<const std::string> names);
+  // Whether a worker of this user can serve the handler at present; if not, why.
+  bool can_serve(const std::string& user, std::string_view handler) const;
+  std::string why_not_served(const std::string& user, std::string_view handler) const;
+  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the others. `names` may be in the
+  // worker's own lists.
+  std::vector<ServedHandler> choose_served(RemoteWorker& worker, std::span<const std::string_view> names);
+  // The error if the limits of workers, slots and names leave no room for one more worker of the user.
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
@@ -310,6 +324,7 @@ class WorkerLink {
   Nanoseconds now_;
   Nanoseconds held_until_;       // no CLAIM gets jobs before
   Nanoseconds listens_since_{};  // before, the owner did not read for a while
+  bool lacked_room_ = false;     // since the last advance()
   Nanoseconds next_plan_;
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;

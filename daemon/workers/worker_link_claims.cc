@@ -222,7 +222,8 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   };
   // A restart of the daemon has made all attempt numbers one higher.
   const bool is_new_life = now_ < held_until_ && command->attempt < ~std::uint32_t{0};
-  if (!(is_new_life && try_reclaim(command->attempt + 1)) && !try_reclaim(command->attempt))
+  std::uint32_t attempt = command->attempt + 1;
+  if (!(is_new_life && try_reclaim(attempt)) && !try_reclaim(attempt = command->attempt))
     return error(id, "LOST none of these jobs is queued");
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
@@ -230,7 +231,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   add_lease(worker, std::move(out), *slot);
 
   proto::ReplyWriter reply = connections_.reply(id);
-  reply.array(2);
+  reply.array(3);
   reply.bulk(LeaseName::Text({life_, added.number}).view());
   reply.array(held.size());
   for (const IndexRange& range : held) {
@@ -238,6 +239,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
     reply.integer(static_cast<std::int64_t>(range.low));
     reply.integer(static_cast<std::int64_t>(range.high));
   }
+  reply.integer(attempt);
 }
 
 }  // namespace locksley::daemon

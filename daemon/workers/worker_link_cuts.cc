@@ -6,12 +6,32 @@
 
 namespace locksley::daemon {
 
+namespace {
+
+// The gates of the CLAIMs whose jobs would run at once, on a slot without a lease.
+GateSet gates_of_idle_slots(const WaitingClaims& waiting) {
+  const auto runs_at_once = [](const WaitingClaims::Group::value_type& waits) {
+    const RemoteWorker& worker = *waits.second;
+    const ClaimCommand& claim = worker.waiting->claim;
+    const auto slot = claim.slot ? claim.slot : worker.slots.find(claim.width);
+    return slot && worker.slots.leases(*slot) == 0;
+  };
+  GateSet gates;
+  for (const auto& [of_group, claims] : waiting.groups()) {
+    if (std::ranges::any_of(claims, runs_at_once)) gates.add(of_group);
+  }
+  return gates;
+}
+
+}  // namespace
+
 void WorkerLink::plan_cuts() {
   if (waiting_.empty() || stats_.leases == 0 || is_draining_ || now_ < next_plan_) return;
   next_plan_ = now_ + plan_interval();
   for (const auto& [lane, waiting] : waiting_) {
     const Idle idle = idle_workers(*lane, waiting);
     if (idle.workers == 0) continue;
+    const GateSet of_idle_slots = gates_of_idle_slots(waiting);
     std::size_t ordered = 0;
     std::vector<Candidate> worth = candidates(*lane, idle.gates, ordered);
     // The lease that would end last comes first.
@@ -20,7 +40,10 @@ void WorkerLink::plan_cuts() {
       std::ranges::pop_heap(worth, {}, &Candidate::to_go);
       const Candidate next = worth.back();
       worth.pop_back();
-      if (!lane->view().has_place(next.out->lease.batch())) continue;
+      const Lease& lease = next.out->lease;
+      if (!lane->view().has_place(lease.batch())) continue;
+      // A last job that moved to wait behind another one could move for ever.
+      if (lease.held().size() == 1 && !of_idle_slots.has(lease.gate())) continue;
       next.out->cut = OutLease::Cut{.at = RemoteWorker::middle(*next.out).value(), .planned = now_};
       ++stats_.cut_orders;
       ++ordered;
@@ -55,8 +78,11 @@ std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, cons
     const std::vector<Nanoseconds> times = worker.times_to_go(now_);
     for (const auto& [number, out] : worker.leases) {
       if (&out->lease.lane() != &lane || !gates.has(out->lease.gate())) continue;
-      // A worker that does not answer keeps others from a cut for no longer than a lease lasts.
-      if (out->cut && now_ - out->cut->planned >= worker.lease_time) out->cut.reset();
+      // A worker that does not answer keeps others from a cut for no longer than a lease lasts, and no longer than the
+      // lease has jobs to give.
+      if (out->cut &&
+          (now_ - out->cut->planned >= worker.lease_time || !RemoteWorker::first_not_started(*out)))
+        out->cut.reset();
       if (out->cut) ++ordered;
       if (out->cut || out->cut_pushed || !takes_orders) continue;
       const Nanoseconds to_go = times[out->occupation.first];

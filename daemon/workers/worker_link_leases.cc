@@ -86,7 +86,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
 void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
-  const Nanoseconds service = worker.slots.release(out.occupation, now_);
+  const Nanoseconds service = worker.slots.release(out.occupation, now_, out.may_have_begun());
   charge_bytes(worker, -std::uint64_t{out.lease.payload_bytes()});
   // A worker that reads nothing is silent, and so loses its leases. What it was sent stays in memory.
   if (end == End::kSilent || end == End::kTimedOut)

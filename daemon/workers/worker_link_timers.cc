@@ -78,7 +78,8 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
 
 void WorkerLink::advance(Nanoseconds now) {
   now_ = std::max(now_, now);
-  if (!host_.has_room()) listens_since_ = now_;  // accepts_commands() is false
+  // While there was no room, no connection was read.
+  if (!has_room() || std::exchange(lacked_room_, false)) listens_since_ = now_;
   while (!timers_.empty() && timers_.begin()->first <= now_) look_at(workers_.at(timers_.begin()->second));
   if (now_ >= held_until_) end_hold();
   if (hurry_at_ && now_ >= *hurry_at_) {

@@ -17,7 +17,7 @@ from held_port import hold_port
 from locksley_daemon import Daemon, DaemonTest, merged, wait_for
 from programs import shell
 from remote_worker import RemoteWorker, machines, port_for_workers
-from resp import Connection
+from resp import Connection, encode
 from tls_client import TlsConnection, client_context
 from users import PASSWORD, users
 
@@ -338,10 +338,21 @@ class Restarts(RemoteTest):
         connection = self.serve({"store": {"path": str(folder / "store")}, "workers": {"reclaim": "30s"}})
         again = self.worker()
         self.assertIsNone(again.claim(block=0))
-        name, held = again("RECLAIM", lease.batch, lease.attempt, lease.first, lease.end)
+        name, held, attempt = again("RECLAIM", lease.batch, lease.attempt, lease.first, lease.end)
+        self.assertEqual(attempt, lease.attempt + 1)
         self.assertEqual(held, [[lease.first, lease.end]])
         self.assertEqual(again("SETTLE", name, "ok", lease.first, *[p.upper() for p in lease.payloads]), [lease.count, 0])
         self.assertEqual(connection.status(batch)["ok"], lease.count)
+
+    def test_a_worker_that_quits_gets_the_replies_that_wait_for_the_store(self):
+        connection = self.serve({"store": {"path": str(self.folder_of_test() / "store")}})
+        worker = self.worker()
+        batch = connection("SUBMIT", "shout", "JOBS", "a")
+        lease = worker.claim()
+        worker.send(encode("SETTLE", lease.name, "ok", lease.first, "A") + encode("QUIT"))
+        self.assertEqual(worker.read(), [1, 0])
+        self.assertEqual(worker.read(), "OK")
+        self.assertEqual(connection.wait(batch)["ok"], 1)
 
     def test_an_output_above_max_output_fails_its_job_before_and_after_a_restart(self):
         settings = {"store": {"path": str(self.folder_of_test() / "store")}, "workers": {"reclaim": "0s"}, "handlers": {"shout": {"max_output": "1KiB"}}}

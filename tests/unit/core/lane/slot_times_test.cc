@@ -16,6 +16,15 @@ using std::chrono::seconds;
 
 class SlotTimesTest : public ::testing::Test {
  protected:
+  // The end of a lease that has begun.
+  Nanoseconds settle(Occupation& lease, Nanoseconds now) {
+    return slots.release(lease, now, /*has_begun=*/true);
+  }
+  // Of one that has not.
+  Nanoseconds give_back(Occupation& lease, Nanoseconds now) {
+    return slots.release(lease, now, /*has_begun=*/false);
+  }
+
   SlotTimes slots{4};
   Occupation a, b, c;
 };
@@ -23,7 +32,7 @@ class SlotTimesTest : public ::testing::Test {
 TEST_F(SlotTimesTest, ALeaseIsChargedFromItsClaimToItsSettlement) {
   slots.occupy(a, 0, 1, seconds(10));
   EXPECT_EQ(slots.so_far(a, seconds(12)), seconds(2));
-  EXPECT_EQ(slots.release(a, seconds(15)), seconds(5));
+  EXPECT_EQ(settle(a, seconds(15)), seconds(5));
 }
 
 TEST_F(SlotTimesTest, TheSecondLeaseIsChargedFromTheEndOfTheFirst) {
@@ -32,17 +41,35 @@ TEST_F(SlotTimesTest, TheSecondLeaseIsChargedFromTheEndOfTheFirst) {
   EXPECT_EQ(slots.in_front(a), 1U);
   EXPECT_EQ(slots.in_front(b), 0U);
   EXPECT_EQ(slots.so_far(b, seconds(15)), seconds(0));
-  EXPECT_EQ(slots.release(a, seconds(20)), seconds(10));
+  EXPECT_EQ(settle(a, seconds(20)), seconds(10));
   EXPECT_EQ(slots.in_front(b), 1U);
   EXPECT_EQ(slots.so_far(b, seconds(21)), seconds(1));
-  EXPECT_EQ(slots.release(b, seconds(23)), seconds(3));
+  EXPECT_EQ(settle(b, seconds(23)), seconds(3));
 }
 
 TEST_F(SlotTimesTest, TheLeaseThatIsSettledFirstPaysForTheTimeOfBoth) {
   slots.occupy(a, 0, 1, seconds(10));
   slots.occupy(b, 0, 1, seconds(12));
-  EXPECT_EQ(slots.release(b, seconds(20)), seconds(8));
-  EXPECT_EQ(slots.release(a, seconds(21)), seconds(2 + 1));
+  EXPECT_EQ(settle(b, seconds(20)), seconds(8));
+  EXPECT_EQ(settle(a, seconds(21)), seconds(2 + 1));
+}
+
+TEST_F(SlotTimesTest, ALeaseThatGoesBackBeforeItHasBegunPaysNothingForItsWait) {
+  slots.occupy(a, 0, 1, seconds(10));
+  slots.occupy(b, 0, 1, seconds(12));
+  EXPECT_EQ(give_back(b, seconds(20)), seconds(0));
+  EXPECT_EQ(slots.so_far(a, seconds(21)), seconds(11));
+  slots.occupy(c, 0, 1, seconds(22));
+  EXPECT_EQ(give_back(c, seconds(25)), seconds(0));
+  EXPECT_EQ(settle(a, seconds(30)), seconds(20)) << "the lease in front pays for the whole time";
+  EXPECT_EQ(slots.idle(), 4U);
+}
+
+TEST_F(SlotTimesTest, ALeaseThatGoesBackPaysForTheSlotsOnWhichItIsInFront) {
+  slots.occupy(a, 1, 1, seconds(0));
+  slots.occupy(b, 0, 2, seconds(2));
+  EXPECT_EQ(give_back(b, seconds(5)), seconds(3));
+  EXPECT_EQ(settle(a, seconds(6)), seconds(6));
 }
 
 TEST_F(SlotTimesTest, AWideLeasePaysForEachOfItsSlots) {
@@ -50,8 +77,8 @@ TEST_F(SlotTimesTest, AWideLeasePaysForEachOfItsSlots) {
   slots.occupy(b, 0, 3, seconds(2));
   EXPECT_EQ(slots.in_front(b), 2U);
   EXPECT_EQ(slots.so_far(b, seconds(4)), seconds(2 * 2));
-  EXPECT_EQ(slots.release(a, seconds(5)), seconds(5));
-  EXPECT_EQ(slots.release(b, seconds(6)), seconds(4 + 1 + 4));
+  EXPECT_EQ(settle(a, seconds(5)), seconds(5));
+  EXPECT_EQ(settle(b, seconds(6)), seconds(4 + 1 + 4));
 }
 
 TEST_F(SlotTimesTest, TheLeaseInFrontOfASlotHasItsHoldersName) {
@@ -62,9 +89,9 @@ TEST_F(SlotTimesTest, TheLeaseInFrontOfASlotHasItsHoldersName) {
   slots.occupy(b, 0, 2, seconds(1));
   EXPECT_EQ(slots.front(0), 7U);
   EXPECT_EQ(slots.front(1), 8U);
-  slots.release(a, seconds(2));
+  settle(a, seconds(2));
   EXPECT_EQ(slots.front(0), 8U);
-  slots.release(b, seconds(3));
+  settle(b, seconds(3));
   EXPECT_EQ(slots.front(0), std::nullopt);
 }
 
@@ -90,8 +117,8 @@ TEST_F(SlotTimesTest, AClockThatStandsStillOrGoesBackChargesNothing) {
   slots.occupy(a, 0, 1, seconds(10));
   EXPECT_EQ(slots.so_far(a, seconds(9)), seconds(0));
   slots.occupy(b, 0, 1, seconds(5));
-  EXPECT_EQ(slots.release(a, seconds(10)), seconds(0));
-  EXPECT_EQ(slots.release(b, seconds(11)), seconds(1));
+  EXPECT_EQ(settle(a, seconds(10)), seconds(0));
+  EXPECT_EQ(settle(b, seconds(11)), seconds(1));
 }
 
 // Each moment of a slot that has a lease is charged once, whatever the order.
@@ -112,13 +139,13 @@ TEST_F(SlotTimesTest, ChargesAddUpToTheOccupiedTime) {
     } else if (!out.empty()) {
       std::swap(out[random() % out.size()], out.back());
       const Nanoseconds so_far = slots.so_far(*out.back(), now);
-      const Nanoseconds service = slots.release(*out.back(), now);
+      const Nanoseconds service = slots.release(*out.back(), now, /*has_begun=*/random() % 2 == 0);
       ASSERT_GE(service, so_far);
       charged += service;
       out.pop_back();
     }
   }
-  for (Occupation* lease : out) charged += slots.release(*lease, now);
+  for (Occupation* lease : out) charged += settle(*lease, now);
   EXPECT_EQ(charged, occupied);
   EXPECT_EQ(slots.idle(), 4U);
 }

@@ -1,4 +1,5 @@
 // What happens when something fails, or time passes: the rows of the table of events.
+// Length: some short tests for each of them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -228,6 +229,65 @@ TEST_F(CutTest, AWorkerThatDoesNotAnswerKeepsOthersFromACutForOneLease) {
   EXPECT_EQ(sent(other).find(">3 $3 CUT"), 0U);
 }
 
+// A worker whose one slot has run a job for 5 s, with a lease of one job behind it.
+class CutOfOneJobTest : public WorkerLinkFixture {
+ protected:
+  void begin(WorkerLink::Id id) {
+    slow = id;
+    host.submit("echo", 2);
+    running = reclaimed(slow, "1 1 0 1");
+    ready = reclaimed(slow, "1 1 1 2");
+    pass(5s);
+    say(slow, "BEAT");
+  }
+  WorkerLink::Id slow = 0;
+  std::string running, ready;
+};
+
+TEST_F(CutOfOneJobTest, ALeaseThatWaitsGoesToASlotThatRunsItAndStaysThere) {
+  begin(joined_with_pushes(1));
+  const WorkerLink::Id idle = joined(1), other = joined(1);
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  EXPECT_EQ(sent(slow), ">3 $3 CUT $18 " + ready + " :1");
+  EXPECT_EQ(say(slow, "YIELD " + ready + " 1"), ":1");
+  EXPECT_EQ(say(slow, "CLAIM BLOCK 60000"), "") << "nothing is left for it to have early";
+  EXPECT_EQ(parse(sent(idle)).first, 1U);
+  EXPECT_EQ(link->stats().leases, 2U);
+  EXPECT_EQ(say(other, "CLAIM BLOCK 60000"), "");
+  pass(5s);
+  EXPECT_EQ(say(idle, "BEAT"), "*0");
+  pass(20ms);
+  EXPECT_EQ(link->stats().cut_orders, 1U) << "both jobs run";
+}
+
+TEST_F(CutOfOneJobTest, ItDoesNotMoveToWaitBehindAnotherJob) {
+  begin(joined_with_pushes(1));
+  const WorkerLink::Id other = joined_with_pushes(2);
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(other, "SLOT 0 JOBS 1"));
+  EXPECT_EQ(say(other, "CLAIM SLOT 0 BLOCK 60000"), "");
+  pass(20ms);
+  EXPECT_EQ(sent(slow), "");
+  say(other, "CLAIM SLOT 1 BLOCK 60000");
+  pass(20ms);
+  EXPECT_EQ(sent(slow), ">3 $3 CUT $18 " + ready + " :1");
+}
+
+TEST_F(CutOfOneJobTest, ACutThatComesAfterTheJobHasBegunMakesWayForAnother) {
+  begin(joined(1));
+  host.submit("echo", 100);
+  const WorkerLink::Id other = joined_with_pushes(1), idle = joined(1);
+  const std::string lease = reclaimed(other, "2 1 0 100");
+  pass(30ms);
+  say(other, "SETTLE " + lease + " ok 0 x");
+  EXPECT_EQ(say(idle, "CLAIM BLOCK 60000"), "");
+  EXPECT_EQ(link->stats().cut_orders, 1U);
+  EXPECT_EQ(sent(other), "") << "3 s to go, and the other one has 5 s";
+  say(slow, "SETTLE " + running + " ok 0 x");
+  pass(20ms);
+  EXPECT_EQ(sent(other).find(">3 $3 CUT"), 0U);
+}
+
 TEST_F(CutTest, AWorkerThatNeverBeatsIsNotAsked) {
   begin(joined());
   const WorkerLink::Id idle = joined();
@@ -298,9 +358,14 @@ TEST_F(WorkerLinkEventsTest, ARestartOfTheDaemonMakesAttemptsOneHigher) {
   const IndexRange all{0, 10};
   host.lane_of("echo")->enqueue(batch, {&all, 1}, /*open=*/false);
   const WorkerLink::Id id = joined();
-  EXPECT_FALSE(reclaimed(id, "1 1 0 5").empty()) << "leased by the earlier process, as attempt 1";
+  EXPECT_EQ(say(id, "RECLAIM 1 1 0 5"), "*3 $18 000000000000002b-1 *1 *2 :0 :5 :2")
+      << "leased by the earlier process, as attempt 1";
+  link->disconnect(id, now);
   pass(3s);
-  EXPECT_EQ(say(id, "RECLAIM 1 1 5 10"), "-LOST none of these jobs is queued") << "the time for that is over";
+  const WorkerLink::Id again = joined();
+  EXPECT_FALSE(reclaimed(again, "1 2 0 5").empty()) << "with the attempt that the reply had";
+  EXPECT_EQ(say(again, "RECLAIM 1 1 5 10"), "-LOST none of these jobs is queued")
+      << "the time for that is over";
 }
 
 TEST_F(WorkerLinkEventsTest, WhatIsOutIsBounded) {
@@ -380,6 +445,58 @@ TEST_F(WorkerLinkEventsTest, ChargesAddUpToTheTimeOfOccupiedSlots) {
   now += 1s;
   settle_all(id, second);
   EXPECT_EQ(busy(), 6s) << "the second from the end of the first";
+}
+
+// Two tenants' batches on one slot: b's lease is behind that of a.
+class SecondLeaseTest : public WorkerLinkFixture {
+ protected:
+  void begin() {
+    BatchOptions options;
+    options.tenant = "a";
+    host.submit("echo", 1, options);
+    options.tenant = "b";
+    behind = host.submit("echo", 100, options);
+    first = reclaimed(id, std::to_string(host.last_batch - 1) + " 1 0 1");
+    second = reclaimed(id, std::to_string(host.last_batch) + " 1 0 1");
+  }
+  Nanoseconds busy_of(const std::string& tenant) {
+    const RingSnapshot snapshot = ring();
+    return std::ranges::find(snapshot.tenants, tenant, &TenantView::tenant)->busy;
+  }
+  WorkerLink::Id id = joined(1, " LEASE 3600000");
+  std::shared_ptr<Batch> behind;
+  std::string first, second;
+};
+
+TEST_F(SecondLeaseTest, ABatchThatIsPausedDoesNotPayForTheJobInFront) {
+  begin();
+  pass(540s);
+  host.lane_of("echo")->pause(*behind);
+  EXPECT_EQ(say(id, "BEAT"), "*1 *3 $3 CUT $18 " + second + " :0");
+  EXPECT_EQ(say(id, "YIELD " + second + " 0"), ":1");
+  pass(60s);
+  say(id, "SETTLE " + first + " ok 0 x");
+  EXPECT_EQ(busy_of("a"), 600s);
+  EXPECT_EQ(busy_of("b"), 0s);
+  host.lane_of("echo")->resume(*behind);
+  const Granted trial = claim(id);
+  EXPECT_EQ(trial.count, 1U) << "what its jobs cost is unknown";
+  now += 1ms;
+  settle_all(id, trial);
+  EXPECT_GT(claim(id).count, 1U) << "the wait is not part of what a job costs";
+}
+
+TEST_F(SecondLeaseTest, ItPaysOnceTheWorkerHasSaidThatItHasBegun) {
+  Nanoseconds paid{};
+  for (const std::string begins : {"BEAT * 1", "NOTE * 0 PROGRESS 5", "SETTLE * ok 0 x"}) {
+    begin();
+    now += 3s;
+    std::string words = begins;
+    say(id, words.replace(words.find('*'), 1, second));
+    say(id, "YIELD " + second);
+    EXPECT_EQ(busy_of("b"), paid += 3s) << begins;
+    say(id, "SETTLE " + first + " ok 0 x");
+  }
 }
 
 TEST_F(WorkerLinkEventsTest, AQuantumIsLongBesideARoundTrip) {

@@ -169,7 +169,7 @@ class WorkerLinkFixture : public ::testing::Test {
   // A claim of exactly the jobs from `first` on, by way of RECLAIM.
   std::string reclaimed(WorkerLink::Id id, const std::string& rest) {
     const Words words = split(say(id, "RECLAIM " + rest));
-    return words.size() > 2 && words[0] == "*2" ? words[2] : "";
+    return words.size() > 2 && words[0] == "*3" ? words[2] : "";
   }
   // All jobs of the lease end well.
   std::string settle_all(WorkerLink::Id id, const Granted& lease, const std::string& status = "ok") {

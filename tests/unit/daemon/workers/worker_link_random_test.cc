@@ -111,7 +111,7 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
     const std::string reply = run(machine.id, {"RECLAIM", std::to_string(lease.batch), "1",
                                                std::to_string(lease.first), std::to_string(lease.high)});
     const Words words = split(reply);
-    if (words.size() < 3 || words[0] != "*2") return;
+    if (words.size() < 3 || words[0] != "*3") return;
     ++reclaims;
     machine.leases.push_back({words[2], lease.batch, lease.first, lease.high});
   }

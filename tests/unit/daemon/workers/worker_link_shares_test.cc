@@ -153,6 +153,27 @@ TEST_F(WorkerLinkSharesTest, JobsThatAreSettledHereAndThereLieInNoMorePartsThanA
   EXPECT_THAT(settle(grace, other, 25), ::testing::HasSubstr(":1")) << "there is room again";
 }
 
+// Also the names of handlers that there are not: a worker serves these once they are there.
+TEST_F(WorkerLinkSharesTest, NamesOfHandlersTakeNoMoreThanAUsersPart) {
+  restart({.max_name_bytes = 10 * (kBytesOfName + 4)});
+  const WorkerLink::Id first = connect("mallory"), second = connect("mallory"), other = connect("grace");
+  const std::string join = "JOIN w SLOTS 1 PARTIAL HANDLERS echo";
+  const std::string refused =
+      "-TOOBIG the names of handlers of the user's workers would take more than 340 bytes, of which each "
+      "name takes 64 "
+      "and its length: JOIN for fewer handlers, or one of them must LEAVE";
+  EXPECT_EQ(say(first, join + " far1 far2 far3 far4 far5"), refused);
+  EXPECT_EQ(say(first, join + " far1 echo far1 far1 far1 far1").front(), '*') << "a name counts once";
+  EXPECT_EQ(say(second, join + " far1 far2 far3"), refused) << "those of all workers of the user";
+  EXPECT_EQ(say(second, join + " far1 far2").front(), '*') << "half of all";
+  EXPECT_EQ(link->stats().name_bytes, 340U);
+  EXPECT_EQ(say(other, join + " far1").front(), '*') << "there is room for others";
+  EXPECT_EQ(say(second, "LEAVE"), "+OK");
+  link->disconnect(first, now);
+  EXPECT_EQ(say(second, join + " far1 far2 far3").front(), '*') << "there is room again";
+  EXPECT_EQ(link->stats().name_bytes, 408U);
+}
+
 TEST_F(WorkerLinkSharesTest, ClaimsThatWaitForRoomDoNotHoldUpThoseOfOthers) {
   restart({.max_leased_bytes = 1'000});
   const auto first = submit_jobs(5);

@@ -68,6 +68,19 @@ TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentWhileTheStoreHasNoRoom) {
   EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
 }
 
+TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentBeforeItIsReadOnceThereIsRoomAgain) {
+  const WorkerLink::Id id = joined();
+  host.submit("echo", 1);
+  const Granted lease = claim(id);
+  pass(9s);
+  host.room = false;
+  EXPECT_FALSE(link->accepts_commands(id));
+  now += 1s;
+  host.room = true;  // what the worker has sent is read after the look
+  link->advance(now);
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+}
+
 TEST_F(WorkerLinkSilenceTest, AWorkerWithPushesIsToldWhatItHasLost) {
   const WorkerLink::Id id = joined_with_pushes();
   host.submit("echo", 1);

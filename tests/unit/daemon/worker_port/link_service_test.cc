@@ -1,0 +1,163 @@
+// Connections of workers on the link's thread: turns go round users, and what the I/O thread is asked.
+#include "daemon/worker_port/link_service.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/server/accounts/tenants.h"
+#include "daemon/workers/machines_view.h"
+#include "tests/support/server_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+// The users crowd and neighbour, with any password, and the handler echo. The test answers for the I/O thread.
+class LinkServiceTest : public ::testing::Test {
+ protected:
+  LinkServiceTest() {
+    const ThreadRoleScope role(kLinkThread);
+    config::User worker;
+    worker.commands = {config::CommandGroup::kWork};
+    for (const std::string name : {"crowd", "neighbour"})
+      directory_->users.emplace(name, std::make_shared<User>(tenants_.of(name), worker));
+    directory_->has_users = true;
+    directory_->handlers.emplace("echo", HandlerPlace{.lane = &lane_, .gate = 0});
+    directory_->address = "queue:7771";
+    directory_->max_clients = 1'000;
+    directory_->login_timeout = std::chrono::minutes(1);
+    const auto log_in = [this](LoginQuestion question, std::function<void(LoginAnswer)> done) {
+      this->log_in(question, std::move(done));
+    };
+    const auto find_batch = [this](std::uint64_t number,
+                                   const std::function<void(std::shared_ptr<Batch>)>& done) {
+      batches_asked_for_.push_back(number);
+      done(nullptr);
+    };
+    service_ = std::make_unique<LinkService>(
+        LinkService::Parts{.questions = {.log_in = log_in, .find_batch = find_batch},
+                           .store = nullptr,
+                           .log = std::make_shared<spdlog::logger>("test")},
+        WorkerLinkOptions{}, board_, directory_);
+    auto port = BoundPort::bind("127.0.0.1", 0, "workers.listen");
+    const auto endpoint = port ? service_->listen(*std::move(port)) : std::unexpected(port.error());
+    EXPECT_TRUE(endpoint) << endpoint.error();
+    if (endpoint) port_ = endpoint->port();
+  }
+  ~LinkServiceTest() override { stop(); }
+
+  void start() {
+    thread_ = std::thread([this] {
+      const ThreadRoleScope role(kLinkThread);
+      service_->run([] { return false; });
+    });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    asio::post(service_->io(), [this] {
+      kLinkThread.assert_held();
+      service_->stop();
+    });
+    thread_.join();
+  }
+
+  struct Login {
+    std::string name;
+    std::function<void(LoginAnswer)> done;
+  };
+  // Answers at once; but the first logins wait until `logins_to_hold_` have come: those of the neighbour go on first.
+  void log_in(const LoginQuestion& question, std::function<void(LoginAnswer)> done) {
+    if (question.by == Credential::kNone) return done({});
+    if (held_.size() == logins_to_hold_) {
+      order_ += question.name.front();
+      return done(answer(question.name));
+    }
+    held_.push_back({question.name, std::move(done)});
+    if (held_.size() != logins_to_hold_) return;
+    std::ranges::partition(held_, [](const Login& login) { return login.name == "neighbour"; });
+    for (const Login& login : held_) login.done(answer(login.name));
+  }
+  LoginAnswer answer(const std::string& name) const {
+    return {.user = directory_->users.at(name), .place = nullptr, .refusal = {}};
+  }
+  static std::string logins(const std::string& user, std::size_t count) {
+    std::string commands;
+    for (std::size_t i = 0; i < count; ++i) commands += "AUTH " + user + " secret\r\n";
+    return commands;
+  }
+
+  Tenants tenants_;
+  Lane lane_{"echo", FairRing::Options{.parallelism = 1}};
+  MachinesBoard board_;
+  const std::shared_ptr<WorkerDirectory> directory_ = std::make_shared<WorkerDirectory>();
+  std::uint16_t port_ = 0;
+  std::size_t logins_to_hold_ = 0;
+  // The link's thread, and the test after stop().
+  std::vector<Login> held_;
+  std::string
+      order_;  // the initials of users, of each login that was not held: it takes a turn of its connection
+  std::vector<std::uint64_t> batches_asked_for_;
+  std::unique_ptr<LinkService> service_;
+  std::thread thread_;
+};
+
+TEST_F(LinkServiceTest, AUserWaitsForOneTurnOfAnotherUserHoweverManyConnectionsThatHas) {
+  constexpr std::size_t kCrowd = 40;
+  constexpr std::size_t kTurns = 20;
+  logins_to_hold_ = kCrowd + 1;
+  Client neighbour(port_);
+  neighbour.send(logins("neighbour", 1 + kTurns));
+  std::deque<Client> crowd;
+  for (std::size_t i = 0; i < kCrowd; ++i) crowd.emplace_back(port_).send(logins("crowd", 1 + kTurns));
+  start();
+  const std::size_t all_replies = (1 + kTurns) * std::string("+OK\r\n").size();
+  EXPECT_EQ(neighbour.read(all_replies).size(), all_replies);
+  for (Client& each : crowd) EXPECT_EQ(each.read(all_replies).size(), all_replies);
+  stop();
+  EXPECT_EQ(order_.size(), (kCrowd + 1) * kTurns);
+  EXPECT_EQ(std::ranges::count(order_, 'n'), static_cast<std::ptrdiff_t>(kTurns));
+  EXPECT_LE(order_.rfind('n'), 3 * kTurns) << order_;
+}
+
+TEST_F(LinkServiceTest, AClaimThatWaitsIsToldAtOnceOfAHandlerThatHasCome) {
+  start();
+  Client worker(port_);
+  worker.send(logins("neighbour", 1) + "JOIN w SLOTS 1 PARTIAL HANDLERS echo later\r\nCLAIM BLOCK 60000\r\n");
+  for (std::string line; line != "later" && !line.ends_with("<closed>");) line = worker.line();
+  Lane later{"later", FairRing::Options{.parallelism = 1}};
+  auto directory = std::make_shared<WorkerDirectory>(*directory_);
+  directory->handlers.emplace("later", HandlerPlace{.lane = &later, .gate = 0});
+  asio::post(service_->io(), [this, &directory] {
+    kLinkThread.assert_held();
+    service_->set_directory(directory);
+  });
+  EXPECT_EQ(worker.line(), "$-1") << "it claims again, for both";
+  stop();
+}
+
+TEST_F(LinkServiceTest, ReclaimBeforeJoinAsksForNoBatch) {
+  start();
+  Client client(port_);
+  client.send("RECLAIM 1 1 0 2\r\nAUTH neighbour secret\r\nRECLAIM 2 1 0 2\r\n");
+  EXPECT_EQ(client.line(), "-NOAUTH Authentication required.");
+  EXPECT_EQ(client.line(), "+OK");
+  EXPECT_EQ(client.line(), "-NOTJOINED JOIN first");
+  client.send("JOIN w SLOTS 1 HANDLERS echo\r\nRECLAIM 3 1 0 2\r\nQUIT\r\n");
+  EXPECT_TRUE(client.read(10'000).ends_with("-LOST there is no such batch\r\n+OK\r\n"));
+  stop();
+  EXPECT_EQ(batches_asked_for_, std::vector<std::uint64_t>{3});
+}
+
+}  // namespace
+}  // namespace locksley::daemon

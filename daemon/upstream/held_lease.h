@@ -24,8 +24,10 @@ struct HeldLease {
   State state = State::kReady;
   std::string name;  // on the wire; empty: the connection on which it had one is gone
   std::uint64_t batch = 0;
-  std::uint32_t attempt = 1;
-  IndexRange range;  // without what was withdrawn at its end
+  std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream makes it one higher
+  IndexRange range;           // without what was withdrawn at its end
+  // The jobs that the last RECLAIM left it, in ascending order; results of others are dropped. Empty: all.
+  std::vector<IndexRange> held;
   std::uint32_t slot = 0;
   LeasedJobs jobs;            // while it is ready
   Nanoseconds began{};        // when its jobs were given to the host

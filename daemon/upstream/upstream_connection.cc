@@ -132,7 +132,7 @@ void UpstreamConnection::serve() {
   if (is_open_) {
     const Nanoseconds now = steady_now();
     link_.flush(now);
-    write();
+    write(now);
     measure_round_trip(now);
     if (link_.is_broken()) close(link_.trouble());
   }
@@ -150,14 +150,16 @@ void UpstreamConnection::serve() {
 
 void UpstreamConnection::claim_put_off() {
   if (!is_open_ || !link_.puts_off_claims()) return;
-  link_.claim_put_off(steady_now());
-  write();
+  const Nanoseconds now = steady_now();
+  link_.claim_put_off(now);
+  write(now);
 }
 
 void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
   const std::optional<Nanoseconds> next = link_.next_timer();
-  if (!next || *next == timer_at_) return;
+  // A timer that is set for an earlier time stays: with each reply the next instant moves on, and is rarely reached.
+  if (!next || (timer_at_ != Nanoseconds{0} && timer_at_ <= *next)) return;
   timer_at_ = *next;
   timer_.expires_at(Instant(*next));
   timer_.async_wait([this](const asio::error_code& error) {

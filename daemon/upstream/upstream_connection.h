@@ -94,9 +94,9 @@ class UpstreamConnection final : private LeaseSink {
   void open() LOCKSLEY_REQUIRES(kUpstreamThread);
   void read() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Sends the output: at once what a plain socket takes, which is nearly always all; the rest by an operation of Asio's.
-  void write() LOCKSLEY_REQUIRES(kUpstreamThread);
+  void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Sends what the plain socket takes without waiting. False: it is broken.
-  bool write_now() LOCKSLEY_REQUIRES(kUpstreamThread);
+  bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Closes the socket; the link is told when the last operation on it has ended.
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);

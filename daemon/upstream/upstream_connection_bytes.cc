@@ -38,8 +38,8 @@ void UpstreamConnection::read() {
   tls_ ? tls_->async_read_some(into, done) : socket_.async_read_some(into, done);
 }
 
-void UpstreamConnection::write() {
-  if (is_writing_ || (tls_ == nullptr && !write_now()) || link_.output().empty()) return;
+void UpstreamConnection::write(Nanoseconds now) {
+  if (is_writing_ || (tls_ == nullptr && !write_now(now)) || link_.output().empty()) return;
   is_writing_ = true;
   ++operations_;
   std::array<std::string_view, kMostViews> views;
@@ -52,13 +52,13 @@ void UpstreamConnection::write() {
     // The upstream may have said why before it closed: a read tells.
     if (error || is_closing_) return end_operation();
     --operations_;
-    link_.output().consume(bytes);
+    link_.sent(bytes, steady_now());
     serve();
   };
   tls_ ? tls_->async_write_some(buffers, done) : socket_.async_write_some(buffers, done);
 }
 
-bool UpstreamConnection::write_now() {
+bool UpstreamConnection::write_now(Nanoseconds now) {
   proto::OutputBuffer& output = link_.output();
   for (int writes = 0; writes < kMostWrites && !output.empty(); ++writes) {
     std::array<std::string_view, kMostViews> views;
@@ -67,7 +67,7 @@ bool UpstreamConnection::write_now() {
     // The upstream may have said why before it closed: a read tells.
     if (!sent) return false;
     if (*sent == 0) return true;
-    output.consume(*sent);
+    link_.sent(*sent, now);
   }
   return true;
 }

@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kLongestPause{5'000};
 // it gives the jobs to others. With that, and UpstreamConnection's time for an address that does not answer, two
 // addresses are tried in less.
 constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
+// Later than this, a look for silence says more of this process than of the upstream. A guess.
+constexpr std::chrono::milliseconds kLate{1'000};
 
 }  // namespace
 
@@ -38,6 +40,8 @@ void UpstreamLink::connected(Nanoseconds now) {
   not_served_.clear();
   phase_ = Phase::kGreeting;
   join_until_ = now_ + options_.join_timeout;
+  silent_since_ = now_;
+  was_late_ = false;
   const client::Address& to = address();
   if (to.user.empty() && to.password.empty()) {
     send_command({.kind = Kind::kHello}, {"HELLO", "3"});
@@ -68,6 +72,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   std::vector<LeaseKey> over;
   for (auto& [key, lease] : leases_) {
     lease.name.clear();
+    lease.held.clear();
     const bool has_ended = lease.state == HeldLease::State::kEnded && lease.results.empty();
     if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);
   }
@@ -97,6 +102,8 @@ Nanoseconds UpstreamLink::pause() {
 
 void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
   now_ = std::max(now_, now);
+  silent_since_ = now_;
+  was_late_ = false;
   scanner_.commit(bytes);
   std::string_view reply;
   while (!is_broken() && phase_ != Phase::kDown) {
@@ -109,6 +116,15 @@ void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
         on_reply(ReplyCursor(reply), reply);
     }
   }
+}
+
+void UpstreamLink::sent(std::size_t bytes, Nanoseconds now) {
+  output_.consume(bytes);
+  // The reply to a large SETTLE cannot come before all of it has arrived. A peer that hangs takes bytes only until its
+  // socket is full.
+  if (output_.empty()) return;
+  now_ = std::max(now_, now);
+  silent_since_ = now_;
 }
 
 proto::CommandWriter UpstreamLink::begin_command(AwaitedReply awaited, std::size_t words) {
@@ -290,10 +306,37 @@ std::optional<Nanoseconds> UpstreamLink::next_timer() const {
     case Phase::kServing:
       break;
   }
-  std::optional<Nanoseconds> next;
-  if (!by_name_.empty()) next = beat_at_;
-  if (claim_at_ > now_) next = next ? std::min(*next, claim_at_) : claim_at_;
+  std::optional<Nanoseconds> next = silent_at();
+  const auto add = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
+  if (!by_name_.empty()) add(beat_at_);
+  if (claim_at_ > now_) add(claim_at_);
   return next;
+}
+
+std::optional<Nanoseconds> UpstreamLink::silent_at() const {
+  if (awaited_.empty()) return std::nullopt;
+  const AwaitedReply& first = awaited_.front();
+  Nanoseconds due = first.sent;
+  if (first.blocks) {
+    // The wait of a CLAIM ends with the next command.
+    due += options_.block;
+    if (awaited_.size() > 1) due = std::min(due, awaited_[1].sent);
+  }
+  return std::max(due, silent_since_) + options_.reply_timeout;
+}
+
+// A peer that is stopped, or whose process hangs, is not noticed by TCP: its kernel acknowledges everything.
+void UpstreamLink::check_silence() {
+  const std::optional<Nanoseconds> at = silent_at();
+  if (!at || now_ < *at) return;
+  // If this process was paused, replies may have come that it has not read: it gets the time once more.
+  if (now_ - *at > kLate && !std::exchange(was_late_, true)) {
+    silent_since_ = now_;
+    return;
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.reply_timeout);
+  fail("it has sent nothing for " + std::to_string(seconds.count()) +
+       " s although a reply is due: it may hang");
 }
 
 void UpstreamLink::advance(Nanoseconds now) {
@@ -312,6 +355,8 @@ void UpstreamLink::advance(Nanoseconds now) {
     case Phase::kServing:
       break;
   }
+  check_silence();
+  if (is_broken()) return;
   if (now_ >= beat_at_) {
     beat_at_ = now_ + beat_every_;
     if (!by_name_.empty()) beat();

@@ -44,6 +44,9 @@ struct UpstreamLinkOptions {
   std::chrono::milliseconds block = std::chrono::minutes(1);
   // From the connection to the reply of JOIN. A guess.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
+  // From then on: how long the upstream may send nothing while a reply is due. Much longer than a disk
+  // keeps SETTLE waiting. A guess.
+  std::chrono::milliseconds reply_timeout = std::chrono::seconds(30);
 };
 
 // Counters, and what is held now.
@@ -63,7 +66,8 @@ struct UpstreamLinkStats {
 // orders come out:
 //
 //   if (link.wants_connection()) connect to link.address(); link.connected(now);
-//   n = read(fd, link.space()); link.received(n, now); … link.flush(now); write(fd, link.output());
+//   n = read(fd, link.space()); link.received(n, now);
+//   … link.flush(now); n = write(fd, link.output()); link.sent(n, now);
 //   if (link.is_broken()) close the socket; link.disconnected(now);
 //   sleep until link.next_timer(), then link.advance(now)
 //
@@ -105,6 +109,8 @@ class UpstreamLink {
   std::span<char> space() { return scanner_.prepare(); }
   void received(std::size_t bytes, Nanoseconds now);
   proto::OutputBuffer& output() { return output_; }
+  // The connection took the first `bytes` of output(), which are gone from it.
+  void sent(std::size_t bytes, Nanoseconds now);
   // The connection is of no use: the owner closes it, and calls disconnected().
   bool is_broken() const { return !trouble_.empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
@@ -178,6 +184,9 @@ class UpstreamLink {
   void on_order(ReplyCursor& order, std::uint64_t values);
   void beat();
   void leave_if_idle();
+  // When the upstream has been silent for too long; none: it owes no reply.
+  std::optional<Nanoseconds> silent_at() const;
+  void check_silence();
   // The connection is of no use from here on.
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
@@ -197,6 +206,8 @@ class UpstreamLink {
   HeldLease* find(LeaseKey key);
   HeldLease* find(std::string_view name);
   void set_name(HeldLease& lease, std::string name);
+  // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a name.
+  void keep(HeldLease& lease, KeptResults run);
   void send_results(std::uint64_t results);
   // NOTE, with its words after the lease's name.
   void send_note(const HeldLease& lease, const std::vector<std::string>& words);
@@ -223,10 +234,10 @@ class UpstreamLink {
   void pump_reclaims();
   std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease) const;
   void on_reclaim(const AwaitedReply& awaited, ReplyCursor reply);
-  // The lease has a name again, and `count` of its jobs, all below `high`.
-  void reclaimed(HeldLease& lease, std::uint64_t count, std::uint64_t high);
-  // Sends its results that were not acknowledged.
-  void hand_in(HeldLease& lease);
+  // The lease has a name again, and its `held`.
+  void reclaimed(HeldLease& lease);
+  // Sends its results that were not acknowledged, of jobs that it still holds. How many jobs these are.
+  std::uint64_t hand_in(HeldLease& lease);
 
   // Constant.
   UpstreamHost& host_;
@@ -243,6 +254,9 @@ class UpstreamLink {
   ReplyScanner scanner_;
   proto::OutputBuffer output_;
   std::deque<AwaitedReply> awaited_;
+  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this process was paused.
+  Nanoseconds silent_since_{};
+  bool was_late_ = false;  // to look for silence, since bytes came last
   std::vector<std::string> not_served_;
   std::chrono::milliseconds lease_{};
   Nanoseconds beat_every_{};

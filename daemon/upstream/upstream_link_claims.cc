@@ -99,6 +99,7 @@ void UpstreamLink::begin(HeldLease& lease) {
   lease.state = HeldLease::State::kRunning;
   lease.began = now_;
   lease.jobs.range = lease.range;
+  lease.jobs.attempt = lease.attempt;
   if (!host_.begin(lease.key, std::move(lease.jobs))) ended(lease.key, now_);
 }
 

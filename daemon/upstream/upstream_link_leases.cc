@@ -30,17 +30,46 @@ void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, s
   now_ = std::max(now_, now);
   HeldLease* const lease = find(key);
   if (lease == nullptr || lease->is_lost) return;
-  const std::uint64_t id = ++last_results_;
-  stats_.kept_bytes += outputs.size();
-  lease->settled += count;
-  lease->results.push_back(id);
-  kept_.emplace(id, KeptResults{.lease = key,
-                                .status = status,
-                                .first = first,
-                                .count = count,
-                                .outputs = std::move(outputs),
-                                .news = std::exchange(lease->last_news, {})});
-  if (!lease->name.empty()) send_results(id);
+  keep(*lease, {.lease = key,
+                .status = status,
+                .first = first,
+                .count = count,
+                .outputs = std::move(outputs),
+                .news = std::exchange(lease->last_news, {})});
+}
+
+void UpstreamLink::keep(HeldLease& lease, KeptResults run) {
+  const auto add = [&](KeptResults part) {
+    const std::uint64_t id = ++last_results_;
+    stats_.kept_bytes += part.outputs.size();
+    lease.settled += part.count;
+    lease.results.push_back(id);
+    kept_.emplace(id, std::move(part));
+    if (!lease.name.empty()) send_results(id);
+  };
+  if (lease.held.empty()) return add(std::move(run));
+  // The upstream refuses a whole SETTLE if one of its jobs is beyond the ends of the lease.
+  const std::uint64_t end = run.first + run.count;
+  ReplyCursor outputs(run.outputs);
+  std::uint64_t index = run.first;
+  // Where the output of job `to` begins.
+  const auto pass = [&](std::uint64_t to) {
+    for (; index < to; ++index) (void)outputs.text();
+    return run.outputs.size() - outputs.rest().size();
+  };
+  auto held = std::ranges::upper_bound(lease.held, run.first, {}, &IndexRange::high);
+  for (; held != lease.held.end() && held->low < end; ++held) {
+    const IndexRange jobs{std::max(run.first, held->low), std::min(end, held->high)};
+    if (jobs.size() == run.count) return add(std::move(run));
+    const std::size_t begin = pass(jobs.low);
+    const std::size_t size = pass(jobs.high) - begin;
+    add({.lease = run.lease,
+         .status = run.status,
+         .first = jobs.low,
+         .count = jobs.size(),
+         .outputs = run.outputs.substr(begin, size),
+         .news = jobs.low == run.first ? std::move(run.news) : std::vector<std::string>()});
+  }
 }
 
 void UpstreamLink::send_results(std::uint64_t id) {

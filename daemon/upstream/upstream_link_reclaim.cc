@@ -1,7 +1,10 @@
 // RECLAIM: the leases that the link held on the connection before.
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 
+#include "core/base/index_ranges.h"
 #include "daemon/upstream/upstream_link.h"
 
 namespace locksley::daemon {
@@ -73,48 +76,67 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
     if (lease != nullptr) lose(*lease);
     return pump_reclaims();
   }
+  const auto is_wrong = [this] { fail("the reply of RECLAIM is not one"); };
+  const std::uint64_t elements = reply.array();
   std::string name;
-  if (reply.array() >= 2) name = reply.text();
-  std::uint64_t high = 0;  // one after the last job that this process holds again
-  std::uint64_t count = 0;
+  if (elements >= 2) name = reply.text();
+  std::vector<IndexRange> held;
   for (std::uint64_t ranges = reply.array(); ranges != 0 && !reply.is_bad(); --ranges) {
-    if (reply.array() != 2) break;
+    if (reply.array() != 2) return is_wrong();
     const std::uint64_t low = reply.count();
-    high = std::max(high, reply.count());
-    if (low < high) count += high - low;
+    const std::uint64_t high = reply.count();
+    if (low >= high || (!held.empty() && low < held.back().high)) return is_wrong();
+    held.push_back({low, high});
   }
-  if (reply.is_bad() || name.empty() || high == 0) return fail("the reply of RECLAIM is not one");
+  std::optional<std::uint64_t> attempt;
+  if (elements >= 3) attempt = reply.count();
+  if (reply.is_bad() || name.empty() || held.empty()) return is_wrong();
+  if (attempt > std::numeric_limits<std::uint32_t>::max()) return is_wrong();
   ++stats_.reclaimed_leases;
   const bool is_over = lease == nullptr || lease->is_lost || lease->state == State::kEnded;
   if (lease == nullptr || lease->is_lost) {
     send_command({.kind = Kind::kYield, .lease = awaited.lease}, {"YIELD", name});  // it has ended meanwhile
   } else {
     set_name(*lease, std::move(name));
-    reclaimed(*lease, count, high);
+    lease->held = std::move(held);
+    if (attempt) lease->attempt = static_cast<std::uint32_t>(*attempt);
+    reclaimed(*lease);
   }
   if (is_over) --slots_[awaited.slot].reclaims;
   pump_reclaims();
 }
 
-void UpstreamLink::reclaimed(HeldLease& lease, std::uint64_t count, std::uint64_t high) {
+void UpstreamLink::reclaimed(HeldLease& lease) {
   if (lease.state == State::kReady) {
-    if (count != lease.range.size()) give_back(lease);
+    if (count_of(lease.held) != lease.range.size()) give_back(lease);
     return;
   }
-  // Other workers have the jobs from `high` on; jobs that were withdrawn since RECLAIM was sent go back.
-  if (lease.state == State::kEnded) {
-    lease.must_yield = lease.must_yield || high > lease.range.high;
-  } else if (high < lease.range.high) {
-    cut(lease, high);
-  } else if (high > lease.range.high) {
-    yield(lease, lease.range.high);
+  if (lease.state == State::kRunning) {
+    // Other workers have the jobs from `high` on; jobs that were withdrawn since RECLAIM was sent go back.
+    const std::uint64_t high = lease.held.back().high;
+    if (high < lease.range.high) {
+      cut(lease, high);
+    } else if (high > lease.range.high) {
+      yield(lease, lease.range.high);
+    }
   }
-  hand_in(lease);
+  const std::uint64_t handed_in = hand_in(lease);
+  if (lease.state != State::kEnded) return;
+  lease.must_yield = handed_in < count_of(lease.held);
+  yield_rest(lease);
 }
 
-void UpstreamLink::hand_in(HeldLease& lease) {
-  for (const std::uint64_t id : lease.results) send_results(id);
-  if (lease.state == State::kEnded) yield_rest(lease);
+std::uint64_t UpstreamLink::hand_in(HeldLease& lease) {
+  std::uint64_t jobs = 0;
+  for (const std::uint64_t id : std::exchange(lease.results, {})) {
+    KeptResults run = std::move(kept_.extract(id).mapped());
+    stats_.kept_bytes -= run.outputs.size();
+    lease.settled -= run.count;
+    const std::uint64_t before = lease.settled;
+    keep(lease, std::move(run));
+    jobs += lease.settled - before;
+  }
+  return jobs;
 }
 
 }  // namespace locksley::daemon

@@ -1,12 +1,15 @@
 #!/usr/bin/python3
-"""The Node.js package where one of several daemons serves: standbys, daemons that are about to take over, and a daemon that is killed while another
-one starts on its store at another address."""
+"""The Node.js package where one of several daemons serves: standbys, daemons that are about to take over, one that is killed while another one starts on
+its store at another address, and, for workers, one that hangs."""
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -16,6 +19,7 @@ from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from node_package import NODE
 from remote_worker import port_for_workers, wait_for_machines
 from scratch import scratch
+from scripted_upstream import array, bulk, number
 from standby_server import LOADING, StandbyServer, readonly
 from store_daemon import StoreTest
 
@@ -57,10 +61,40 @@ const expected = [
 ];
 console.log(expected.map(([found, right]) => (String(found) === String(right) ? 'right' : found)).join(' '));
 """
+# A worker of one slot. Its job runs until it is told to go on, and returns the attempt that it was told.
+WORKER = """
+import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Locksley, RemoteWorker, currentJob } from '@locksley/client';
+
+const [url, go, replyMs] = process.argv.slice(2);
+const app = new Locksley(undefined, { handler: 'far' });
+app.task('attempt', async () => {
+  while (!existsSync(go)) await sleep(5);
+  return currentJob().attempt;
+});
+const worker = Object.assign(new RemoteWorker(app, url, { name: 'one' }), { replyMs: Number(replyMs) });
+process.once('SIGTERM', () => worker.stop());
+await worker.run();
+process.exit(0);
+"""
+NIL, SILENCE = b"$-1\r\n", b""
+JOINED = array(bulk("addresses"), array(), bulk("beat_ms"), number(100))
+
+
+def lease_of(*payloads):
+    """The reply to a CLAIM; these are the first jobs of batch 7, and it is their first attempt."""
+    about = [bulk("lease"), number(7), bulk("far"), number(0), number(len(payloads)), number(1), number(0), NIL]
+    return array(*about, array(*map(bulk, payloads)), bulk("b7"), bulk("alice"), NIL, NIL, NIL)
+
+
+def reclaimed(name, count, *rest):
+    return array(bulk(name), array(array(number(0), number(count))), *rest)
 
 
 def setUpModule():
     node_package.setUpModule()
+    (node_package.INSTALLED / "worker.mjs").write_text(WORKER)
     (node_package.INSTALLED / "submit.mjs").write_text(SUBMIT)
     (node_package.INSTALLED / "addresses.mjs").write_text(ADDRESSES)
 
@@ -119,6 +153,102 @@ class Standbys(DaemonTest):
         for answer, code in ((LOADING, "LOADING"), (readonly(NOWHERE), "READONLY")):
             server = self.standby(lambda _, answer=answer: answer)
             self.assertEqual(self.submit(server.address, patience=0), code)
+
+
+class Daemons(unittest.TestCase):
+    """A worker of one slot, for servers that say what the test wants."""
+
+    def setUp(self):
+        self.go, self.settled = scratch(self) / "go", []  # the outputs
+
+    def says(self, jobs, **replies):
+        """To the worker: what these functions of a command return, and else what a daemon does that has a lease of so many jobs. After the last
+        result the worker is told to stop."""
+        leases = [lease_of(*[node_package.call("attempt")] * jobs)]
+
+        def settle(words):
+            self.settled += words[4:]
+            if len(self.settled) >= jobs:
+                self.worker.terminate()
+            return array(number(len(words) - 4), number(jobs - len(self.settled)))
+
+        does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
+        return lambda words: does.get(words[0].upper(), lambda _: b"+OK\r\n")(words)
+
+    def work_for(self, *all_say, reply_ms=1000):
+        """With a server for each. The servers."""
+        servers = [StandbyServer(says) for says in all_say]
+        for server in servers:
+            self.addCleanup(server.close)
+        command = [NODE, "worker.mjs", "redis://" + ",".join(server.address for server in servers), str(self.go), str(reply_ms)]
+        self.worker = subprocess.Popen(command, cwd=node_package.INSTALLED, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.worker.wait)
+        self.addCleanup(self.worker.kill)
+        return servers
+
+    def assert_it_ends(self):
+        self.assertEqual(self.worker.wait(DEADLINE_S), 0)
+
+    def named(self, server, name):
+        return [words[1:] for words in server.heard if words[0].upper() == name]
+
+    def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
+        """Its kernel goes on to acknowledge what the worker sends."""
+        joins = iter([JOINED])  # not a second time
+
+        def reclaim(_):
+            self.go.touch()
+            return reclaimed("again", 1)
+
+        hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
+        hung, other = self.work_for(hangs, self.says(1, CLAIM=lambda _: NIL, RECLAIM=reclaim))
+        self.assert_it_ends()
+        self.assertGreater(len(self.named(hung, "BEAT")), 1)
+        self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
+        self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
+
+    def test_a_daemon_that_hangs_at_the_start_or_at_the_end(self):
+        silent, leaves = (self.says(0, CLAIM=lambda _: time.sleep(0.05) or NIL, **{name: lambda _: SILENCE}) for name in ("JOIN", "LEAVE"))
+        _, other = self.work_for(silent, leaves)
+        wait_for("the worker to claim from the other", lambda: self.named(other, "CLAIM") or None)
+        self.worker.terminate()
+        self.assert_it_ends()
+        self.assertEqual(len(self.named(other, "LEAVE")), 1)
+
+    def test_a_worker_that_was_paused_reads_what_has_come_before_it_gives_up(self):
+        paused = threading.Event()
+
+        def go_on():
+            self.worker.send_signal(signal.SIGCONT)
+            self.go.touch()
+
+        def beat(_):
+            if not paused.is_set():
+                self.worker.send_signal(signal.SIGSTOP)
+                paused.set()
+                threading.Timer(1.5, go_on).start()
+            return array()
+
+        [server] = self.work_for(self.says(1, BEAT=beat))
+        self.assert_it_ends()
+        self.assertTrue(paused.is_set())
+        self.assertEqual((len(self.named(server, "JOIN")), self.settled), (1, ["1"]))
+
+    def test_each_reclaim_names_the_attempt_that_the_last_one_was_told(self):
+        """And the jobs keep theirs, also those that start later."""
+        replies = [reclaimed("third", 2, number(6), bulk("more")), reclaimed("second", 2), reclaimed("first", 2, number(4))]
+
+        def beat(_):
+            if replies:
+                raise OSError("the server closes the connection")
+            self.go.touch()
+            return array()
+
+        [server] = self.work_for(self.says(2, BEAT=beat, RECLAIM=lambda _: replies.pop()))
+        self.assert_it_ends()
+        self.assertEqual([words[:2] for words in self.named(server, "RECLAIM")], [["7", attempt] for attempt in ("1", "4", "4")])
+        self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
+        self.assertEqual(self.settled, ["1", "1"])
 
 
 class Takeover(StoreTest):

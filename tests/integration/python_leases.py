@@ -1,18 +1,37 @@
 #!/usr/bin/python3
-"""Parts of the Python package's workers, without a daemon and in one thread: the leases of a remote worker and its slots, what a local worker is
-ordered, and JSON."""
+"""Parts of the Python package's workers, without a daemon: the leases of a remote worker and its slots, what a local worker is ordered, and JSON, in
+one thread; and what a remote worker does when a daemon is silent, or is restarted, with servers that say what the test wants."""
 
 import io
 import os
 import pathlib
+import signal
 import sys
+import threading
+import time
 import unittest
 import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S
 from python_tasks import locksley, tasks
+from scripted_upstream import array, bulk, number
+from standby_server import LOADING, StandbyServer
 
 from locksley import codec, remote, wire, worker
+
+NIL, SILENCE = b"$-1\r\n", b""
+JOINED = array(bulk("addresses"), array(), bulk("beat_ms"), number(100))
+
+
+def lease_of(*payloads):
+    """The reply to a CLAIM; these are the first jobs of batch 7, and it is their first attempt."""
+    about = [bulk("lease"), number(7), bulk("far"), number(0), number(len(payloads)), number(1), number(0), NIL]
+    return array(*about, array(*map(bulk, payloads)), bulk("b7"), bulk("alice"), NIL, NIL, NIL)
+
+
+def reclaimed(name, count, *rest):
+    return array(bulk(name), array(array(number(0), number(count))), *rest)
 
 
 class Slots(unittest.TestCase):
@@ -83,6 +102,106 @@ class Leases(unittest.TestCase):
         lease.reclaim(lambda *_: [b"again", [[6, 7]]])
         lease.run()
         self.assertEqual(self.settles(lease), [("SETTLE", "again", "ok", 6, b"B")])
+
+
+class Daemons(unittest.TestCase):
+    """A remote worker of one slot in this thread. Its job runs until `go` is set, and returns the attempt that it was told."""
+
+    def setUp(self):
+        self.go, self.settled = threading.Event(), []  # the outputs
+        self.addCleanup(self.go.set)
+        self.app = locksley.App(handler="far")
+
+        @self.app.task
+        def attempt():
+            self.go.wait(DEADLINE_S)
+            return locksley.current_job().attempt
+
+    def says(self, jobs, **replies):
+        """To the worker: what these functions of a command return, and else what a daemon does that has a lease of so many jobs. After the last
+        result the worker is told to stop."""
+        leases = [lease_of(*[b'{"task": "attempt"}'] * jobs)]
+
+        def settle(words):
+            self.settled += words[4:]
+            self.worker.stopping = len(self.settled) >= jobs
+            return array(number(len(words) - 4), number(jobs - len(self.settled)))
+
+        does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
+        return lambda words: does.get(words[0], lambda _: b"+OK\r\n")(words)
+
+    def work_for(self, *all_say, reply_s=1.0):
+        """Until the worker stops, with a server for each. The servers."""
+        servers = [StandbyServer(says) for says in all_say]
+        for server in servers:
+            self.addCleanup(server.close)
+        for taken in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):  # the worker takes the first two
+            self.addCleanup(signal.signal, taken, signal.getsignal(taken))
+        signal.signal(signal.SIGALRM, self.is_late)
+        signal.alarm(DEADLINE_S)
+        self.addCleanup(signal.alarm, 0)
+        self.worker = remote.RemoteWorker(self.app, "redis://" + ",".join(server.address for server in servers), grace_s=0)
+        self.addCleanup(self.worker._woken.close)
+        self.addCleanup(self.worker._waker.close)
+        with unittest.mock.patch.object(remote, "REPLY_S", reply_s), self.assertLogs("locksley"):
+            self.worker.run()
+        return servers
+
+    def is_late(self, *_):
+        raise AssertionError(f"waited {DEADLINE_S} s for the worker to stop")
+
+    def named(self, server, name):
+        return [words[1:] for words in server.heard if words[0] == name]
+
+    def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
+        """Its kernel goes on to acknowledge what the worker sends."""
+        joins = iter([JOINED])  # not a second time
+
+        def reclaim(_):
+            self.go.set()
+            return reclaimed("again", 1)
+
+        hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
+        hung, other = self.work_for(hangs, self.says(1, CLAIM=lambda _: NIL, RECLAIM=reclaim))
+        self.assertGreater(len(self.named(hung, "BEAT")), 1)
+        self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
+        self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
+
+    def test_a_worker_that_was_paused_reads_what_has_come_before_it_gives_up(self):
+        waits, beaten, paused = remote.wait, threading.Event(), threading.Event()
+
+        def beat(_):
+            beaten.set()
+            paused.wait(DEADLINE_S)
+            return array()
+
+        def wait(*args):
+            if paused.is_set() or not beaten.is_set():
+                return waits(*args)
+            paused.set()
+            time.sleep(1.5)  # as SIGSTOP and SIGCONT would; the reply comes meanwhile
+            self.go.set()
+            return []
+
+        with unittest.mock.patch.object(remote, "wait", wait):
+            [server] = self.work_for(self.says(1, BEAT=beat))
+        self.assertTrue(paused.is_set())
+        self.assertEqual((len(self.named(server, "JOIN")), self.settled), (1, ["1"]))
+
+    def test_each_reclaim_names_the_attempt_that_the_last_one_was_told(self):
+        """And the jobs keep theirs, also those that start later."""
+        replies = [reclaimed("third", 2, number(6), bulk("more")), reclaimed("second", 2), reclaimed("first", 2, number(4))]
+
+        def beat(_):
+            if replies:
+                raise OSError("the server closes the connection")
+            self.go.set()
+            return array()
+
+        [server] = self.work_for(self.says(2, BEAT=beat, RECLAIM=lambda _: replies.pop()))
+        self.assertEqual([words[:2] for words in self.named(server, "RECLAIM")], [["7", attempt] for attempt in ("1", "4", "4")])
+        self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
+        self.assertEqual(self.settled, ["1", "1"])
 
 
 class Orders(unittest.TestCase):

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Addresses } from './addresses.js';
 import { Refused } from './errors.js';
 import { Job, runJob } from './runner.js';
-import { ELSEWHERE, LATER, asMap, call, checked, connect, within } from './wire.js';
+import { ELSEWHERE, LATER, REPLY_TIMEOUT_MS, afterReading, asMap, call, checked, connect, within } from './wire.js';
 
 const BLOCK_MS = 30_000;
 const BEAT_MS = 1000; // at most: STOP and CUT come in the reply of BEAT
@@ -19,6 +19,7 @@ class Lease {
     const [name, batch, handler, first, count, attempt, timeoutMs, trace, payloads, id, , , range, note] = reply;
     Object.assign(this, { batch, first, attempt, timeoutMs, payloads, range, slot, worker, next: first, high: first + count });
     Object.assign(this, { name: name.toString(), handler: handler.toString(), id: id.toString(), trace: String(trace ?? ''), note: String(note ?? '') });
+    this.attemptNow = attempt; // for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they were told
     this.left = new Set(Array.from({ length: count }, (_, i) => first + i)); // what the daemon takes this worker to hold
     this.ended = new Map(); // index to [status, output]; not acknowledged yet
     this.unsent = [];
@@ -48,9 +49,10 @@ class Lease {
     return start;
   }
 
-  // Under a new name, and only these jobs: the others run elsewhere.
-  reclaimed(name, ranges) {
+  // Under a new name, and only these jobs: the others run elsewhere. Daemons before 0.2 do not say the attempt.
+  reclaimed(name, ranges, attempt = this.attemptNow) {
     this.name = name;
+    this.attemptNow = attempt;
     const held = (index) => ranges.some(([low, high]) => low <= index && index < high);
     this.left = new Set([...this.left].filter(held));
     this.ended = new Map([...this.ended].filter(([index]) => this.left.has(index)));
@@ -89,6 +91,7 @@ export class RemoteWorker {
 
   constructor(app, url, { slots = 1, name, lease = 10_000, grace = 30_000, redis = {} }) {
     Object.assign(this, { app, addresses: new Addresses(url, 7771), name, lease, grace, redis });
+    this.replyMs = REPLY_TIMEOUT_MS; // of a reply that need not wait for jobs or disks; tests set less
     this.slots = Array.from({ length: slots }, (_, number) => ({ number, leases: 0, lastMs: 1000 }));
     this.handlers = [...new Set([...app.tasks.values()].map((task) => task.handler))].sort();
   }
@@ -142,14 +145,15 @@ export class RemoteWorker {
       this.stir();
     });
     const ask = async (...words) => checked([await call(link, words)])[0];
+    const askInTime = (...words) => within(ask(...words), undefined, this.replyMs);
     let beats = null;
     try {
-      const joined = asMap(await ask('JOIN', this.name, 'SLOTS', this.slots.length, 'LEASE', this.lease, 'HANDLERS', ...this.handlers));
+      const joined = asMap(await askInTime('JOIN', this.name, 'SLOTS', this.slots.length, 'LEASE', this.lease, 'HANDLERS', ...this.handlers));
       if (joined.addresses.length > 1) this.addresses.add(joined.addresses.map(String)); // a cluster
       const before = this.#store;
       this.#store = String(joined.store ?? '');
       const isOther = before && this.#store && this.#store !== before;
-      for (const lease of [...this.#leases]) await this.#reclaim(isOther ? lost : ask, lease);
+      for (const lease of [...this.#leases]) await this.#reclaim(isOther ? lost : askInTime, lease);
       this.#link = link;
       this.#isDraining = false;
       beats = setInterval(() => this.#beat(ask).catch(() => link.disconnect()), Math.min(BEAT_MS, joined.beat_ms));
@@ -166,8 +170,8 @@ export class RemoteWorker {
     try {
       if (indexes.length > 0) {
         const [low, high] = [indexes.reduce((a, b) => Math.min(a, b)), indexes.reduce((a, b) => Math.max(a, b)) + 1];
-        const [name, ranges] = await ask('RECLAIM', lease.batch, lease.attempt, low, high, 'SLOT', lease.slot.number);
-        return lease.reclaimed(name.toString(), ranges);
+        const [name, ranges, attempt] = await ask('RECLAIM', lease.batch, lease.attemptNow, low, high, 'SLOT', lease.slot.number);
+        return lease.reclaimed(name.toString(), ranges, attempt);
       }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
@@ -194,7 +198,7 @@ export class RemoteWorker {
       if (this.#isStopping) {
         end ??= Date.now() + this.grace;
         for (const lease of [...this.#leases]) this.giveBack(lease, 0);
-        if (this.#leases.size === 0 || Date.now() >= end) return void (await call(link, ['LEAVE'])); // jobs that still run go back
+        if (this.#leases.size === 0 || Date.now() >= end) break;
       }
       const slot = this.slots.find((one) => one.leases === 0 || (one.leases === 1 && one.lastMs < SHORT_MS));
       if (slot && !isClaiming && !this.#isStopping && !this.#isDraining) {
@@ -208,13 +212,14 @@ export class RemoteWorker {
       const isInTime = await this.#stirred(this.#isStopping ? 50 : BLOCK_MS + 10_000);
       if (!isInTime && isClaiming && !this.#isStopping) throw new Error('no reply to CLAIM');
     }
+    await within(call(link, ['LEAVE']), undefined, this.replyMs); // jobs that still run go back
   }
 
   // Whether something was to be done before the time was over.
   #stirred(ms) {
     if (this.#isStirred) return true;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve(false), ms);
+      const timer = afterReading(ms, () => resolve(false));
       this.#wake = () => {
         clearTimeout(timer);
         resolve(true);
@@ -274,7 +279,8 @@ export class RemoteWorker {
 
   async #beat(ask) {
     if (this.#leases.size === 0) return;
-    const orders = await within(ask('BEAT', ...[...this.#leases].flatMap((lease) => [lease.name, lease.next])), undefined, this.lease);
+    const words = [...this.#leases].flatMap((lease) => [lease.name, lease.next]);
+    const orders = await within(ask('BEAT', ...words), undefined, Math.min(this.lease, this.replyMs));
     const byName = new Map([...this.#leases].map((lease) => [lease.name, lease]));
     for (const [word, name, at] of orders) {
       const lease = byName.get(String(name));

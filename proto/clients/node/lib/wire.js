@@ -7,7 +7,7 @@ import { Addresses, hostOf } from './addresses.js';
 import { Refused, Unreachable } from './errors.js';
 
 export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients and of what is between
-const REPLY_TIMEOUT_MS = 30_000;
+export const REPLY_TIMEOUT_MS = 30_000;
 export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
 const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
@@ -115,10 +115,15 @@ export class Transport {
   }
 }
 
+// Calls it after so long, when what has come until then was read: a process that was paused, or computed for long, does not give up before.
+export function afterReading(ms, act) {
+  return setTimeout(() => setImmediate(act), ms); // between timers and immediates, Node.js reads
+}
+
 // Fails after so long, or when the signal is aborted.
 export function within(promise, signal, ms = REPLY_TIMEOUT_MS) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no reply for ${ms / 1000} s`)), ms);
+    const timer = afterReading(ms, () => reject(new Error(`no reply for ${ms / 1000} s`)));
     const abort = () => reject(signal.reason);
     signal?.addEventListener('abort', abort, { once: true });
     promise.then(resolve, reject).finally(() => {

@@ -41,12 +41,13 @@ class Lease:
     each takes from an end of its own, so that neither waits for a lock."""
 
     def __init__(self, worker: RemoteWorker, slot: int, reply: list[Any]) -> None:
-        name, self.batch, handler, first, count, self.attempt, timeout_ms, trace, payloads, id, _, _, numbers, note, *_ = reply
+        name, self.batch, handler, first, count, attempt, timeout_ms, trace, payloads, id, _, _, numbers, note, *_ = reply
         if numbers is not None:
             value, template = int(numbers[0]), b"{}" if numbers[1] is None else numbers[1]
             payloads = [template.replace(b"{}", b"%d" % number) for number in range(value, value + count)]
         self._worker, self.slot, self.name, self.id = worker, slot, text(name), text(id)
-        self._told = text(handler), self.attempt, text(trace or b""), text(note or b""), timeout_ms / 1000, self._tell
+        self._attempt = attempt  # for RECLAIM: each restart of the daemon makes it one higher, while the jobs keep the one they were told
+        self._told = text(handler), attempt, text(trace or b""), text(note or b""), timeout_ms / 1000, self._tell
         self.has_run = self.is_over = False
         self._job: Job | None = None  # the last that has started
         self._is_stopped = False
@@ -104,7 +105,8 @@ class Lease:
         """After a reconnect: what of it is still wanted, under a new name. The others run elsewhere."""
         name, ranges = "", cast(Any, [])
         try:
-            name, ranges = ask("RECLAIM", self.batch, self.attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
+            name, ranges, *attempt = ask("RECLAIM", self.batch, self._attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
+            self._attempt = attempt[0] if attempt else self._attempt  # daemons before 0.2 do not say it
         except (Refused, *ERROR_REPLIES) as error:
             log.warning("%d jobs of batch %s run elsewhere: %s", len(self.held), self.id, error)
         self.name = text(name)
@@ -231,6 +233,9 @@ class RemoteWorker:
         end, leaving = 0.0, False
         while not leaving or takes:
             self._is_stirred, moment = False, time.monotonic()  # before it looks
+            # A CLAIM waits for less. If this process was paused, the replies are there.
+            if takes and moment - heard > REPLY_S and not connection.can_read(0):
+                raise redis.TimeoutError(f"no reply for {REPLY_S:g} s")
             steps = self._steps(moment - beaten >= beat_s)
             beaten = moment if moment - beaten >= beat_s else beaten
             is_holding = any(lease.held for lease in self._leases)
@@ -242,8 +247,6 @@ class RemoteWorker:
                 heard = heard if takes else moment
                 connection.send_packed_command([packed([command for command, _ in steps])])
                 takes.extend(take for _, take in steps)
-            elif takes and moment - heard > REPLY_S:
-                raise redis.TimeoutError("no reply")
             for lease in self._fresh:
                 self._queues[lease.slot].put(lease)
             self._fresh.clear()

@@ -39,6 +39,8 @@ class FakeUpstream {
   Words addresses;  // of its cluster
   std::string store = "store-1";
   std::string range_template;  // not empty: the batch is a RANGE
+  std::uint64_t attempt = 3;   // a restart makes it one higher
+  bool tells_attempt = true;   // in the reply of RECLAIM
 
   // ---- The connection ----
 
@@ -232,7 +234,7 @@ class FakeUpstream {
     writer.bulk("echo");
     writer.integer(static_cast<std::int64_t>(low));
     writer.integer(static_cast<std::int64_t>(high - low));
-    writer.integer(3);
+    writer.integer(static_cast<std::int64_t>(attempt));
     writer.integer(1'500);
     writer.null();
     writer.array(range_template.empty() ? high - low : 0);
@@ -268,8 +270,10 @@ class FakeUpstream {
     const Lease& lease = found->second;
     const std::uint64_t first = std::stoull(words[3]);
     const std::uint64_t count = words.size() - 4;
-    EXPECT_GE(first, lease.first);
-    EXPECT_LE(first + count, lease.first + lease.count) << "results past the range of the lease";
+    if (first < lease.first || first + count > lease.first + lease.count) {
+      ADD_FAILURE() << "results beyond the range of the lease";
+      return writer.error("ERR the lease has other jobs; nothing was recorded");
+    }
     std::int64_t counted = 0;
     for (std::uint64_t i = first; i < first + count; ++i) {
       if (state_[i] != kHeld || !holds(lease, i)) continue;
@@ -323,7 +327,8 @@ class FakeUpstream {
 
   void reclaim(const Words& words, proto::ReplyWriter& writer) {
     EXPECT_EQ(words[1], "7");
-    EXPECT_EQ(words[2], "3");
+    const std::uint64_t told = std::stoull(words[2]);
+    if (told != attempt && told + 1 != attempt) return writer.error("LOST none of these jobs is queued");
     const std::uint64_t low = std::stoull(words[3]);
     const std::uint64_t high = std::stoull(words[4]);
     const auto slot = static_cast<std::uint32_t>(std::stoul(words[6]));
@@ -340,8 +345,9 @@ class FakeUpstream {
     }
     if (parts.empty()) return writer.error("LOST none of these jobs is queued");
     const std::string name = "life-" + std::to_string(++last_lease_);
-    leases[name] = {.first = low, .count = high - low, .slot = slot};
-    writer.array(2);
+    const std::uint64_t first = parts.front().first;
+    leases[name] = {.first = first, .count = parts.back().second - first, .slot = slot};
+    writer.array(tells_attempt ? 3 : 2);
     writer.bulk(name);
     writer.array(parts.size());
     for (const auto& [from, to] : parts) {
@@ -349,6 +355,7 @@ class FakeUpstream {
       writer.integer(static_cast<std::int64_t>(from));
       writer.integer(static_cast<std::int64_t>(to));
     }
+    if (tells_attempt) writer.integer(static_cast<std::int64_t>(attempt));
   }
 
   std::unique_ptr<proto::CommandReader> reader_;

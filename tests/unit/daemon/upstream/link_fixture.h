@@ -137,6 +137,16 @@ class LinkFixture : public ::testing::Test {
     now += by;
     link->advance(now);
   }
+  // The upstream hangs: time passes until the link leaves it. How long that took.
+  Nanoseconds hang() {
+    const Nanoseconds before = now;
+    while (!link->is_broken() && link->next_timer() && now - before < 10min) {
+      advance(std::max<Nanoseconds>(*link->next_timer() - now, 1ms));
+      sent();
+    }
+    EXPECT_TRUE(link->is_broken()) << "it still waits";
+    return now - before;
+  }
   void run_all() {
     for (int i = 0; i < 10'000 && !upstream->all_recorded(); ++i) {
       exchange();

@@ -161,6 +161,24 @@ TEST_F(UpstreamAddressesTest, LeasesAreReclaimedAndResultsHandedInAtTheAddressTh
   run_all();
 }
 
+TEST_F(UpstreamAddressesTest, AnUpstreamThatHangsIsLeftForTheNextAddress) {
+  list("a:1,b:2");
+  make(16);
+  join();
+  hang();
+  disconnect();
+  wait();
+  EXPECT_EQ(address(), "a:1");
+  connect();
+  hang();
+  disconnect();
+  EXPECT_EQ(address(), "b:2");
+  EXPECT_TRUE(link->wants_connection(now));
+  join();
+  EXPECT_EQ(link->stats().lost_leases, 0U);
+  run_all();
+}
+
 TEST_F(UpstreamAddressesTest, WhileItHoldsLeasesNoPauseIsLongerThanASecond) {
   list("a:1,b:2");
   make(16);

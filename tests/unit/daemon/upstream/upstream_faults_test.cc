@@ -1,4 +1,4 @@
-// The link when connections break: at every byte, in either direction, and at random.
+// The link when connections break, at every byte, in either direction, and at random; and when the upstream hangs.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -8,7 +8,9 @@
 namespace locksley::daemon::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 class UpstreamFaultsTest : public LinkFixture {
  protected:
@@ -82,10 +84,9 @@ TEST_F(UpstreamFaultsTest, ResultsWithoutAnswerAreSentAgainUnderTheNewNameOfThei
   disconnect();
   reconnect();
   exchange();
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("RECLAIM", "7", "3", "0", "8", "SLOT", "0")));
   EXPECT_THAT(upstream->commands,
-              ::testing::Contains(ElementsAre("RECLAIM", "7", "3", "0", "8", "SLOT", "0")));
-  EXPECT_THAT(upstream->commands,
-              ::testing::Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "r0", "r1", "r2", "r3")));
+              Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "r0", "r1", "r2", "r3")));
   run_all();
 }
 
@@ -155,6 +156,159 @@ TEST_F(UpstreamFaultsTest, ALeaseWhoseRunEndsWhileItIsReclaimedIsHandedIn) {
   exchange();
   EXPECT_TRUE(upstream->all_recorded());
   drain_it();
+}
+
+TEST_F(UpstreamFaultsTest, KeptResultsOfJobsThatRunElsewhereAreDroppedAndTheOthersOfTheirRunAreSent) {
+  make(8, 1);
+  join();
+  disconnect();
+  run(6);
+  upstream->settle_elsewhere(0, 2);
+  upstream->settle_elsewhere(4, 5);
+  reconnect();
+  exchange();
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-2", "ok", "2", "r2", "r3")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-2", "ok", "5", "r5")));
+  run_all();
+  drain_it();
+}
+
+TEST_F(UpstreamFaultsTest, LaterResultsOfJobsThatRunElsewhereAreDroppedToo) {
+  make(8, 1);
+  join();
+  disconnect();
+  upstream->settle_elsewhere(0, 3);
+  reconnect();
+  exchange();
+  run(8);
+  exchange();
+  EXPECT_THAT(upstream->commands,
+              Contains(ElementsAre("SETTLE", "life-2", "ok", "3", "r3", "r4", "r5", "r6", "r7")));
+  run_all();
+  drain_it();
+}
+
+TEST_F(UpstreamFaultsTest, AnEndedLeaseOfWhichAPartRunsElsewhereHandsInTheRestAndYieldsNothing) {
+  make(8, 1);
+  join();
+  disconnect();
+  run(8);
+  upstream->settle_elsewhere(2, 5);
+  reconnect();
+  exchange();
+  EXPECT_EQ(upstream->count_of("SETTLE"), 2U);
+  EXPECT_EQ(upstream->count_of("YIELD"), 0U);
+  run_all();
+  drain_it();
+}
+
+TEST_F(UpstreamFaultsTest, AYieldThatWasLostWithItsConnectionIsSentAgain) {
+  make(8, 1);
+  join();
+  run(2);
+  upstream->push({"STOP", "life-1"});
+  deliver(upstream->take());
+  run();   // the lease ends
+  sent();  // SETTLE and YIELD never arrive
+  disconnect();
+  reconnect();
+  exchange();
+  EXPECT_EQ(upstream->count_of("YIELD"), 1U);
+  run_all();
+}
+
+TEST_F(UpstreamFaultsTest, ALeaseSurvivesEveryRestartOfTheUpstream) {
+  make(16, 1);
+  join();
+  for (const char* const told : {"3", "4", "5"}) {
+    disconnect();
+    ++upstream->attempt;
+    upstream->commands.clear();
+    reconnect();
+    exchange();
+    EXPECT_THAT(upstream->commands, Contains(ElementsAre("RECLAIM", "7", told, "0", "8", "SLOT", "0")));
+    EXPECT_EQ(link->stats().lost_leases, 0U);
+  }
+  run(8);  // and the ready lease begins
+  EXPECT_EQ(host->last.attempt, 6U);
+  run_all();
+}
+
+TEST_F(UpstreamFaultsTest, AnUpstreamThatDoesNotTellTheAttemptIsToldTheOneOfTheClaim) {
+  make(8, 1);
+  upstream->tells_attempt = false;
+  join();
+  for (int i = 0; i < 2; ++i) {
+    disconnect();
+    reconnect();
+    exchange();
+  }
+  EXPECT_EQ(link->stats().reclaimed_leases, 2U);
+  run_all();
+}
+
+TEST_F(UpstreamFaultsTest, AnUpstreamThatOwesTheReplyToABeatIsLeftAfterThirtySeconds) {
+  for (const std::uint64_t jobs : {16U, 8U}) {  // with 8 jobs, a CLAIM waits, which BEAT ends
+    make(jobs, 1);
+    join();
+    EXPECT_EQ(hang(), 3'333ms + 30s) << jobs;
+    EXPECT_THAT(link->trouble(), StartsWith("it has sent nothing for 30 s"));
+    disconnect();
+    reconnect();
+    run_all();
+    EXPECT_EQ(link->stats().lost_leases, 0U);
+  }
+}
+
+TEST_F(UpstreamFaultsTest, AClaimMayWaitAsLongAsItsBlockAndThirtySeconds) {
+  make(0, 1);
+  join();
+  advance(89s);
+  EXPECT_FALSE(link->is_broken());
+  deliver("_\r\n");
+  EXPECT_EQ(hang(), 90s) << "for the next one";
+}
+
+TEST_F(UpstreamFaultsTest, RepliesThatCameWhileThisProcessWasPausedAreRead) {
+  make(16, 1);
+  join();
+  advance(3'333ms);
+  upstream->feed(sent());  // BEAT
+  advance(5min);
+  EXPECT_FALSE(link->is_broken());
+  deliver(upstream->take());
+  EXPECT_FALSE(link->is_broken());
+  run_all();
+}
+
+TEST_F(UpstreamFaultsTest, ALateLookForSilenceStartsTheTimeAnewOnce) {
+  make(16, 1);
+  join();
+  advance(3'333ms);
+  advance(5min);
+  EXPECT_EQ(hang(), 30s);
+  disconnect();
+  reconnect();
+  exchange();
+  advance(3'333ms);
+  advance(5min);
+  EXPECT_FALSE(link->is_broken());
+  advance(5min);
+  EXPECT_TRUE(link->is_broken());
+}
+
+TEST_F(UpstreamFaultsTest, AnUpstreamThatTakesResultsSlowlyIsNotLeft) {
+  make(8, 1);
+  join();
+  run(1);
+  for (int i = 0; i < 5; ++i) {
+    now += 20s;
+    link->sent(1, now);
+    link->advance(now);
+    EXPECT_FALSE(link->is_broken());
+  }
+  advance(30s);
+  EXPECT_TRUE(link->is_broken()) << "it takes no more";
 }
 
 TEST_F(UpstreamFaultsTest, ADrainWhileTheUpstreamIsAwayHandsInTheResultsLater) {

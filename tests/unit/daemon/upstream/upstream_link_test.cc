@@ -99,7 +99,7 @@ TEST_F(UpstreamLinkTest, AnIdleLinkWaitsWithOneClaimAndSaysNothingMore) {
   exchange();
   EXPECT_EQ(upstream->count_of("CLAIM"), 1U);
   EXPECT_EQ(upstream->count_of("BEAT"), 0U);
-  EXPECT_EQ(link->next_timer(), std::nullopt);
+  EXPECT_EQ(link->next_timer(), now - 30s + options.block + options.reply_timeout);
 }
 
 TEST_F(UpstreamLinkTest, ResultsAndTheNextClaimAreOneWrite) {

@@ -70,10 +70,12 @@ HttpReply route(const Router& router, const HttpRequest& request) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                               HandshakeQueue* handshakes, const Router& router, const HttpTurns* turns,
-                               const HttpLimits& limits, ServedPages served_pages)
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, asio::ip::address network,
+                               std::shared_ptr<const TlsContext> tls, HandshakeQueue* handshakes,
+                               const Router& router, const HttpTurns* turns, const HttpLimits& limits,
+                               ServedPages served_pages)
     : stream_(std::move(socket), std::move(tls), handshakes),
+      network_(std::move(network)),
       timer_(stream_.socket().get_executor()),
       router_(router),
       turns_(turns),
@@ -130,7 +132,8 @@ asio::awaitable<bool> HttpConnection::serve_one() {
     request_ = *std::move(request);
     const std::optional<HttpStatus> body_status = co_await read_body(*length);
     if (!body_status) co_return false;
-    phase_ = Phase::kReplying;
+    phase_ = Phase::kAnswering;
+    quiet_since_ = now();
     // The bytes of a body that was not read would be taken for the next request.
     bool is_clean = *body_status == HttpStatus::kOk && request_.body.size() == request_.content_length;
     if (*body_status == HttpStatus::kOk) {
@@ -146,7 +149,6 @@ asio::awaitable<bool> HttpConnection::serve_one() {
     if (!request_.authorization.empty()) wipe_bytes(received_.data(), *length);
     received_.erase(0, *length);
   } else {
-    phase_ = Phase::kReplying;
     reply = !length && length.error() == NoHead::kOtherProtocol ? other_protocol() : refusal(request.error());
   }
   const bool sent = co_await send(std::move(reply), body, then);
@@ -167,7 +169,7 @@ asio::awaitable<std::expected<std::size_t, HttpConnection::NoHead>> HttpConnecti
     if (!count) co_return std::unexpected(NoHead::kGone);
     if (phase_ == Phase::kIdle) {
       phase_ = Phase::kReading;
-      waiting_since_ = now();
+      quiet_since_ = now();
       allow(limits_.head_timeout);
     }
     received_.append(reinterpret_cast<const char*>(block.data()), *count);
@@ -264,6 +266,8 @@ asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::An
 asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then) {
   const std::string head = head_of(reply, then);
   const std::string_view content = body == Body::kSent ? std::string_view(reply.body) : std::string_view();
+  phase_ = Phase::kSending;
+  quiet_since_ = now();
   allow(limits_.write_timeout);
   const bool sent = co_await stream_.write(head, content);
   co_return sent;
@@ -272,7 +276,7 @@ asio::awaitable<bool> HttpConnection::send(HttpReply reply, Body body, Then then
 asio::awaitable<void> HttpConnection::linger() {
   stream_.shut();
   phase_ = Phase::kLingering;
-  waiting_since_ = now();
+  quiet_since_ = now();
   allow(limits_.linger_timeout);
   co_await stream_.discard(kMaxLingerBytes);
 }
@@ -291,9 +295,10 @@ std::string HttpConnection::head_of(const HttpReply& reply, Then then) {
 }
 
 void HttpConnection::wait_for_request() {
+  request_ = {};
   const bool is_idle_now = received_.empty();
   phase_ = is_idle_now ? Phase::kIdle : Phase::kReading;
-  waiting_since_ = now();
+  quiet_since_ = now();
   allow(is_idle_now ? limits_.idle_timeout : limits_.head_timeout);
 }
 

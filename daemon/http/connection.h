@@ -1,7 +1,9 @@
 // One connection of the HTTP side.
 #pragma once
 
+#include <algorithm>
 #include <asio/awaitable.hpp>
+#include <asio/ip/address.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
@@ -13,6 +15,7 @@
 
 #include "daemon/base/time.h"
 #include "daemon/http/limits.h"
+#include "daemon/http/payer.h"
 #include "daemon/http/router.h"
 #include "daemon/http/stream.h"
 #include "daemon/http/turns.h"
@@ -30,32 +33,43 @@ enum class ServedPages { kAll, kHealth };
 // Every failure ends serve().
 class HttpConnection {
  public:
-  HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> tls,
-                 HandshakeQueue* handshakes, const Router& router, const HttpTurns* turns,
-                 const HttpLimits& limits, ServedPages served_pages);
+  // `network`: the peer's, as network_of() returns it.
+  HttpConnection(asio::ip::tcp::socket socket, asio::ip::address network,
+                 std::shared_ptr<const TlsContext> tls, HandshakeQueue* handshakes, const Router& router,
+                 const HttpTurns* turns, const HttpLimits& limits, ServedPages served_pages);
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   asio::awaitable<void> serve();
 
   ServedPages served_pages() const { return served_pages_; }
+  const asio::ip::address& network() const { return network_; }
+  HttpPayer payer() const {
+    if (request_.caller.kind == HttpCaller::Kind::kUser) return request_.caller.user;
+    return network_;
+  }
   bool is_stopped() const { return stopped_; }
   // Whether it waits for its client: for a request or the rest of one, or for the client to close.
-  bool is_waiting() const { return phase_ != Phase::kReplying && !stopped_; }
-  // When the connection began or the last reply ended; or when the request began of which a part has
-  // arrived. Further parts do not count: a client that sends a byte at a time waits as long as one
-  // that sends none. Needs: is_waiting().
-  Instant waiting_since() const { return waiting_since_; }
+  bool is_waiting() const { return !stopped_ && phase_ != Phase::kAnswering && phase_ != Phase::kSending; }
+  // Whether bytes of a reply wait for the client to take them. Neither this nor is_waiting(): the reply is being made.
+  bool is_sending() const { return !stopped_ && phase_ == Phase::kSending; }
+  // Waiting: when the connection began or the last reply ended; or when the request began of which a
+  // part has arrived. Further parts do not count: a client that sends a byte at a time waits as long
+  // as one that sends none. Otherwise: when the request was complete, or the socket last took bytes of
+  // the reply.
+  Instant quiet_since() const {
+    return phase_ == Phase::kSending ? std::max(quiet_since_, stream_.last_write()) : quiet_since_;
+  }
 
   // Ends serve(): at once, or after the reply that is being written.
   void stop();
-  // Ends serve() at once, to make room. Needs: is_waiting().
+  // Closes the socket, to make room. Ends serve(): at once, or when the page has replied.
   void give_way();
 
  private:
-  // Waiting for the first byte of a request; for the rest of it; replying; waiting for the client to
+  // Waiting for the first byte of a request; for the rest of it; making the reply; sending it; waiting for the client to
   // close after the last reply.
-  enum class Phase { kIdle, kReading, kReplying, kLingering };
+  enum class Phase { kIdle, kReading, kAnswering, kSending, kLingering };
   // Whether a reply's body is sent, or only its length (HEAD).
   enum class Body { kSent, kOmitted };
   // Whether the connection stays open after a reply.
@@ -93,17 +107,18 @@ class HttpConnection {
   void close();
 
   HttpStream stream_;
+  const asio::ip::address network_;
   asio::steady_timer timer_;
   const Router& router_;
   const HttpTurns* const turns_;  // null: a request does not wait
   const HttpLimits& limits_;
   const ServedPages served_pages_;
   std::string received_;  // bytes not yet consumed
-  HttpRequest request_;   // the current one; its views are into received_ and body_
+  HttpRequest request_;   // the current one, until its reply is sent; its views are into received_ and body_
   std::string body_;
   Phase phase_ = Phase::kIdle;
   bool stopped_ = false;
-  Instant waiting_since_;
+  Instant quiet_since_;  // but for what has been written of the reply
   // Null after destruction: a handler of the timer that runs later checks it.
   const std::shared_ptr<HttpConnection*> alive_ = std::make_shared<HttpConnection*>(this);
 };

@@ -8,7 +8,7 @@ namespace locksley::daemon {
 
 // All values are guesses: wide for people and scrapers, narrow for abuse.
 struct HttpLimits {
-  // One more closes the connection that has waited longest for its client; if none waits, it is one of the reserved.
+  // One more takes the place of another (places.h); if none gives way, it is one of the reserved.
   std::size_t max_connections = 64;
   std::size_t reserved_connections = 8;  // beyond these; for /healthz and /readyz only
   std::size_t max_head_bytes = 16384;    // request line and fields
@@ -25,6 +25,9 @@ struct HttpLimits {
   std::chrono::milliseconds idle_timeout{120'000};
   std::chrono::milliseconds write_timeout{30'000};  // for the client to take a whole reply
   std::chrono::milliseconds linger_timeout{1'000};  // for the client to close after our last byte
+  // In this time a client at work sends its request, or takes some bytes of its reply. When all places are taken, a
+  // client that needs longer gives way sooner.
+  std::chrono::milliseconds stall_timeout{5'000};
 };
 
 }  // namespace locksley::daemon

@@ -1,5 +1,6 @@
 #include "daemon/http/server.h"
 
+#include <algorithm>
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -16,6 +17,8 @@
 
 #include "daemon/base/endpoint_text.h"
 #include "daemon/http/connection.h"
+#include "daemon/http/payer.h"
+#include "daemon/http/places.h"
 
 namespace locksley::daemon {
 namespace {
@@ -57,11 +60,11 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
   // False if accept() failed, so that a pause is needed.
   asio::awaitable<bool> accept_one();
-  // Whether another connection is allowed, and for which pages. If there are too many, closes the one
-  // that has waited longest for its client; if none waits, only pages of health are left.
-  std::optional<ServedPages> admit();
+  // Whether another connection from this network is allowed, and for which pages. If there are too
+  // many, another gives way; if none does, only pages of health are left.
+  std::optional<ServedPages> admit(const asio::ip::address& network);
   // Whether there is room for another connection of this kind, which may be made.
-  bool make_room(ServedPages served_pages, std::size_t most);
+  bool make_room(ServedPages served_pages, std::size_t most, const asio::ip::address& network);
 
   const Router& router_;
   const HttpLimits limits_;
@@ -109,36 +112,37 @@ asio::awaitable<void> HttpServer::Core::accept_all(std::shared_ptr<Core> self) {
 
 asio::awaitable<bool> HttpServer::Core::accept_one() {
   std::error_code error;
-  tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
+  // Known even if the peer has closed meanwhile: every connection has its payer.
+  tcp::endpoint peer;
+  tcp::socket socket =
+      co_await acceptor_.async_accept(peer, asio::redirect_error(asio::use_awaitable, error));
   if (error || stopped_) co_return false;
-  const std::optional<ServedPages> served_pages = admit();
+  const asio::ip::address network = network_of(peer.address());
+  const std::optional<ServedPages> served_pages = admit(network);
   if (!served_pages) co_return true;  // the socket is closed
   socket.set_option(tcp::no_delay(true), error);
-  connections_.emplace_back(std::move(socket), tls_, handshakes_, router_, turns_ ? &*turns_ : nullptr,
-                            limits_, *served_pages);
+  connections_.emplace_back(std::move(socket), network, tls_, handshakes_, router_,
+                            turns_ ? &*turns_ : nullptr, limits_, *served_pages);
   asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
   co_return true;
 }
 
-std::optional<ServedPages> HttpServer::Core::admit() {
-  if (make_room(ServedPages::kAll, limits_.max_connections)) return ServedPages::kAll;
-  if (make_room(ServedPages::kHealth, limits_.reserved_connections)) return ServedPages::kHealth;
+std::optional<ServedPages> HttpServer::Core::admit(const asio::ip::address& network) {
+  if (make_room(ServedPages::kAll, limits_.max_connections, network)) return ServedPages::kAll;
+  if (make_room(ServedPages::kHealth, limits_.reserved_connections, network)) return ServedPages::kHealth;
   return std::nullopt;
 }
 
-bool HttpServer::Core::make_room(ServedPages served_pages, std::size_t most) {
-  std::size_t count = 0;
-  HttpConnection* longest = nullptr;
-  for (HttpConnection& connection : connections_) {
-    // The coroutine of a connection that was stopped ends a moment later.
-    if (connection.served_pages() != served_pages || connection.is_stopped()) continue;
-    ++count;
-    if (!connection.is_waiting()) continue;
-    if (!longest || connection.waiting_since() < longest->waiting_since()) longest = &connection;
-  }
-  if (count < most) return true;
-  if (!longest) return false;
-  longest->give_way();
+bool HttpServer::Core::make_room(ServedPages served_pages, std::size_t most,
+                                 const asio::ip::address& network) {
+  // The coroutine of a connection that was stopped ends a moment later.
+  const auto count = std::ranges::count_if(connections_, [served_pages](const HttpConnection& connection) {
+    return connection.served_pages() == served_pages && !connection.is_stopped();
+  });
+  if (static_cast<std::size_t>(count) < most) return true;
+  HttpConnection* const other = next_to_give_way(connections_, served_pages, network, limits_, now());
+  if (other == nullptr) return false;
+  other->give_way();
   return true;
 }
 

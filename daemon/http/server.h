@@ -27,7 +27,8 @@ class TlsContext;
 // listen(): before the io_context runs, or on its thread. stop(): any thread. Everything else runs
 // on the io_context's threads, on one strand, one page at a time. The server has no threads of its
 // own, and no timer runs while no connection is open. Nothing blocks. listen() returns its error;
-// whatever a client does, at worst its own connection is closed.
+// whatever a client does, at worst its own connection is closed. When all places are taken, a newcomer
+// takes that of another connection, or is refused: places.h.
 class HttpServer {
  public:
   HttpServer(asio::io_context& io, const Router& router, HttpLimits limits = {});

@@ -1,7 +1,12 @@
 #include "daemon/http/stream.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <array>
 #include <asio/buffer.hpp>
+#include <asio/completion_condition.hpp>
 #include <asio/error.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -17,6 +22,8 @@ using Then = TlsChannel::Then;
 HttpStream::HttpStream(tcp::socket socket, std::shared_ptr<const TlsContext> context,
                        HandshakeQueue* handshakes)
     : socket_(std::move(socket)), handshakes_(handshakes) {
+  // Without this option a stalled client is noticed later.
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
   if (!context) return;
   tls_ = TlsChannel::make(std::move(context), socket_.native_handle());
   if (!tls_) throw std::bad_alloc();
@@ -80,7 +87,12 @@ asio::awaitable<bool> HttpStream::write(std::string_view head, std::string_view 
   std::error_code error;
   if (!tls_) {
     const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head), asio::buffer(body)};
-    co_await asio::async_write(socket_, buffers, asio::redirect_error(asio::use_awaitable, error));
+    // Asio calls it before the first write, and after each.
+    const auto note = [this](const std::error_code& failed, std::size_t sent) {
+      if (sent > 0) last_write_ = now();
+      return asio::transfer_all()(failed, sent);
+    };
+    co_await asio::async_write(socket_, buffers, note, asio::redirect_error(asio::use_awaitable, error));
     co_return !error;
   }
   for (std::size_t sent = 0; sent < head.size() + body.size();) {
@@ -89,6 +101,7 @@ asio::awaitable<bool> HttpStream::write(std::string_view head, std::string_view 
     const std::array<std::string_view, 2> views = {head.substr(sent - of_body), body.substr(of_body)};
     const TlsChannel::Moved moved = tls_->write(views);
     if (moved.then == Then::kEnd || moved.then == Then::kFailed) co_return false;
+    if (moved.bytes > 0) last_write_ = now();
     sent += moved.bytes;
     if (sent == head.size() + body.size()) break;
     // kDone with bytes left: other connections may run first.

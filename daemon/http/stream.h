@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "daemon/base/time.h"
 #include "daemon/tls/channel.h"
 #include "daemon/tls/handshake_queue.h"
 
@@ -38,6 +39,8 @@ class HttpStream {
   asio::awaitable<std::expected<std::size_t, std::error_code>> read_some(std::span<std::byte> into);
   // Writes all bytes. False if the client has closed.
   asio::awaitable<bool> write(std::string_view head, std::string_view body);
+  // When the socket last took bytes from write(). It takes them as the client does: at most kMostUnsent wait in it.
+  Instant last_write() const { return last_write_; }
   // Tells the client that no more bytes follow.
   void shut();
   // Reads and discards up to `most` bytes, until the client has closed.
@@ -45,11 +48,16 @@ class HttpStream {
   void close();
 
  private:
+  // Of a reply, in the kernel, besides those on their way. A guess: so that a client on a slow link, of 7 KB/s, takes some
+  // within HttpLimits::stall_timeout (the socket is ready again when half of them are sent).
+  static constexpr int kMostUnsent = 64 * 1024;
+
   asio::awaitable<std::error_code> wait_for(TlsChannel::Then then);
 
   asio::ip::tcp::socket socket_;
   std::unique_ptr<TlsChannel> tls_;  // null: plain
   HandshakeQueue* handshakes_;       // not null if tls_ is not
+  Instant last_write_;
 };
 
 }  // namespace locksley::daemon

@@ -4,13 +4,18 @@
 
 #include <gmock/gmock.h>
 
+#include <asio/post.hpp>
 #include <future>
+#include <list>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "daemon/http/payer.h"
 #include "tests/support/http_fixture.h"
+#include "tests/unit/daemon/http/client_at.h"
 
 namespace locksley::daemon {
 namespace {
@@ -24,7 +29,7 @@ using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kLarge = 32u << 20;  // more than the kernel buffers between two sockets
-constexpr int kSmallBuffer = 4096;
+constexpr int kSmallBuffer = ClientAt::kReceiveBuffer;
 const std::string kGetLarge = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
 const std::string kGet = "GET /page HTTP/1.1\r\nHost: h\r\n\r\n";
 const std::string kGetJobs = "GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
@@ -226,7 +231,7 @@ TEST_F(HttpServerTest, ANewcomerTakesThePlaceOfAHalfSentBody) {
 }
 
 TEST_F(HttpServerTest, BeyondTheLimitPagesForEverybodyAreServedAndNoOthers) {
-  const auto server = start({.max_connections = 1, .reserved_connections = 1});
+  const auto server = start({.max_connections = 1, .reserved_connections = 1, .stall_timeout = 1h});
   Client first(server, kSmallBuffer);
   first.send(kGetLarge);
   first.read_first_byte();
@@ -244,7 +249,7 @@ TEST_F(HttpServerTest, BeyondTheLimitPagesForEverybodyAreServedAndNoOthers) {
 }
 
 TEST_F(HttpServerTest, AReservedPlaceIsTakenFromAClientThatSendsNothing) {
-  const auto server = start({.max_connections = 1, .reserved_connections = 1});
+  const auto server = start({.max_connections = 1, .reserved_connections = 1, .stall_timeout = 1h});
   Client first(server, kSmallBuffer);
   first.send(kGetLarge);
   first.read_first_byte();
@@ -258,13 +263,92 @@ TEST_F(HttpServerTest, AReservedPlaceIsTakenFromAClientThatSendsNothing) {
 }
 
 TEST_F(HttpServerTest, ANewcomerIsRefusedWhileAllPlacesAreAtWork) {
-  const auto server = start({.max_connections = 1, .reserved_connections = 0});
+  const auto server = start({.max_connections = 1, .reserved_connections = 0, .stall_timeout = 1h});
   Client first(server, kSmallBuffer);
   first.send(kGetLarge);
   first.read_first_byte();
   EXPECT_THAT(ask(server, kGetAndClose), Not(HasSubstr("hello")));
   EXPECT_EQ(first.read_reply().substr(0, 12), "HTTP/1.1 200");
   EXPECT_THAT(ask(server, kGetAndClose), EndsWith("hello\n"));
+}
+
+TEST(HttpPayerTest, AddressesOfOneNetworkAreOnePayer) {
+  const auto network = [](const char* text) { return network_of(asio::ip::make_address(text)).to_string(); };
+  EXPECT_EQ(network("2001:db8::1:2:3:4"), network("2001:db8::5"));
+  EXPECT_NE(network("2001:db8:0:1::5"), network("2001:db8::5"));
+  EXPECT_EQ(network("::ffff:192.0.2.7"), "192.0.2.7");
+}
+
+TEST_F(HttpServerTest, ThePayerOfMostConnectionsLosesTheQuietest) {
+  const auto server = start({.max_connections = 3, .reserved_connections = 0, .stall_timeout = 1h});
+  ClientAt reads(kHere, server, kGetLarge);
+  reads.read(1);
+  ClientAt stalls(kHere, server, kGetLarge);
+  stalls.read(1);
+  ClientAt neither(kThere, server, kGetLarge);
+  neither.read(1);
+  reads.read(kLarge / 4);  // so the server has written some of it after the last of `stalls`
+  for (const char* address : {kHere, kThere}) {
+    EXPECT_THAT(ClientAt::ask(address, server, kGetAndClose), Not(HasSubstr("hello")))
+        << address << " would hold no less than the one that gives way";
+  }
+  EXPECT_THAT(ClientAt::ask(kElsewhere, server, kGetAndClose), EndsWith("hello\n"));
+  EXPECT_LT(stalls.read_to_end().size(), kLarge / 4);
+  reads.read(kLarge / 4);
+  neither.read(kLarge / 4);
+}
+
+TEST_F(HttpServerTest, AReplyThatStallsGivesWayToItsOwnAddress) {
+  const auto server =
+      start({.max_connections = 1, .reserved_connections = 0, .write_timeout = 1h, .stall_timeout = 20ms});
+  ClientAt stalls(kHere, server, kGetLarge);
+  stalls.read(1);
+  const auto began = std::chrono::steady_clock::now();
+  while (!ask(server, kGetAndClose).ends_with("hello\n")) {
+    ASSERT_LT(std::chrono::steady_clock::now() - began, 60s) << "a client that reads nothing keeps its place";
+  }
+  EXPECT_LT(stalls.read_to_end().size(), kLarge / 4);
+}
+
+TEST_F(HttpServerTest, ACrowdDoesNotCloseAConnectionThatHasJustCome) {
+  const auto server = start({.max_connections = 2, .reserved_connections = 0, .stall_timeout = 1h});
+  ClientAt stalls(kHere, server, kGetLarge);
+  stalls.read(1);
+  ClientAt comes(kThere, server, kGet + "GET /page HTTP/1.1\r\n");
+  comes.read(1);
+  EXPECT_THAT(ClientAt::ask(kHere, server, kGetAndClose), Not(HasSubstr("hello")));
+  comes.send("Host: h\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(comes.read_to_end(), EndsWith("Connection: close\r\n\r\nhello\n"));
+}
+
+// Replies that are being made give way, too, but their pages go on, so that there must not be too many.
+TEST_F(HttpServerTest, SlowPagesKeepNoOtherAddressOut) {
+  std::counting_semaphore<> asked(0);
+  std::vector<HttpReply::Answer> answers;
+  const auto later = [&](HttpReply::Answer answer) {
+    answers.push_back(std::move(answer));
+    asked.release();
+  };
+  router_.get("/slow", Access::kEverybody, [&](const HttpRequest&) { return HttpReply{.later = later}; });
+  const auto server = start({.max_connections = 2, .reserved_connections = 0, .stall_timeout = 0ms});
+  std::list<ClientAt> clients;
+  const auto ask_slow = [&] {
+    clients.emplace_back(kHere, server, "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    return asked.try_acquire_for(60s);
+  };
+  EXPECT_TRUE(ask_slow());
+  for (int closed = 0; closed < 2; ++closed) {
+    EXPECT_TRUE(ask_slow());
+    EXPECT_THAT(ClientAt::ask(kThere, server, kGetAndClose), EndsWith("hello\n"));
+  }
+  EXPECT_TRUE(ask_slow());
+  EXPECT_THAT(ClientAt::ask(kThere, server, kGetAndClose), Not(HasSubstr("hello")));
+  server_->stop();
+  asio::post(io_, [&] {
+    for (const HttpReply::Answer& answer : answers) answer({});
+  });
+  clients.clear();
+  thread_.join();
 }
 
 TEST_F(HttpServerTest, StopEndsIdleConnectionsAndLeavesNothingToRun) {

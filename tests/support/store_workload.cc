@@ -321,7 +321,7 @@ std::vector<StoreWrite> StoreWorkload::refused(const StoreWrite& write) {
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
     Plan& plan = plans_.at(accept->sequence);
     RecordStep end =
-        StepMaker::as_last(plan.steps->cancel_jobs({0, accept->row.jobs}, "the store could not take it"));
+        StepMaker::as_last(plan.steps->cancel_jobs({0, accept->row.jobs}, "the store refused the batch"));
     end.parts = plan.parts;
     state_.apply(end);
     reaction.emplace_back(std::move(end));

@@ -23,8 +23,10 @@ enum class Resource : std::uint8_t {
   kStoredBytes,  // of batches in the store
   kClientBytes,  // replies that wait, events to be matched, names of subscriptions, queues of MULTI
   kConnections,
+  kInputBytes,      // commands that have not arrived whole
+  kUnsettledBytes,  // payloads that memory has no room for, until the disk has them
 };
-inline constexpr std::size_t kResources = 8;
+inline constexpr std::size_t kResources = 10;
 
 // The names of a resource outside the daemon. A test compares the table with the keys of the configuration.
 struct ResourceName {
@@ -42,6 +44,8 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
     {Resource::kStoredBytes, "stored_bytes", "max_stored_bytes", "store.max_bytes"},
     {Resource::kClientBytes, "client_bytes", "client_memory", "limits.client_memory"},
     {Resource::kConnections, "connections", "max_clients", "limits.max_clients"},
+    {Resource::kInputBytes, "input_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
+    {Resource::kUnsettledBytes, "unsettled_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
 }};
 // Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as in ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";

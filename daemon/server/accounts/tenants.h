@@ -30,7 +30,7 @@ struct Tenant {
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
 
-  // Its burden by a resource of which it has `used` in use: the users' burdens are compared when one of them has to give way.
+  // `used` divided by the weight. Where a user must lose batches or connections, it is the one with the greatest burden.
   double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };
 

@@ -49,7 +49,8 @@ GroupLimits limits_of(const config::User& user) {
           .start_interval = start_interval(user.rate.count, user.rate.period)};
 }
 
-void set_limits(Account& account, const config::User& user) {
+// `in_passing`: how the users share what a user has no limit for, since it is there for a moment only.
+void set_limits(Account& account, const config::User& user, Account::Kind in_passing) {
   set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
   set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
   // With `auto`, payloads for which the memory has no room are in the store alone. A value counts the
@@ -62,7 +63,12 @@ void set_limits(Account& account, const config::User& user) {
   set_limit(account, Resource::kStoredBytes, user.max_stored_bytes);
   account.set_limit(Resource::kClientBytes, limit_of(user.client_memory.count));
   set_limit(account, Resource::kConnections, user.max_clients);
+  account.set_limit(Resource::kInputBytes, Account::kNoLimit, in_passing);
+  account.set_limit(Resource::kUnsettledBytes, Account::kNoLimit, in_passing);
 }
+
+// Of the payloads for which memory has no room: a group of the store has no more than this.
+constexpr std::uint64_t kLeastUnsettled = 128U << 20;  // guess: a second of a slow disk
 
 }  // namespace
 
@@ -77,6 +83,9 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   all.set_limit(Resource::kStoredBytes, limit_of(config.store.max_bytes.count));
   all.set_limit(Resource::kClientBytes, limits.client_memory.count);
   all.set_limit(Resource::kConnections, limits.max_clients);
+  all.set_limit(Resource::kInputBytes, limits.max_queued_bytes.count);
+  all.set_limit(Resource::kUnsettledBytes,
+                std::max<std::uint64_t>(limits.max_queued_bytes.count / 4, kLeastUnsettled));
   // A limit that is a value counts the bytes of payloads (kPayloadBytes). In memory payloads take
   // more than their bytes, so there such a user may have at least half of what all may have.
   for (const auto& [name, user] : config.users) {
@@ -125,14 +134,14 @@ std::vector<std::pair<std::string, GroupLimits>> Users::replace(
   for (Tenant& tenant : tenants_.all()) {
     tenant.weight = 1;
     // A tenant that is not configured has only the limits of all.
-    set_limits(tenant.account, config::User{});
+    set_limits(tenant.account, config::User{}, Account::Kind::kFixed);
     tenant.account.results().set_limit(Account::kNoLimit);
   }
   std::map<std::string, GroupLimits> limits;
   for (const auto& [name, user] : users) {
     Tenant& tenant = tenants_.of(name);
     tenant.weight = user.weight;
-    set_limits(tenant.account, user);
+    set_limits(tenant.account, user, Account::Kind::kLeavesRoom);
     tenant.account.results().set_limit(limit_of(user.max_result_bytes.count));
     const auto made = std::make_shared<const User>(tenant, user);
     by_name_.emplace(name, made);

@@ -110,8 +110,13 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
   // A pattern is always in memory.
-  const bool keeps_in_memory = demand.range != nullptr || demand.tenant().account.first_without_room(
-                                                              Resource::kQueuedBytes, bytes) == nullptr;
+  const Account* const full = demand.range != nullptr
+                                  ? nullptr
+                                  : demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes);
+  const bool keeps_in_memory = full == nullptr;
+  if (!keeps_in_memory) {
+    if (auto fit = check_unsettled(demand, *full); !fit) return std::unexpected(std::move(fit.error()));
+  }
   return Reservation(*this, demand.customer,
                      {.jobs = demand.new_jobs,
                       .batches = demand.new_batches,
@@ -186,6 +191,21 @@ Admission::Checked Admission::check_room(const Demand& demand) {
   const Account& account = demand.tenant().account;
   if (account.results().is_full()) return std::unexpected(results_at_limit(account));
   return {};
+}
+
+Admission::Checked Admission::check_unsettled(const Demand& demand, const Account& full) const {
+  if (demand.payloads == nullptr) return {};
+  const Account& account = demand.tenant().account;
+  const std::uint64_t bytes = demand.payloads->memory_bytes();
+  if (account.first_without_room(Resource::kUnsettledBytes, bytes) == nullptr) return {};
+  // One command, however large it is: else it would never be accepted.
+  const Account& all = *account.parent();
+  if (account.used(Resource::kUnsettledBytes) == 0 && !all.is_over(Resource::kUnsettledBytes)) return {};
+  return std::unexpected(
+      fmt::format("QUEUEFULL {} is {}, and {} bytes of payloads that exceed it already wait for the disk: "
+                  "nothing was accepted, try again",
+                  full.key(Resource::kQueuedBytes), full.most_now(Resource::kQueuedBytes),
+                  all.used(Resource::kUnsettledBytes)));
 }
 
 Admission::Checked Admission::check(const Demand& demand, Resource resource, std::uint64_t more,

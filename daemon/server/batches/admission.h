@@ -108,6 +108,8 @@ class Admission {
 
  private:
   using Checked = std::expected<void, Refusal>;
+  // Whether the payloads, for which `full` has no room in memory, may wait there for the disk.
+  Checked check_unsettled(const Demand& demand, const Account& full) const LOCKSLEY_REQUIRES(kIoThread);
   // Refuses a demand that is by itself too large for a limit, whatever else is queued.
   Checked check_sizes(const Demand& demand) const;
   // Refuses a demand for which there is no room now.

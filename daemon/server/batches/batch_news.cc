@@ -145,7 +145,7 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
 // The payloads are freed all at once, when no job is left to run; a stream comes to that before its client would have
 // to wait.
 void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
-  constexpr std::uint64_t kWorthIt = 1U << 20;
+  constexpr std::uint64_t kWorthIt = 1U << 20;  // a guess: to free less than this is not worth the work
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
   parts_.registry.count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();

@@ -44,9 +44,9 @@ class Store;
 //      Before 5, so that a client that learns of the end sees the dependent batches start, and no memory charged.
 //      If the batch goes on: when its next retry is due, and payloads of a stream that are not needed any more.
 //   5. Connections that wait for the batch are woken.
-//   6. If the queue has brought the batch, and it is over and has RETAIN 0, it is forgotten, unless a connection waits
-//      for it. So its end and its deletion are mostly in one group of the store, which then writes neither. In the middle
-//      of a command, which may use the record, it is not: apply_pending() leaves it to the timer.
+//   6. A batch that came from the queue, is over and has RETAIN 0 is forgotten, unless a connection waits for it. Its
+//      end and its deletion are then mostly in one group, and the store writes neither. apply_pending() forgets
+//      nothing, because the running command may use the record; the timer does it later.
 //
 // Very many changed batches are applied in slices. After each slice the timer is armed for what is
 // due next, and the owner's `after_changes` evicts and retires batches and checks whether the

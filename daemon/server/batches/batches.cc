@@ -239,7 +239,7 @@ void Batches::after_changes() {
 }
 
 void Batches::settle(Outcome outcome) {
-  if (outcomes_.empty() && stored_.settle_some(outcome)) return settled(outcome);
+  if (outcomes_.empty() && stored_.settle_some(outcome, now() + Slices::kSlice)) return settled(outcome);
   outcomes_.push_back(std::move(outcome));
   if (outcomes_.size() != 1) return;
   slices_.add([this](Instant until) {
@@ -250,7 +250,7 @@ void Batches::settle(Outcome outcome) {
 
 bool Batches::settle_until(Instant until) {
   while (!outcomes_.empty()) {
-    if (stored_.settle_some(outcomes_.front())) {
+    if (stored_.settle_some(outcomes_.front(), until)) {
       settled(outcomes_.front());
       outcomes_.pop_front();
     }

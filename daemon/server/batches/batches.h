@@ -170,7 +170,6 @@ class Batches {
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread) {
     return stored_.ticket_of_rows(record, rows);
   }
-  bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_congested(); }
   // As the functions of StoreReads.
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
                                             std::function<void(const ReadRows&)> on_read = {})

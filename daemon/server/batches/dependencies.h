@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <expected>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>

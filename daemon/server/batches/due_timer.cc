@@ -34,8 +34,7 @@ void DueTimer::take_soon() {
 }
 
 Instant DueTimer::next_due() {
-  const Instant next = registry_.due().empty() ? kNever : registry_.due().next().at;
-  return std::min(next, registry_.retained().earliest_forget_bound());
+  return std::min(registry_.due().earliest(), registry_.retained().earliest_forget_bound());
 }
 
 void DueTimer::take(BatchRecord& record, Due due) {
@@ -45,19 +44,15 @@ void DueTimer::take(BatchRecord& record, Due due) {
 
 bool DueTimer::take_due(Instant until) {
   for (Instant at = now(); at < until; at = now()) {
-    if (const RetainedBatch* const going = registry_.retained().due_at(at)) {
-      actions_.forget(going->sequence);
-    } else if (registry_.retained().earliest_forget_bound() <= at) {
-      continue;
-    } else if (!registry_.due().empty() && registry_.due().next().at <= at) {
-      const DueQueue::Item item = registry_.due().next();
-      take(*registry_.by_sequence(item.sequence), item.kind);
-    } else {
-      is_taking_ = false;
-      armed_for_ = kNever;
-      arm();
-      return true;
-    }
+    // In turn: neither holds up the other.
+    if (const RetainedBatch* const going = registry_.retained().due_at(at)) actions_.forget(going->sequence);
+    if (const auto item = registry_.due().next_due(at))
+      take(*registry_.by_sequence(item->sequence), item->kind);
+    if (next_due() <= at) continue;
+    is_taking_ = false;
+    armed_for_ = kNever;
+    arm();
+    return true;
   }
   return false;
 }

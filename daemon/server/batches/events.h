@@ -68,7 +68,7 @@ class Subscriber {
 // (Subscriber::miss_events()), and they close their connections.
 class Events {
  public:
-  static constexpr std::size_t kAtOnce = 64;         // guess: some 150 us
+  static constexpr std::size_t kAtOnce = 16;         // guess: some 40 us
   static constexpr std::size_t kMostWaiting = 4096;  // of an audience; guess: some 4 MB
 
   Events(ServerStats& stats, Slices& slices) : stats_(stats), slices_(slices) {}

@@ -12,7 +12,7 @@ namespace locksley::daemon {
 // keep the I/O thread busy: ten million rows take 12 ms and more.
 template <class T>
 void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes) {
-  constexpr std::uint64_t kLargeBytes = 4U << 20;  // guess: some 100 us
+  constexpr std::uint64_t kLargeBytes = 1U << 20;  // guess: some 25 us
   if (bytes > kLargeBytes) aside.post([held = std::move(reference)] {});
 }
 

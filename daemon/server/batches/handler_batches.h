@@ -33,8 +33,8 @@ class HandlerBatches {
 
   // No job of these batches starts any more, nor of later batches of the handler.
   void hold(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // Jobs may start again, in the lane and at the gate that the directory has now. If these are others than before: needs
-  // hold(), and that has_running() was false since.
+  // Jobs may start again, in the lane and at the gate that the directory has now. If the lane or the gate has
+  // changed, the caller must have called hold(), and has_running() must have returned false since.
   void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   // Needs: hold(). Whether some of the batches are not held yet, or an executor has jobs of one of them. While they are
   // held, false stays false. O(batches of which an executor had jobs when they were held).

@@ -124,8 +124,8 @@ std::string Intake::new_id(const Tenant& tenant) {
 
 Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handler, bool is_same) {
   if (is_same && record.handler().name() == handler) return record.shared();
-  return refuse(handler, fmt::format("EXISTS a batch with the id '{}' and other {} is there already",
-                                     record.id(), is_same ? "handler" : "jobs"));
+  return refuse(handler, fmt::format("EXISTS a batch with the id '{}' and {} already exists", record.id(),
+                                     is_same ? "a different handler" : "different jobs"));
 }
 
 std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,

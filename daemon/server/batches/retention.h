@@ -172,7 +172,8 @@ class Retention {
     bool operator==(const Cause&) const = default;
   };
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // These evict at most `left` batches, and take their number from it. False: there are more to evict.
+  // These evict at most `left` batches. evict_own() and evict_heaviest() subtract the evicted batches from `left`.
+  // False: there are more to evict.
   bool evict_some(const Cause& cause, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
   // Batches of a tenant that is over its own limit.
   bool evict_own(Tenant& tenant, Resource resource, std::size_t& left) LOCKSLEY_REQUIRES(kIoThread);

@@ -24,8 +24,8 @@ ClockReading read_clocks();
 // later:
 //   - Nothing is deleted or cancelled before a second look, kSecondLook after the start.
 //   - A delay is counted from the newest time of the store, if the wall clock stands before it.
-//   - A time of which the wall clock says that it lies in the future counts as now: no batch is retained, and no deadline
-//     waits, longer from the start on than its option says.
+//   - A stored time later than the wall clock counts as now. So after the start no batch is retained longer than its
+//     option says, and no deadline is later.
 //   - If the wall clock was set meanwhile, the second look computes everything again by the new time.
 //
 // A value; constant. Any thread. Nothing blocks or fails.

@@ -1,3 +1,4 @@
+// Length: one class; what it writes, and what it does with the outcomes, share one queue.
 #include "daemon/server/batches/stored_batches.h"
 
 #include <fmt/format.h>
@@ -58,9 +59,9 @@ StoredBatches::~StoredBatches() = default;
 
 std::string StoredBatches::error() const {
   std::string error = parts_.store->error();
-  if (error.empty() && (refusals_ != 0 || settled_ < refused_until_)) error = "it refused what came before";
+  if (error.empty() && (refusals_ != 0 || settled_ < refused_until_)) error = "an earlier write was refused";
   if (error.empty()) return error;
-  return fmt::format("STORE the disk does not take it: nothing was accepted, try again later ({})", error);
+  return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
 }
 
 void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
@@ -89,40 +90,42 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   if (accepted.digest) row.digest = {accepted.digest->low, accepted.digest->high};
   record->stored.payload_bytes = row.payload_bytes;
   parts_.retention.update(*record, 0);
-  unsettled_bytes_ += accepted.unsettled_bytes;
   record->terms.is_closed = !accepted.open;
   record->stored.ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
   record->jobs_added(accepted.jobs);
   if (!accepted.open) record->Batch::close();
-  unsettled_.push_back({.ticket = record->stored.ticket,
-                        .kind = Unsettled::Kind::kAccept,
-                        .record = record,
-                        .jobs = {0, accepted.jobs},
-                        .open = accepted.open,
-                        .bytes = accepted.unsettled_bytes});
+  wait_for_disk({.ticket = record->stored.ticket,
+                 .kind = Unsettled::Kind::kAccept,
+                 .record = record,
+                 .jobs = {0, accepted.jobs},
+                 .open = accepted.open,
+                 .bytes = accepted.unsettled_bytes});
 }
 
 void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads,
                         std::uint64_t unsettled_bytes) {
   record.stored.payload_bytes += payloads->payload_bytes();
   parts_.retention.update(record, record.status().result_bytes);
-  unsettled_bytes_ += unsettled_bytes;
   record.stored.has_changes = true;
   record.stored.ticket =
       parts_.store->put(AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_},
                         Urgency::kAwaited);
-  unsettled_.push_back({.ticket = record.stored.ticket,
-                        .kind = Unsettled::Kind::kAdd,
-                        .record = record.shared(),
-                        .jobs = jobs,
-                        .bytes = unsettled_bytes});
+  wait_for_disk({.ticket = record.stored.ticket,
+                 .kind = Unsettled::Kind::kAdd,
+                 .record = record.shared(),
+                 .jobs = jobs,
+                 .bytes = unsettled_bytes});
+}
+
+void StoredBatches::wait_for_disk(Unsettled item) {
+  parts_.registry.tenant_of(*item.record).account.charge(Resource::kUnsettledBytes, item.bytes);
+  unsettled_.push_back(std::move(item));
 }
 
 void StoredBatches::close(BatchRecord& record) {
   write_changes(record);
   record.Batch::close();
-  unsettled_.push_back(
-      {.ticket = record.stored.ticket, .kind = Unsettled::Kind::kClose, .record = record.shared()});
+  wait_for_disk({.ticket = record.stored.ticket, .kind = Unsettled::Kind::kClose, .record = record.shared()});
 }
 
 ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
@@ -202,15 +205,17 @@ void StoredBatches::expect(const Outcome& outcome) {
   if (!outcome.error.empty()) ++refusals_;
 }
 
-bool StoredBatches::settle_some(const Outcome& outcome) {
-  constexpr int kAtOnce = 128;  // some 100 us; guess
+bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
+  constexpr int kBetweenLooks = 16;  // at the clock; some 10 us; guess
   const bool is_stored = outcome.error.empty();
   LaneWakes wakes;
+  bool had_listener = false;  // the one before, whose events take longer than all else
   for (int n = 0; !unsettled_.empty() && unsettled_.front().ticket <= outcome.up_to; ++n) {
-    if (n == kAtOnce) return false;
+    if (n != 0 && (n % kBetweenLooks == 0 || had_listener) && now() >= until) return false;
     const Unsettled item = std::move(unsettled_.front());
+    had_listener = parts_.events.has_listener(*item.record);
     unsettled_.pop_front();
-    unsettled_bytes_ -= item.bytes;
+    parts_.registry.tenant_of(*item.record).account.refund(Resource::kUnsettledBytes, item.bytes);
     switch (item.kind) {
       case Unsettled::Kind::kAccept:
         is_stored ? enter_accepted(item, wakes) : undo_accept(item);
@@ -239,7 +244,7 @@ void StoredBatches::enter_accepted(const Unsettled& item, LaneWakes& wakes) {
 void StoredBatches::undo_accept(const Unsettled& item) {
   BatchRecord& record = *item.record;
   parts_.stats.count_batch(record.handler().name(), BatchEvent::kRejected);
-  record.stop("the store could not take it");
+  record.stop("the store refused the batch");
   record.Batch::close();
   record.jobs_dropped(item.ranges());
   record.stored.is_rejected = true;

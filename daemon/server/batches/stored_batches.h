@@ -49,6 +49,13 @@ struct AcceptedJobs {
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
 
+// Whether this account has so many payloads in memory that only wait for the disk that its connections, if their replies
+// wait for the store, read no further.
+inline bool is_congested(const Account& account) {
+  constexpr std::uint64_t kMostUnsettled = 64U << 20;  // guess: half a second of a slow disk
+  return account.used(Resource::kUnsettledBytes) > kMostUnsettled;
+}
+
 // The stored side of batches: writes them, holds their jobs back until the disk has them, undoes what the disk
 // refuses, and restores them at a start.
 //
@@ -106,16 +113,14 @@ class StoredBatches {
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
-  // More than kMostUnsettled bytes wait for the store. Connections whose replies wait for it then read no further.
-  bool is_congested() const LOCKSLEY_REQUIRES(kIoThread) { return unsettled_bytes_ > kMostUnsettled; }
   // [the store's writer] This outcome will be passed to settle_some(). After a refusal no batch and no job is accepted
   // until settle_some() has undone the refused writes: otherwise jobs that are added now would get the indexes of
   // refused jobs.
   void expect(const Outcome& outcome);
-  // Acts on some of the writes of this outcome, in their order: on a slow disk a group may have very many. True: it has
+  // Acts on the writes of this outcome, in their order, until about `until`: on a slow disk a group may have very many. True: it has
   // acted on all of them, and is_settled() is true for their tickets. Needs: expect() was called with the outcome, and
   // the outcomes before it are settled.
-  bool settle_some(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+  bool settle_some(const Outcome& outcome, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Reading ----
 
@@ -134,8 +139,6 @@ class StoredBatches {
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  static constexpr std::uint64_t kMostUnsettled = 64U << 20;  // guess: half a second of a slow disk
-
   // What waits for the store: jobs that are to enter a ring, and queues there that are to be closed.
   struct Unsettled {
     enum class Kind : std::uint8_t { kAccept, kAdd, kClose };
@@ -149,6 +152,7 @@ class StoredBatches {
     // Its jobs, as no range or one.
     std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
   };
+  void wait_for_disk(Unsettled item) LOCKSLEY_REQUIRES(kIoThread);
   class LaneWakes;
   // The disk has the item; or it refused it, and its effects are undone.
   void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
@@ -161,7 +165,6 @@ class StoredBatches {
 
   const Parts parts_;
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
-  std::uint64_t unsettled_bytes_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // After a refusal: the last group that was put before it was known, and may have jobs that follow refused ones.
   Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;

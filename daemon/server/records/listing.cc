@@ -33,9 +33,9 @@ class PageTime {
     ++visits_;
     if (visits_ == 1 || (visits_ % kBetweenLooks != 0 && now() - looked_at_ < kLong)) return false;
     looked_at_ = now();
-    const auto taken = processor_time() - began_;
-    return taken > (end == End::kEarly ? kListTime : kListLongest);
+    return is_past(end == End::kEarly ? kListTime : kListLongest);
   }
+  bool is_past(std::chrono::microseconds time) const { return processor_time() - began_ > time; }
 
  private:
   const decltype(processor_time()) began_ = processor_time();
@@ -52,7 +52,8 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
   const auto next = registry.list({.cursor = demand.cursor,
                                    .active_only = demand.active_only,
                                    .tenant = demand.tenant,
-                                   .most = kMaxLooked},
+                                   .most = kMaxLooked,
+                                   .is_late = [&time] { return time.is_past(kListTime); }},
                                   [&](BatchRecord& record) {
                                     if (page.batches.size() == demand.count) return false;
                                     const bool may_end = is_filtered || page.batches.size() >= kListAtLeast;

@@ -8,9 +8,9 @@ namespace locksley::daemon {
 
 std::string not_stored(std::string_view why) {
   return fmt::format(
-      "STORE the disk did not take it: nothing was accepted, try again later; a change of what is there "
-      "already "
-      "holds, and is written later ({})",
+      "STORE the write to the disk failed: nothing was accepted; retry later. A change to an existing batch "
+      "holds, and "
+      "is written later ({})",
       why);
 }
 

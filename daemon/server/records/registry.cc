@@ -260,8 +260,10 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
 
 std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
                                                          const std::function<bool(BatchRecord&)>& visit) {
-  const auto [cursor, active_only, tenant, max_looks] = listing;
+  constexpr std::size_t kBetweenAsks = 256;  // some 100 us
+  const auto& [cursor, active_only, tenant, max_looks, is_late] = listing;
   std::size_t most = max_looks;
+  std::size_t passed_over = 0;
   const auto& batches = active_only ? active_ : by_sequence_;
   const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
   BatchRecord* in_memory = batches.before(begin);
@@ -279,6 +281,7 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
     const std::size_t cost = is_retained && is_wanted ? kLoadCost : 1;
     if (most < cost) return last;
     most -= cost;
+    if (!is_wanted && ++passed_over % kBetweenAsks == 0 && is_late && is_late()) return last;
     if (is_retained && !is_wanted) {
       last = retained->sequence;
       retained = retained_before(last);
@@ -376,9 +379,10 @@ void Registry::unschedule(BatchRecord& record) {
 
 void Registry::schedule(BatchRecord& record, Due kind, Instant at) {
   Instant& scheduled = instant_of(record, kind);
-  if (scheduled != kNever) due_.remove({scheduled, record.sequence, kind});
+  const std::uint32_t tenant = tenant_of(record).number;
+  if (scheduled != kNever) due_.remove({scheduled, record.sequence, kind, tenant});
   scheduled = at;
-  if (at != kNever) due_.add({at, record.sequence, kind});
+  if (at != kNever) due_.add({at, record.sequence, kind, tenant});
 }
 
 }  // namespace locksley::daemon

@@ -34,7 +34,7 @@ namespace locksley::daemon {
 // store has it, or as it was before it went on.
 //
 // Owned by Batches; the I/O thread only. Functions that may load a batch block on the disk, usually for some
-// 10 us; no other function blocks. A look-up costs one hash; adding, removing and listing are O(log n).
+// 20 us; no other function blocks. A look-up costs one hash; adding, removing and listing are O(log n).
 // Allocation and loading may fail. The registry says what is due; its caller acts on it.
 class Registry {
  public:
@@ -155,6 +155,8 @@ class Registry {
     bool active_only = false;
     const Tenant* tenant = nullptr;  // null: of all
     std::size_t most = 0;
+    // Asked now and then while batches of other tenants are passed over: true ends it. Empty: never.
+    std::function<bool()> is_late = {};
   };
   std::expected<std::uint64_t, std::string> list(const Listing& listing,
                                                  const std::function<bool(BatchRecord&)>& visit)
@@ -162,7 +164,7 @@ class Registry {
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
   // The first active batch for which `is_wanted` holds: from this sequence number on, and then from the beginning. Null: there
-  // is none. O(active), but for a caller that comes again with the batch that was found, and mostly finds it again.
+  // is none. O(active batches); O(log n) if the batch `from` still qualifies.
   const BatchRecord* find_active(std::uint64_t from,
                                  const std::function<bool(const BatchRecord&)>& is_wanted) const
       LOCKSLEY_REQUIRES(kIoThread);

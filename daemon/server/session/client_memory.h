@@ -10,10 +10,10 @@
 
 namespace locksley::daemon {
 
-// What connections hold in memory. Unfinished commands of all together are bounded by limits.max_queued_bytes.
-// The rest (replies that wait for their readers or for the store, events to be matched, names of
-// subscriptions, commands queued since MULTI) is charged to the account of the connection's user:
-// Resource::kClientBytes. What strangers hold is charged to the account of all alone.
+// What connections hold in memory, charged to the account of the connection's user: unfinished commands
+// (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their readers or for the store,
+// events to be matched, names of subscriptions, commands queued since MULTI. What strangers hold is charged to the
+// account of all alone.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
 // on the answer.
@@ -26,7 +26,7 @@ class ClientMemory {
 
   Account& all() const { return all_; }
 
-  // The part of one connection in both sums. A member of a Session, which calls clear() at its end. The
+  // The part of one connection. A member of a Session, which calls clear() at its end. The
   // destructor does not: a pending wait of Asio may destroy the session after the sums.
   class Share {
    public:
@@ -41,23 +41,28 @@ class ClientMemory {
     // From now on `account` is charged; null: that of all.
     void set_account(Account* account) {
       account_->refund(Resource::kClientBytes, output_);
+      account_->refund(Resource::kInputBytes, input_);
       account_ = account != nullptr ? account : &all_.all_;
       account_->charge(Resource::kClientBytes, output_);
+      account_->charge(Resource::kInputBytes, input_);
     }
 
-    // False if all together hold too much and this connection, which wants more, is one of those to blame.
+    // False: the connection wants more, has more than a few small commands take, and its account, or all together, has
+    // more unfinished commands than it may.
     bool set_input(std::uint64_t bytes) {
+      if (bytes == input_) return true;
+      account_->charge(Resource::kInputBytes, bytes);
       const std::uint64_t before = std::exchange(input_, bytes);
-      all_.input_ += bytes - before;
+      account_->refund(Resource::kInputBytes, before);
       return bytes <= std::max(before, all_.fair_input()) ||
-             all_.input_ <= all_.config_.limits.max_queued_bytes.count;
+             account_->first_without_room(Resource::kInputBytes, 0) == nullptr;
     }
     void set_output(std::uint64_t bytes) {
       account_->charge(Resource::kClientBytes, bytes);
       account_->refund(Resource::kClientBytes, std::exchange(output_, bytes));
     }
     void clear() {
-      all_.input_ -= std::exchange(input_, 0);
+      set_input(0);
       set_output(0);
     }
 
@@ -79,7 +84,6 @@ class ClientMemory {
 
   const config::Config& config_;
   Account& all_;
-  std::uint64_t input_ = 0;
 };
 
 }  // namespace locksley::daemon

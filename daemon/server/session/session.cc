@@ -189,7 +189,7 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 
 bool Session::is_held_up() const {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
-  return output_.size() > pause || (output_.is_held() && sessions_.is_store_congested());
+  return output_.size() > pause || (output_.is_held() && sessions_.is_store_congested(*this));
 }
 
 void Session::release_replies(const std::string& error) {

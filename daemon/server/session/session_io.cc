@@ -30,10 +30,14 @@ void Session::receive() {
 
 void Session::update_input_memory() {
   if (memory_.set_input(reader_.memory_bytes())) return;
-  constexpr std::string_view kTooMuch =
-      "unfinished commands of all clients together pass limits.max_queued_bytes";
-  state_.warnings().warn(Warning::kInputMemory, peer(), kTooMuch);
-  fail(fmt::format("TOOBIG {}", kTooMuch));
+  const bool are_all =
+      memory_.account().parent() == nullptr || memory_.account().parent()->is_over(Resource::kInputBytes);
+  const std::string_view too_much =
+      are_all ? "unfinished commands of all clients together pass limits.max_queued_bytes"
+              : "unfinished commands of the user's clients take more of limits.max_queued_bytes than they "
+                "leave free";
+  state_.warnings().warn(Warning::kInputMemory, peer(), too_much);
+  fail(fmt::format("QUEUEFULL {}: send it later, or in parts (OPEN, ADD)", too_much));
   life().go_to(Life::kLastReply);
 }
 

@@ -97,18 +97,23 @@ void Sessions::limits_changed() {
 }
 
 void Sessions::store_advanced() {
-  if (!was_congested_ || state_.batches().is_congested()) return;
+  if (!was_congested_) return;
   was_congested_ = false;
   // Others do not wait for the store: thousands that are idle would have a turn each.
   for (const auto& [id, session] : by_id_) {
-    if (session->waits_for_store()) session->wake();
+    if (!session->waits_for_store()) continue;
+    if (is_congested(session->memory().account())) {
+      was_congested_ = true;
+    } else {
+      session->wake();
+    }
   }
 }
 
-bool Sessions::is_store_congested() {
-  const bool is_congested = state_.batches().is_congested();
-  if (is_congested) was_congested_ = true;
-  return is_congested;
+bool Sessions::is_store_congested(const Session& session) {
+  if (!is_congested(session.memory().account())) return false;
+  was_congested_ = true;
+  return true;
 }
 
 void Sessions::finish(std::function<void()> on_closed) {

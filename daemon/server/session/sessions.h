@@ -66,8 +66,8 @@ class Sessions {
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
   // perhaps among them. Very many are dropped in slices.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether more waits for the store than should. If so, all sessions are woken when that is over.
-  bool is_store_congested() LOCKSLEY_REQUIRES(kIoThread);
+  // Whether more of the session's user waits for the store than should. If so, the session is woken when that is over.
+  bool is_store_congested(const Session& session) LOCKSLEY_REQUIRES(kIoThread);
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -107,6 +107,52 @@ TEST_F(RefusedAddsTest, NothingIsAddedBeforeTheRefusedJobsHaveGone) {
   EXPECT_THAT(payloads(record), ElementsAre("first", "a", "b", "c"));
 }
 
+// Memory has no room for them, so that they are charged to nothing else until the disk has them.
+TEST_F(RefusedAddsTest, PayloadsThatWaitForTheDiskAreBounded) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Tenants& tenants = batches_->registry().tenants();
+  Account& all = tenants.account_of_all();
+  Account& alice = tenants.of("default").account;
+  BatchRecord& record = open();
+  const User bob(tenants.of("bob"));
+  const auto of_bob = batches_->open(bob, {.handler = "echo", .options = {}}, 2);
+  ASSERT_TRUE(of_bob.has_value());
+  settle(**of_bob);
+  for (const char* name : {"default", "bob"}) {
+    tenants.of(name).account.set_limit(Resource::kQueuedBytes, 1);
+    tenants.of(name).account.set_limit(Resource::kUnsettledBytes, Account::kNoLimit,
+                                       Account::Kind::kLeavesRoom);
+  }
+  all.set_limit(Resource::kUnsettledBytes, 100'000);
+  const std::string large(200'000, 'x');
+  const std::string small(10'000, 'x');
+
+  EXPECT_EQ(add(record, {large}), "1") << "one command, whatever its size";
+  EXPECT_GE(alice.used(Resource::kUnsettledBytes), large.size());
+  EXPECT_THAT(add(record, {small}), StartsWith("QUEUEFULL users.default.max_queued_bytes is 1, and 2"));
+  EXPECT_THAT(add(**of_bob, {small}), StartsWith("QUEUEFULL")) << "all have too many";
+  settle(record);
+  EXPECT_EQ(all.used(Resource::kUnsettledBytes), 0U);
+
+  EXPECT_EQ(add(record, {small, small, small, small}), "5");
+  EXPECT_THAT(add(record, {small, small}), StartsWith("QUEUEFULL")) << "no more than it leaves free";
+  EXPECT_EQ(add(**of_bob, {small, small}), "2");
+  settle(**of_bob);
+  EXPECT_EQ(add(record, {small}), "6");
+  settle(record);
+}
+
+TEST_F(RefusedAddsTest, ConnectionsPauseForTheirOwnPayloadsOnly) {
+  Account all;
+  Account alice(&all, "users.alice.");
+  const Account bob(&all, "users.bob.");
+  alice.charge(Resource::kUnsettledBytes, 65U << 20);
+  EXPECT_TRUE(is_congested(alice));
+  EXPECT_FALSE(is_congested(bob));
+  alice.refund(Resource::kUnsettledBytes, 2U << 20);
+  EXPECT_FALSE(is_congested(alice));
+}
+
 TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   const ThreadRoleScope io_thread(kIoThread);
   BatchRecord& record = open();
@@ -154,6 +200,52 @@ TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   EXPECT_EQ(outcomes.front(), before->stored.ticket);
   EXPECT_EQ(outcomes.back(), after->stored.ticket);
   EXPECT_EQ(lane_.view().snapshot(0).queued, static_cast<std::uint64_t>(kMany) + 3);
+}
+
+// A connection that takes long for each message.
+struct SlowListener final : Subscriber {
+  void deliver(std::string_view, std::string_view, std::string_view) override {
+    ++delivered;
+    for (const Nanoseconds began = processor_time();
+         processor_time() - began < std::chrono::microseconds(50);) {
+    }
+  }
+  void queue_event(const ChannelEvent&) override {}
+  void miss_events() override {}
+  int delivered = 0;
+};
+
+TEST_F(RefusedAddsTest, TheEventsOfAGroupOfManyBatchesAreDeliveredAFewAtATime) {
+  constexpr int kMany = 400;
+  const ThreadRoleScope io_thread(kIoThread);
+  open();
+  const auto submit = [&]() LOCKSLEY_REQUIRES(kIoThread) {
+    const proto::SubmitCommand command{
+        .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
+    return batches_->submit(*user_, command, {}).value();
+  };
+  std::vector<SlowListener> listeners(Events::kAtOnce);
+  for (SlowListener& each : listeners) batches_->events().subscribe(each, Events::kEverything, "batches");
+  bench_.disk->hold_syncs();
+  submit();
+  ASSERT_TRUE(bench_.disk->await_held());
+  auto last = submit();
+  for (int i = 1; i < kMany; ++i) last = submit();
+  bench_.disk->release();
+  const Ticket ticket = last->stored.ticket;
+  ASSERT_TRUE(testing::wait_until_true([&] { return store_->is_written(ticket); }));
+  Nanoseconds longest{};
+  ASSERT_TRUE(testing::wait_until_true([&] {
+    kIoThread.assert_held();
+    const Nanoseconds began = processor_time();
+    io_.restart();
+    io_.poll_one();
+    longest = std::max(longest, processor_time() - began);
+    return batches_->is_settled(ticket);
+  }));
+  EXPECT_EQ(listeners.front().delivered, kMany + 1);
+  EXPECT_LT(longest, std::chrono::milliseconds(16)) << "of 800 us for the events of each batch";
+  for (SlowListener& each : listeners) batches_->events().unsubscribe(each, Events::kEverything, "batches");
 }
 
 }  // namespace

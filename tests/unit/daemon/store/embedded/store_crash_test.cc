@@ -59,7 +59,7 @@ TEST(StoreCrashTest, RowsOfABatchThatIsNotThereDoNotBecomeTheNextBatchs) {
   bench.open();
   bench.commit(accept_batch(1, 3));
   StepMaker steps(2);
-  bench.store->put(StepMaker::as_last(steps.cancel_jobs({0, 5}, "the store could not take it")),
+  bench.store->put(StepMaker::as_last(steps.cancel_jobs({0, 5}, "the store refused the batch")),
                    Urgency::kWithNext);
   ChangesRow changes;
   changes.is_cancelled = true;

@@ -76,7 +76,8 @@ class IndexSet {
     }
     return result;
   }
-  // The index with `before` others below it, at most the last one. The set must not be empty.
+  // The index at position `before`, in ascending order; the last index if the set has fewer. O(ranges).
+  // The set must not be empty.
   std::uint64_t at(std::uint64_t before) const {
     for (const auto& [low, high] : ranges_) {
       if (before < high - low) return low + before;

@@ -73,7 +73,8 @@ struct BatchOptions {
   GateId gate = 0;                     // of its lane; Lane::hand_over() may change it
 };
 
-// A batch at one moment. jobs = queued + running + ok + failed + cancelled, always.
+// A batch at one moment. jobs = queued + running + ok + failed + cancelled, always. `retried` counts the attempts
+// after the first, by BatchOptions::retries or by a requeue (Batch::Failures).
 struct BatchStatus {
   BatchState state;
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
@@ -210,7 +211,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False:
   // JobNotes has no room for it.
   bool set_note(std::uint64_t index, std::string_view text);
-  // As JobNotes::alone().
+  // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job if it has a
+  // note, else all before the first job with a note.
   IndexRange alone_with_note(IndexRange jobs) const;
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----

@@ -74,8 +74,8 @@ class Batch::Failures {
   bool may_requeue() const LOCKSLEY_REQUIRES(batch_.mutex_);
   // A requeue has begun, so the batch is not over any more. Returns what begin_requeue() does.
   Requeue reopen() LOCKSLEY_REQUIRES(batch_.mutex_);
-  // The second and the third step of requeue(). forgive() marks the failed attempts of `jobs` as forgiven, and
-  // lists the next attempts in `step`; it takes the mutex for some 100 us at a time. `between` is about the
+  // Two steps of requeue(), in this order: forgive(), then end_requeue(). forgive() marks the failed attempts of
+  // `jobs` as forgiven, and lists the next attempts in `step`; it takes the mutex for some 100 us at a time. `between` is about the
   // jobs that lie between the ranges. kEnded: they have ended, so their attempts may be changed, too, which is
   // cheaper. kMayRun: they may run, so their attempts stay as they are.
   enum class Between : std::uint8_t { kEnded, kMayRun };

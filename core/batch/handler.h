@@ -20,8 +20,8 @@ using NativeHandler = std::function<void(JobContext& context, std::string_view p
 // A named handler, and the counts of what it has done so far.
 //
 // Owned by the program; made before the first batch that uses it, and outlives the last one.
-// Any thread may read it. Constant, except for `stats`, which any thread may change, and for the description and the
-// function, which describe() and run_with() replace; their comments say when. Nothing blocks or fails.
+// Any thread may read the name, and read and write `stats`. The description belongs to the thread that calls
+// describe(). The function changes only in run_with(), whose comment says when. Nothing blocks or fails.
 class Handler {
  public:
   Handler(std::string name, std::string description, NativeHandler run)

@@ -77,8 +77,9 @@ void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit vi
 //
 // Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
 // no mutex. A snapshot is immutable: any thread may read it, without the mutex, as long as it holds
-// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB (a first
-// publication that is smaller, and every one of 4 KiB or more, has a chunk of its own size), plus some 150 bytes a chunk.
+// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB, plus some
+// 150 bytes a chunk. A publication of at most 128 bytes into an empty log, and every one of 4 KiB or more, has a chunk
+// of exactly its size.
 class ResultLog {
  public:
   struct Chunk {

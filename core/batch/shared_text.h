@@ -8,7 +8,7 @@
 
 namespace locksley {
 
-// A constant text, or none. Copies share it, so the pattern of a range, of up to limits.max_payload, is in memory once: its
+// A constant text, or none. Copies share it, so the pattern of a range, which may have many megabytes, is in memory once: its
 // batch has it, and the write that brings it to the store.
 //
 // A value; any thread. Nothing blocks; only allocation can fail. The last copy frees the text.

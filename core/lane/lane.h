@@ -39,8 +39,10 @@ class RemoteExecutors {
 //
 // Owned by the component that owns the executors; outlives them.
 // Every call may be made from any thread, except where it says otherwise. Calls take the mutexes of
-// the ring and of the batch, one after the other, and block no longer than that; cancel() and
-// settlements may call the batch's observer and journal.
+// the ring and of the batch, one after the other, and block no longer than that. Calls that may end a
+// batch, drop jobs or queue failed jobs again also call its journal and observer: submit(), close(),
+// add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its halves,
+// hand_over(), withdraw(), release(), and settlements.
 // Calls for a batch that has left the lane, or was cancelled meanwhile, have no effect on the ring.
 class Lane {
  public:

@@ -65,6 +65,7 @@ class ShownJobs {
   std::optional<View> find(const Batch& batch, std::uint64_t index) const LOCKSLEY_EXCLUDES(mutex_);
   // Visits the executors from number `from` on, at most `most` of them: those that run a job. Returns the number of the
   // next one, 0 at the end. Executors that come and go meanwhile may be left out, or be visited twice.
+  // Calls both functions under the mutex: they must be quick, and must not call the lane.
   std::size_t visit(std::size_t from, std::size_t most, std::size_t note_bytes,
                     const std::function<bool(const Batch&)>& is_wanted,
                     const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);

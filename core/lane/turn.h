@@ -12,10 +12,11 @@
 namespace locksley {
 
 // A turn: jobs of one batch that one executor runs, and the executor's account with the ring and
-// the batch. Pool workers, thieves and external executors all take these steps, in this order:
+// the batch. Workers, thieves, external executors and leases all take these steps, in this order:
 //
-//   1. try_claim() or join()  The ring counts the executor and, for a claim, charges the batch
-//      in advance.
+//   1. try_claim(), join() or reclaim()
+//                             The ring counts the executor and, for a claim, charges the batch
+//                             in advance.
 //   2. begin()                The batch counts the executor as running; the clock starts.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops

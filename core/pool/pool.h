@@ -36,6 +36,7 @@ class Worker;
 // Anything else that fails is a bug, and aborts.
 class Pool {
  public:
+  // A guess: more than most machines have processors. The table of workers takes 8 KiB.
   static constexpr std::uint32_t kMaxWorkers = 1024;
 
   explicit Pool(Lane& lane);
@@ -79,7 +80,7 @@ class Pool {
 
   std::vector<WorkerSnapshot> snapshot() const;
   // How often each thief stole from each victim, for the pairs with at least one steal. Empty in a
-  // pool of more than 64 workers: a person could not read so many pairs.
+  // pool of more than Worker::kMostVictims workers.
   struct StealPair {
     std::uint32_t thief;
     std::uint32_t victim;

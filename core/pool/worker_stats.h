@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/base/histogram.h"
+#include "core/sync/atomics.h"
 
 namespace locksley {
 
@@ -30,7 +31,7 @@ class OwnedCounter {
 };
 
 // A member of its worker, on cache lines of its own. The worker writes it; any thread may read it.
-struct alignas(64) WorkerStats {
+struct alignas(kCacheLine) WorkerStats {
   OwnedCounter jobs;            // jobs run
   OwnedCounter tasks;           // sub-jobs run
   OwnedCounter steals;          // steals that succeeded

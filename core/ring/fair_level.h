@@ -279,7 +279,7 @@ class FairLevel {
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
   // The node is neither ahead of the virtual time nor behind it, whatever it has received. Charges of
-  // turns that are not settled no longer count, but for what the turns use in excess of them.
+  // turns in progress no longer count; only the time that a turn uses beyond its charge will.
   void start_anew(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode& fair = node.fair;
     fair.key = now();

@@ -61,8 +61,8 @@ struct GateOptions {
   std::uint32_t concurrency = 0;    // local executors at once; 0: no limit
   bool is_on = true;                // the owner's switch, of local executors
   std::uint64_t largest_claim = 0;  // jobs that a claim of a local executor takes at most; 0: no limit
-  // Where starts are scarce (`rate`): worker time that a start costs its queue at least, however
-  // short the job is. 0: nothing. Without effect on Share::kJobs.
+  // The least worker time that a start is charged, for an owner that limits the rate of starts.
+  // 0: nothing. Without effect on Share::kJobs.
   Nanoseconds start_cost{0};
   std::uint32_t max_running = 0;  // executors at once, local and remote ones together; 0: no limit
   bool is_remote = false;         // remote executors serve it

@@ -30,7 +30,7 @@ class RingWaits {
  public:
   // ---- Back-offs, of queues whose job broke an executor ----
 
-  // There are at most as many back-offs as executors can break within the longest one.
+  // The set is bounded: it holds only queues whose job broke an executor within the last kLongestBackoff.
   //
   // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s. A job that ends well
   // starts the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses:

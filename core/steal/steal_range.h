@@ -74,12 +74,11 @@ class StealRange {
   static_assert(kPayloadWords <= 4, "the pair, the shift and the payload share a cache line");
 
  public:
-  // The longest range in one publication. Positions are never used twice, so that this many
-  // publications of this length are possible: enough for decades. A longer loop publishes one part
-  // after another.
+  // The longest range in one publication. Positions are never reused: 2^64 positions allow 2^32
+  // publications of this length, enough for decades. A longer loop publishes one part after another.
   static constexpr std::uint64_t kMaxLen = std::uint64_t{1} << 32;
 
-  // take_burst() leaves thieves at least 1 - 1/kBurstDivisor of what there is.
+  // take_burst() takes at most 1/kBurstDivisor of what is left, but at least one index.
   static constexpr std::uint64_t kBurstDivisor = 4;
 
   // What a thief gets.
@@ -162,7 +161,8 @@ class StealRange<Payload, Atomics>::Owner {
   }
 
   // The same, but of what is left at most a quarter (and at least one), so that bursts shrink
-  // towards the end and a thief always finds something: min(max, max(1, left / kBurstDivisor)).
+  // towards the end, and thieves find work until the last few indexes:
+  // min(max, max(1, left / kBurstDivisor)).
   // Why 4: a swap costs about 8 ns, so that a claim of 512 costs its owner 0.13 ns an index with 2,
   // 0.30 with 4, 0.57 with 8 and 1.0 with 16 (BM_StealRange_BurstDivisor). Whole loops did not
   // differ measurably between 2, 4 and 16. With 2 a slow body can hold back half of what is left.

@@ -24,7 +24,7 @@ namespace locksley {
 // kLongest. Nothing fails.
 class AdaptiveSpin {
  public:
-  // The longest look, and the longest wait that is worth one. A guess: about two sleeps' worth.
+  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of a sleep.
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
 
   // At the beginning of a wait. If `may`, calls `found` until it returns true, for as long as that

@@ -57,6 +57,7 @@ class ParallelLoop {
   }
 
  private:
+  // A guess: each participant costs a range and a task, whether a worker joins or not.
   static constexpr std::uint32_t kMostParticipants = 256;
   // How long a burst should take: long compared with the swap that takes it and with reading the
   // clock, short compared with a delay that a user notices.

@@ -24,7 +24,7 @@ struct JobFrame;
 // A spawned closure, on its way through a deque. Two cache lines; small closures lie inside.
 // TaskGroup::spawn() makes it. The worker that runs it destroys it, and re-uses its memory
 // (TaskMemory).
-struct alignas(64) Task {
+struct alignas(kCacheLine) Task {
   static constexpr std::size_t kInlineBytes = 96;
 
   // Runs the closure and destroys it. Does not throw: what the closure throws goes to the count.

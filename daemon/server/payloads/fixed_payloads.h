@@ -1,4 +1,4 @@
-// Payloads that are never in memory as a whole: a batch's lifetime changes nothing about them.
+// Payloads that are computed, or read from the store.
 #pragma once
 
 #include <cstdint>
@@ -112,8 +112,8 @@ class StoredRangePayloads final : public BatchPayloads {
   std::shared_ptr<StoredRange> stored_;
 };
 
-// The payloads of a batch that lie in the store alone: the batch was restored, or memory had no room for
-// them. A fetch may block, and fails, as the store's reads do.
+// Payloads that are read from the store, with a bounded cache, which release() drops: the batch was restored, or
+// memory had no room for them. A fetch may block, and fails, as the store's reads do.
 class UncachedPayloads final : public BatchPayloads {
  public:
   // `digest`: of all payloads, if the client chose the id.

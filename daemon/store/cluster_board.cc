@@ -72,6 +72,12 @@ std::optional<std::uint64_t> ClusterBoard::followed() const {
   return static_cast<std::uint64_t>(batches);
 }
 
+std::optional<std::uint64_t> ClusterBoard::synchronous_standbys() const {
+  const std::int64_t count = synchronous_standbys_.load();
+  if (count < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(count);
+}
+
 std::optional<std::chrono::milliseconds> ClusterBoard::oldest_transaction() const {
   const std::chrono::milliseconds age(oldest_transaction_ms_.load());
   return age.count() < 0 ? std::nullopt : std::optional(age);

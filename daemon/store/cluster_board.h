@@ -103,6 +103,13 @@ class ClusterBoard {
   void set_oldest_transaction(std::chrono::milliseconds age) { oldest_transaction_ms_.store(age.count()); }
   std::optional<std::chrono::milliseconds> oldest_transaction() const;
 
+  // How many standbys of the database a commit waits for, or may wait for. None: the daemon's role may not see it, or there
+  // is no database, or nothing was measured yet.
+  void set_synchronous_standbys(std::optional<std::uint64_t> count) {
+    synchronous_standbys_.store(count ? static_cast<std::int64_t>(*count) : -1);
+  }
+  std::optional<std::uint64_t> synchronous_standbys() const;
+
   // Of how many batches this daemon, which stands by, has a copy of the rows; none: it has no copy, and a takeover reads all.
   void set_followed(std::optional<std::uint64_t> batches) {
     followed_.store(batches ? static_cast<std::int64_t>(*batches) : -1);
@@ -124,6 +131,7 @@ class ClusterBoard {
   std::atomic<Instant::rep> uncontested_at_{0};          // written by the thread of PeerCheck. Likewise
   std::atomic<std::int64_t> lease_ms_{0};                // 0: none. A number to look at
   std::atomic<std::int64_t> oldest_transaction_ms_{-1};  // below 0: none. Likewise
+  std::atomic<std::int64_t> synchronous_standbys_{-1};   // below 0: none. Likewise
   std::atomic<std::int64_t> followed_{-1};               // below 0: none. Likewise
   std::atomic<std::uint64_t> adoptions_{0};
   std::atomic<std::uint64_t> fencings_{0};

@@ -48,6 +48,13 @@ void read_cluster_metrics(const ClusterBoard& cluster, Families& families) {
     followed.add({}, *batches);
     std::move(followed).move_to(families);
   }
+  if (const auto standbys = cluster.synchronous_standbys()) {
+    Family synchronous = Family::gauge(
+        "locksley_cluster_synchronous_standbys",
+        "Standbys of the store's database that commits wait for. Without any, no batch is accepted.");
+    synchronous.add({}, *standbys);
+    std::move(synchronous).move_to(families);
+  }
   if (const auto age = cluster.oldest_transaction()) {
     Family oldest =
         Family::gauge("locksley_cluster_oldest_transaction_seconds",

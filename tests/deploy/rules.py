@@ -94,7 +94,12 @@ PROMISED = {
 }
 
 # Only on the page of a daemon whose store is a database: tests/integration/standby.py looks for them.
-WITH_A_DATABASE = ("locksley_cluster_followed_batches", "locksley_cluster_lease_seconds_left", "locksley_cluster_oldest_transaction_seconds")
+WITH_A_DATABASE = (
+    "locksley_cluster_followed_batches",
+    "locksley_cluster_lease_seconds_left",
+    "locksley_cluster_oldest_transaction_seconds",
+    "locksley_cluster_synchronous_standbys",
+)
 
 
 def rules():

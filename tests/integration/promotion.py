@@ -159,9 +159,15 @@ class Promotion:
         """For less or more than a daemon's patience, which is 20 s."""
         self.pair.standby.crash()
         wait_for("a commit to wait for the standby", self.pair.primary.is_waited_for)
+        self.daemon_counts(0)
         self.nothing_is_acknowledged(25 if self.random.random() < 0.2 else 2 * self.random.random())
         self.pair.remove(self.pair.standby)
         self.pair.add_standby()
+        self.daemon_counts(1)
+
+    def daemon_counts(self, standbys):
+        counted = lambda: self.cluster.active.metrics().get("locksley_cluster_synchronous_standbys")
+        wait_for(f"the active daemon to count {standbys} standbys", lambda: counted() == standbys)
 
     # The daemons.
 

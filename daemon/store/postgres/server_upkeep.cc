@@ -63,6 +63,10 @@ void ServerUpkeep::run() {
 PgExpected<void> ServerUpkeep::tend() {
   const Instant deadline = now() + lease_;
   if (auto connected = connect(deadline); !connected) return connected;
+  if (now() - counted_at_ >= kMeasurePeriod) {
+    if (auto counted = count_standbys(deadline); !counted) return counted;
+    counted_at_ = now();
+  }
   if (now() - shared_.options.cluster->beaten_at() >= lease_ / kBeatsInLease) {
     if (auto beaten = beat(deadline); !beaten || shared_.fence.is_fenced()) return beaten;
   }
@@ -123,6 +127,19 @@ PgExpected<void> ServerUpkeep::look_at_nodes(Instant deadline) {
                          {Parameter::int4(row.node), Parameter::int8(row.beat)}, deadline);
     if (!forgotten) return std::unexpected(forgotten.error());
   }
+  return {};
+}
+
+PgExpected<void> ServerUpkeep::count_standbys(Instant deadline) {
+  const auto counted = connection_->run(
+      "select case when pg_has_role('pg_read_all_stats', 'usage') "
+      "then (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')) else -1 "
+      "end::bigint",
+      Parameters{}, deadline);
+  if (!counted) return std::unexpected(counted.error());
+  const std::int64_t count = int8_of(**counted, 0, 0);
+  shared_.options.cluster->set_synchronous_standbys(
+      count < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(count)));
   return {};
 }
 

@@ -74,6 +74,8 @@ class ServerUpkeep {
   PgExpected<void> beat(Instant deadline);
   // Forgets those that have gone.
   PgExpected<void> look_at_nodes(Instant deadline);
+  // Of the database. Before beat(), which waits for one: so it is seen that there is none.
+  PgExpected<void> count_standbys(Instant deadline);
   // The sizes of the tables, unless they are locked, and the oldest transaction.
   PgExpected<void> measure(Instant deadline);
   // Once, unless something hinders it.
@@ -87,6 +89,7 @@ class ServerUpkeep {
 
   std::unique_ptr<PgConnection> connection_;  // null: there is none
   PrimaryFinder::Look look_ = PrimaryFinder::Look::kFirst;
+  Instant counted_at_{};
   Instant measured_at_{};
   NodeWatch nodes_;
   Compaction compaction_;

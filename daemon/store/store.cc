@@ -128,7 +128,7 @@ std::expected<void, std::string> Store::read_customers(const std::function<void(
         visit({std::string(names->user), std::string(names->customer), *settings});
         return true;
       });
-  if (!visited) return std::unexpected(damaged(visited.error().what, Engine::Damage::kUnreadable));
+  if (!visited) return std::unexpected(cannot_read("", visited.error()));
   if (!is_whole) {
     return std::unexpected(damaged("the settings of a customer are damaged", Engine::Damage::kContradictory));
   }
@@ -136,9 +136,12 @@ std::expected<void, std::string> Store::read_customers(const std::function<void(
 }
 
 std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch&&)>& visit) {
-  const auto damaged = [this](std::uint64_t sequence, std::string_view what,
-                              Engine::Damage damage = Engine::Damage::kContradictory) {
-    return std::unexpected(this->damaged(fmt::format("batch number {}: {}", sequence, what), damage));
+  const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
+    return std::unexpected(
+        this->damaged(fmt::format("batch number {}: {}", sequence, what), Engine::Damage::kContradictory));
+  };
+  const auto cannot_read = [this](const EngineError& error) {
+    return std::unexpected(this->cannot_read(fmt::format("batch number {}: ", next_sequence_), error));
   };
   const EngineReading reading(*engine_);
   const auto row = reading.scan_batches(kRecoveredKinds);
@@ -165,15 +168,13 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     next_sequence_ = batch.sequence + 1;
     visit(std::move(batch));
   }
-  if (const auto status = row->status(); !status) {
-    return damaged(next_sequence_, status.error().what, Engine::Damage::kUnreadable);
-  }
+  if (const auto status = row->status(); !status) return cannot_read(status.error());
   // A crash may leave payloads of a batch that was not accepted, or of an ADD to a batch that was
   // evicted. No new batch gets such a number, and start() deletes the payloads.
   first_orphan_ = next_sequence_;
   const auto highest =
       reading.highest_batch(std::array{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey});
-  if (!highest) return damaged(next_sequence_, highest.error().what, Engine::Damage::kUnreadable);
+  if (!highest) return cannot_read(highest.error());
   next_sequence_ = std::max(next_sequence_, *highest + 1);
   return {};
 }

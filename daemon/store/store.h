@@ -154,6 +154,8 @@ class Store {
   // The errors of open() and recover().
   std::string cannot_open(const EngineError& error) const;
   std::string damaged(std::string_view what, Engine::Damage damage) const;
+  // `where`: before the error's own words, such as "batch number 3: ".
+  std::string cannot_read(std::string_view where, const EngineError& error) const;
 
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
   // Rows of an earlier version give the failed jobs, and the patterns, that are in them rows of their own. While the disk fails,

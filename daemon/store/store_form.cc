@@ -35,6 +35,16 @@ std::string Store::damaged(std::string_view what, Engine::Damage damage) const {
                      engine_->remedy(damage));
 }
 
+std::string Store::cannot_read(std::string_view where, const EngineError& error) const {
+  const std::string what = fmt::format("{}{}", where, error.what);
+  if (error.kind != EngineError::Kind::kAway) return damaged(what, Engine::Damage::kUnreadable);
+  return fmt::format(
+      "the store {} was away while it was read, so nothing was started: {}. Nothing is lost: start the "
+      "daemon again once "
+      "it can be reached",
+      engine_->place(), what);
+}
+
 std::expected<void, std::string> Store::check_form() {
   std::string form;
   bool is_new = false;

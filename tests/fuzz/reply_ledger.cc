@@ -36,6 +36,7 @@ bool is_confirmation(const Reply& reply) {
 // for.
 bool is_farewell(const Reply& reply) {
   return reply.is_error() && (reply.text.starts_with("QUEUEFULL unfinished commands") ||
+                              reply.text.starts_with("TOOBIG unfinished commands") ||
                               reply.text.starts_with("ERR max number of clients"));
 }
 

@@ -30,14 +30,20 @@ void Session::receive() {
 
 void Session::update_input_memory() {
   if (memory_.set_input(reader_.memory_bytes())) return;
-  const bool are_all =
-      memory_.account().parent() == nullptr || memory_.account().parent()->is_over(Resource::kInputBytes);
+  const Account& account = memory_.account();
+  const Account& all = account.parent() == nullptr ? account : *account.parent();
   const std::string_view too_much =
-      are_all ? "unfinished commands of all clients together pass limits.max_queued_bytes"
-              : "unfinished commands of the user's clients take more of limits.max_queued_bytes than they "
-                "leave free";
+      all.is_over(Resource::kInputBytes)
+          ? "unfinished commands of all clients together pass limits.max_queued_bytes"
+          : "unfinished commands of the user's clients take more of limits.max_queued_bytes than they leave "
+            "free";
   state_.warnings().warn(Warning::kInputMemory, peer(), too_much);
-  fail(fmt::format("QUEUEFULL {}: send it later, or in parts (OPEN, ADD)", too_much));
+  // What a user may have if no other has any.
+  const std::uint64_t most =
+      all.limit(Resource::kInputBytes) / (account.leaves_room(Resource::kInputBytes) ? 2 : 1);
+  fail(memory_.input() > most
+           ? fmt::format("TOOBIG {}, as this one does alone: send it in parts (OPEN, ADD)", too_much)
+           : fmt::format("QUEUEFULL {}: send it later, or in parts (OPEN, ADD)", too_much));
   life().go_to(Life::kLastReply);
 }
 

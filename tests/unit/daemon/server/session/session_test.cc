@@ -207,7 +207,7 @@ TEST_F(SessionTest, AClientThatSendsTooMuchWhileItWaitsIsClosedAtOnce) {
   client.send("SUBMIT hold ID h JOBS a\r\nWAIT h\r\n");
   EXPECT_EQ(client.bulk(), "h");
   client.send("*2\r\n$4\r\nECHO\r\n$300000\r\n" + std::string(100'000, 'x'));
-  EXPECT_THAT(client.line(), StartsWith("-QUEUEFULL unfinished commands of all clients together"));
+  EXPECT_THAT(client.line(), StartsWith("-TOOBIG unfinished commands of all clients together"));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (server_->state().stats().connections.get() != 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "not closed";

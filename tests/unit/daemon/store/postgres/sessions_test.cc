@@ -171,6 +171,18 @@ TEST_F(StoredPayloadsTest, ADatabaseThatIsAwayIsWaitedForUntilTheDaemonEnds) {
   disk.lose_power();
 }
 
+// A restore from a backup would lose what is there.
+TEST_F(SessionsTest, ADatabaseThatIsAwayWhileBatchesAreReadIsNotDamaged) {
+  const auto opened = Store::open({.path = "", .engine = disk.engine()}, testing::silent_log());
+  ASSERT_TRUE(opened.has_value()) << opened.error();
+  disk.cut_power();
+  const auto recovered = (*opened)->recover([](StoredBatch&&) {});
+  ASSERT_FALSE(recovered.has_value());
+  EXPECT_THAT(recovered.error(), ::testing::AllOf(::testing::HasSubstr("start the daemon again"),
+                                                  ::testing::Not(::testing::HasSubstr("damaged"))));
+  disk.lose_power();
+}
+
 class LockedTableTest : public SessionsTest {
  protected:
   LockedTableTest() { lease = PostgresOptions{}.lease; }

@@ -1,20 +1,11 @@
 #include "daemon/tls/handshake_queue.h"
 
-#include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/base/peer_network.h"
+
 namespace locksley::daemon {
-namespace {
-
-asio::ip::address network_of(const asio::ip::address& address) {
-  if (!address.is_v6() || address.to_v6().is_v4_mapped()) return address;
-  auto bytes = address.to_v6().to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
-  return asio::ip::address_v6(bytes);
-}
-
-}  // namespace
 
 void HandshakeQueue::add(const asio::ip::address& source, Step step) {
   const asio::ip::address network = network_of(source);

@@ -64,6 +64,25 @@ class RefusedAddsTest : public ::testing::Test {
       return batches_->is_settled(record.stored.ticket);
     }));
   }
+  // A batch of one job.
+  auto submit() LOCKSLEY_REQUIRES(kIoThread) {
+    const proto::SubmitCommand command{
+        .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
+    return batches_->submit(*user_, command, {}).value();
+  }
+  // The processor time of the longest stretch of the I/O thread until this ticket is settled.
+  Nanoseconds longest_stretch_until(Ticket ticket) {
+    Nanoseconds longest{};
+    EXPECT_TRUE(testing::wait_until_true([&] {
+      kIoThread.assert_held();
+      const Nanoseconds began = processor_time();
+      io_.restart();
+      io_.poll_one();
+      longest = std::max(longest, processor_time() - began);
+      return batches_->is_settled(ticket);
+    }));
+    return longest;
+  }
   std::vector<std::string> payloads(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     std::vector<std::string_view> views(record.terms.jobs);
     std::string scratch;
@@ -170,11 +189,6 @@ TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   constexpr int kMany = 50'000;
   const ThreadRoleScope io_thread(kIoThread);
   open();
-  const auto submit = [&]() LOCKSLEY_REQUIRES(kIoThread) {
-    const proto::SubmitCommand command{
-        .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
-    return batches_->submit(*user_, command, {}).value();
-  };
   std::vector<Ticket> outcomes;
   batches_->on_stored([&outcomes](const Outcome& outcome) { outcomes.push_back(outcome.up_to); });
   bench_.disk->hold_syncs();
@@ -186,15 +200,7 @@ TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   const Ticket ticket = last->stored.ticket;
   ASSERT_TRUE(testing::wait_until_true([&] { return store_->is_written(ticket); }));
   const auto after = submit();  // its outcome may come while the others are settled
-  Nanoseconds longest{};
-  ASSERT_TRUE(testing::wait_until_true([&] {
-    kIoThread.assert_held();
-    const Nanoseconds began = processor_time();
-    io_.restart();
-    io_.poll_one();
-    longest = std::max(longest, processor_time() - began);
-    return batches_->is_settled(after->stored.ticket);
-  }));
+  const Nanoseconds longest = longest_stretch_until(after->stored.ticket);
   EXPECT_LT(longest, std::chrono::milliseconds(8)) << "of 500 us";
   EXPECT_TRUE(std::ranges::is_sorted(outcomes));
   EXPECT_EQ(outcomes.front(), before->stored.ticket);
@@ -219,11 +225,6 @@ TEST_F(RefusedAddsTest, TheEventsOfAGroupOfManyBatchesAreDeliveredAFewAtATime) {
   constexpr int kMany = 400;
   const ThreadRoleScope io_thread(kIoThread);
   open();
-  const auto submit = [&]() LOCKSLEY_REQUIRES(kIoThread) {
-    const proto::SubmitCommand command{
-        .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
-    return batches_->submit(*user_, command, {}).value();
-  };
   std::vector<SlowListener> listeners(Events::kAtOnce);
   for (SlowListener& each : listeners) batches_->events().subscribe(each, Events::kEverything, "batches");
   bench_.disk->hold_syncs();
@@ -234,15 +235,7 @@ TEST_F(RefusedAddsTest, TheEventsOfAGroupOfManyBatchesAreDeliveredAFewAtATime) {
   bench_.disk->release();
   const Ticket ticket = last->stored.ticket;
   ASSERT_TRUE(testing::wait_until_true([&] { return store_->is_written(ticket); }));
-  Nanoseconds longest{};
-  ASSERT_TRUE(testing::wait_until_true([&] {
-    kIoThread.assert_held();
-    const Nanoseconds began = processor_time();
-    io_.restart();
-    io_.poll_one();
-    longest = std::max(longest, processor_time() - began);
-    return batches_->is_settled(ticket);
-  }));
+  const Nanoseconds longest = longest_stretch_until(ticket);
   EXPECT_EQ(listeners.front().delivered, kMany + 1);
   EXPECT_LT(longest, std::chrono::milliseconds(16)) << "of 800 us for the events of each batch";
   for (SlowListener& each : listeners) batches_->events().unsubscribe(each, Events::kEverything, "batches");

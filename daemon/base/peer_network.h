@@ -1,0 +1,20 @@
+// The network that a peer is in, which shares what is divided between peers.
+#pragma once
+
+#include <algorithm>
+#include <asio/ip/address.hpp>
+
+namespace locksley::daemon {
+
+// Of an IPv6 address the first 64 bits, because one customer gets all addresses that begin with them; an IPv4 address as it
+// is, also if it is mapped to IPv6.
+inline asio::ip::address network_of(const asio::ip::address& peer) {
+  if (!peer.is_v6()) return peer;
+  const asio::ip::address_v6 v6 = peer.to_v6();
+  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
+  auto bytes = v6.to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
+  return asio::ip::address_v6(bytes);
+}
+
+}  // namespace locksley::daemon

@@ -168,7 +168,7 @@ HttpReply Api::running(const HttpRequest& request) {
   const auto later = [this, record, user = *user, most = *count](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     const auto list = std::make_shared<RunningList>(state_, *user, record.get(), most);
-    state_.slices().add([list, record, answer](Instant until) {
+    auto go_on = [list, record, answer](Instant until) {
       kIoThread.assert_held();
       while (list->step()) {
         if (now() >= until) return false;
@@ -189,7 +189,8 @@ HttpReply Api::running(const HttpRequest& request) {
       }
       answer(json_reply({{"jobs", std::move(jobs)}}));
       return true;
-    });
+    };
+    state_.slices().add(std::move(go_on), line_of_tenant(user->tenant().number));
   };
   return {.later = later};
 }

@@ -241,12 +241,13 @@ Json tenants_of(const TenantViews& views) {
   return tenants;
 }
 
-// The reply with these machines, later. `reply`: as in MachinesInParts.
-HttpReply with_machines_in_parts(ServerState& state, MachinesBoard::View machines, HttpReply reply) {
+// The reply with these machines, later, for the user whose line this is. `reply`: as in MachinesInParts.
+HttpReply with_machines_in_parts(ServerState& state, LineNumber line, MachinesBoard::View machines,
+                                 HttpReply reply) {
   const auto parts = std::make_shared<MachinesInParts>(std::move(machines), std::move(reply));
-  return {.later = [&state, parts](const HttpReply::Answer& answer) {
+  return {.later = [&state, line, parts](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state.slices().add([&state, parts, answer](Instant until) {
+    auto go_on = [&state, parts, answer](Instant until) {
       kIoThread.assert_held();
       if (!parts->go_on(until)) return false;
       answer(parts->reply());
@@ -254,7 +255,8 @@ HttpReply with_machines_in_parts(ServerState& state, MachinesBoard::View machine
       const std::uint64_t bytes = parts->bytes();
       state.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_view()), bytes);
       return true;
-    });
+    };
+    state.slices().add(std::move(go_on), line);
   }};
 }
 
@@ -301,7 +303,8 @@ HttpReply Api::overview(const HttpRequest& request) const {
                   {"tenants", tenants_of(*admitted_user == token_ ? tenants_seen_by(state_, user)
                                                                   : tenants_with_own(state_, user))},
                   {"handlers", handlers_of(state_, user)}});
-  return are_few ? reply : with_machines_in_parts(state_, std::move(machines), std::move(reply));
+  const LineNumber line = line_of_tenant(user.tenant().number);
+  return are_few ? reply : with_machines_in_parts(state_, line, std::move(machines), std::move(reply));
 }
 
 }  // namespace locksley::daemon

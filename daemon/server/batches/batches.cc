@@ -185,13 +185,13 @@ BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
   return status;
 }
 
-void Batches::connection_ended(std::uint64_t connection) {
+void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
   constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
   const Instant close_at = now() + config_.limits.open_timeout;
   const bool is_done = streams_.connection_ended(connection, close_at, kFewBatches);
   timer_.arm();
   if (is_done) return;
-  slices_.add([this, connection, close_at](Instant until) {
+  auto go_on = [this, connection, close_at](Instant until) {
     kIoThread.assert_held();
     bool is_last = false;
     do {
@@ -199,7 +199,8 @@ void Batches::connection_ended(std::uint64_t connection) {
     } while (!is_last && now() < until);
     timer_.arm();
     return is_last;
-  });
+  };
+  slices_.add(std::move(go_on), line);
 }
 
 std::optional<Ticket> Batches::forget(BatchRecord& record) {

@@ -111,8 +111,8 @@ class Batches {
     return intake_.add(record, std::move(payloads), connection, at);
   }
   // The batches that it streamed in close themselves after limits.open_timeout, unless another connection goes on
-  // with them.
-  void connection_ended(std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
+  // with them. `line`: its user's.
+  void connection_ended(std::uint64_t connection, LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches change, and leave ----
 

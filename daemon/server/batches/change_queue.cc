@@ -2,8 +2,6 @@
 
 #include <spdlog/logger.h>
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "daemon/base/log_line.h"
@@ -26,7 +24,8 @@ void ChangeQueue::batch_changed(const std::shared_ptr<Batch>& batch) {
   {
     const MutexLock lock(mutex_);
     if (is_first) {
-      changed_.push_back(std::move(record));
+      const LineNumber line = record->line;
+      changed_.push(line, std::move(record));
       goes_on_ = goes_on_ || !is_over;
     }
     wakes = !woken_ && (is_urgent || !holding_off_);
@@ -80,10 +79,10 @@ ChangeQueue::Taken ChangeQueue::take(NextTake next) {
   Taken taken;
   {
     const MutexLock lock(mutex_);
-    const std::size_t count = std::min(changed_.size(), kMostAtOnce);
-    taken.records.assign(std::move_iterator(changed_.begin()),
-                         std::move_iterator(changed_.begin() + static_cast<std::ptrdiff_t>(count)));
-    changed_.erase(changed_.begin(), changed_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (!changed_.empty()) taken.records.reserve(kMostAtOnce);
+    while (!changed_.empty() && taken.records.size() < kMostAtOnce) {
+      taken.records.push_back(changed_.pop().item);
+    }
     taken.has_more = woken_ = !changed_.empty();
     taken.must_call_again = std::exchange(goes_on_, false);
     holding_off_ = taken.must_call_again || next == NextTake::kScheduled;

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "core/batch/batch.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/rate_gate.h"
+#include "daemon/base/user_lines.h"
 #include "daemon/server/records/batch_record.h"
 
 namespace spdlog {
@@ -22,7 +22,9 @@ class logger;
 namespace locksley::daemon {
 
 // Carries the news of batches from the workers to the I/O thread: each changed batch is queued once, and one
-// wake-up serves all that are queued until the I/O thread takes them. A worker reports every claim. The I/O
+// wake-up serves all that are queued until the I/O thread takes them. Each user has a line of its own, and the
+// lines are served round robin: a user whose batches end faster than the I/O thread can apply them delays its
+// own news, and that of others by one batch of each user. A worker reports every claim. The I/O
 // thread is woken at once for the end of a batch, and for new results for which a client waits; for other
 // changes about once in kHoldOff. Of a RUN only the end is queued, unless something may be due of it: its
 // start would cost the worker a wake-up just before the job.
@@ -67,7 +69,7 @@ class ChangeQueue final : public BatchObserver {
   const std::shared_ptr<spdlog::logger> log_;
 
   Mutex mutex_;
-  std::deque<std::shared_ptr<BatchRecord>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
+  UserLines<std::shared_ptr<BatchRecord>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
   bool goes_on_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // a batch in changed_ was not over when it was queued
   bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the I/O thread was woken, and will call take()
   bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) =

@@ -163,14 +163,15 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
   dependents_of_.erase(found);
   if (notify(ended, now() + kTimeAtOnce)) return;
   const auto left = notifying_.emplace(record.sequence, std::move(ended));
-  slices_.add([this, left](Instant until) {
+  auto notify_others = [this, left](Instant until) {
     kIoThread.assert_held();
     if (!notify(left->second, until)) return false;
     const std::uint64_t sequence = left->first;
     notifying_.erase(left);
     if (on_all_told_ && !is_notifying(sequence)) on_all_told_(sequence);
     return true;
-  });
+  };
+  slices_.add(std::move(notify_others), record.line);
 }
 
 bool Dependencies::is_notifying(std::uint64_t sequence) const { return notifying_.contains(sequence); }

@@ -117,7 +117,7 @@ void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record) {
 
 void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs) {
   auto left = std::make_shared<std::vector<IndexRange>>(std::move(jobs));
-  parts_.slices.add([this, record, left = std::move(left)](Instant until) mutable {
+  auto put_some = [this, record, left = std::move(left)](Instant until) mutable {
     constexpr std::size_t kAtOnce = 512;  // some 20 us
     kIoThread.assert_held();
     do {
@@ -132,7 +132,8 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vect
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
     free_aside(parts_.aside, std::move(left), bytes);
     return true;
-  });
+  };
+  parts_.slices.add(std::move(put_some), record->line);
 }
 
 }  // namespace locksley::daemon

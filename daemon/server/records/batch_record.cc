@@ -1,6 +1,7 @@
 #include "daemon/server/records/batch_record.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/base/slices.h"
 #include "daemon/base/wakeup.h"
@@ -10,13 +11,14 @@ namespace locksley::daemon {
 void BatchRecord::wake_all(std::uint64_t row, Slices& slices) {
   std::size_t left = wake_some(row, waiters.all.size());
   if (left == 0) return;
-  slices.add([held = shared(), row, left](Instant until) mutable {
+  auto go_on = [held = shared(), row, left](Instant until) mutable {
     kIoThread.assert_held();
     do {
       left = held->wake_some(row, left);
     } while (left != 0 && now() < until);
     return left == 0;
-  });
+  };
+  slices.add(std::move(go_on), line);
 }
 
 std::size_t BatchRecord::wake_some(std::uint64_t row, std::size_t left) {

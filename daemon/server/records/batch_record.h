@@ -13,6 +13,7 @@
 #include "core/lane/lane.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
+#include "daemon/base/user_lines.h"
 #include "daemon/server/payloads/batch_payloads.h"
 #include "daemon/server/records/rate_meter.h"
 #include "daemon/store/payload_parts.h"
@@ -79,6 +80,9 @@ class BatchRecord final : public Batch {
 
   // A RUN of which nothing is due. Constant once a worker may have it.
   bool only_end_is_news = false;
+  // Its user's, in the ChangeQueue and among the Slices. Written by Registry::tenant_of(). Constant once a worker may
+  // have the batch.
+  LineNumber line = kDaemonsLine;
 
   // What the client asked for in addition to core's BatchOptions, and what commands changed since.
   // Written by Intake and BatchChanges. Persistent: written with the batch, or with its changes.

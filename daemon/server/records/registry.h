@@ -54,7 +54,10 @@ class Registry {
   // The tenant that owns the batch.
   Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     Tenant*& known = record.charged.tenant;
-    if (known == nullptr) known = &tenants_.of(record.options().tenant);
+    if (known == nullptr) {
+      known = &tenants_.of(record.options().tenant);
+      record.line = line_of_tenant(known->number);
+    }
     return *known;
   }
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }

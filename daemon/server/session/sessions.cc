@@ -210,7 +210,7 @@ const Account& Sessions::heaviest_account() const {
 }
 
 void Sessions::ended(Session& session) {
-  state_.batches().connection_ended(session.id());
+  state_.batches().connection_ended(session.id(), session.line());
   by_id_.erase(session.id());
   state_.stats().connections.set(by_id_.size());
   if (on_closed_ && by_id_.empty()) std::exchange(on_closed_, nullptr)();

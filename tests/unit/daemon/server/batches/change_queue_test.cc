@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
 
+#include <cstddef>
 #include <memory>
+#include <string>
 
 #include "tests/support/registry_fixture.h"
 
@@ -15,8 +17,9 @@ using enum ChangeQueue::NextTake;
 
 class ChangeQueueTest : public RegistryFixture {
  protected:
-  std::shared_ptr<BatchRecord> begin(const std::string& id) LOCKSLEY_REQUIRES(kIoThread) {
-    const auto record = add(id);
+  std::shared_ptr<BatchRecord> begin(const std::string& id, const std::string& tenant = "default")
+      LOCKSLEY_REQUIRES(kIoThread) {
+    const auto record = add(id, tenant);
     changes_.batch_changed(record);
     return record;
   }
@@ -63,6 +66,18 @@ TEST_F(ChangeQueueTest, TheStartOfABatchWakesAThreadThatDoesNotComeBySelf) {
   EXPECT_FALSE(changes_.take(kOnWake).must_call_again);
   begin("b");
   EXPECT_EQ(wakes_, 3);
+}
+
+TEST_F(ChangeQueueTest, ManyBatchesOfAUserDoNotDelayThoseOfAnother) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (std::size_t count = 0; count < 10 * ChangeQueue::kMostAtOnce; ++count) {
+    begin("of many " + std::to_string(count), "many");
+  }
+  const auto single = begin("single", "few");
+  const ChangeQueue::Taken taken = changes_.take(kOnWake);
+  EXPECT_TRUE(taken.has_more);
+  ASSERT_EQ(taken.records.size(), ChangeQueue::kMostAtOnce);
+  EXPECT_EQ(taken.records[1], single);
 }
 
 }  // namespace

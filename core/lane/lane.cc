@@ -36,6 +36,7 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
                 .customer = options.customer,
                 .weight = as.weight,
                 .slots = as.slots,
+                .kind = &batch->handler(),
                 .owner = batch.get(),
                 .results = options.results,
                 .is_internal = options.is_internal,

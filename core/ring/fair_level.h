@@ -109,7 +109,7 @@ struct FairClock {
 // settled) in both states. core/FAIRNESS.md proves what this class does.
 //
 // Several levels may share a clock, where not all nodes can be served at the same times: the keys of
-// a level, plus its offset, are times of that clock. The offset is 0 until follow() or pull() shifts
+// a level, plus its offset, are times of that clock. The offset is 0 until follow() or move_back() shifts
 // all nodes of the level together.
 //
 // Owned by a gate of the ring (tenants' seats) or by a seat (its customers' seats, or its queues); borrows
@@ -251,14 +251,13 @@ class FairLevel {
     offset_ += behind;
     ++shifts_;
   }
-  // Where the first node is ahead of the clock by more than `allowed`, all move back together until it
-  // is not, by at most `most`. Returns by how much.
-  VirtualTime pull(VirtualTime most, VirtualTime allowed = 0) LOCKSLEY_REQUIRES(kRingNodes) {
-    const VirtualTime ahead = empty() ? 0 : std::min(top_time() - clock_.now - allowed, most);
-    if (ahead <= 0) return 0;
-    offset_ -= ahead;
+  // All nodes move back together by `by`, as if the clock had advanced for them alone. Where some wait, the first of them
+  // does not fall behind the clock.
+  void move_back(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
+    const VirtualTime moved = empty() ? by : std::min(by, top_time() - clock_.now);
+    if (moved <= 0) return;
+    offset_ -= moved;
     ++shifts_;
-    return ahead;
   }
 
   // Virtual time that start costs have added to the nodes here beyond the time that was used. Start
@@ -270,7 +269,10 @@ class FairLevel {
     excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);
   }
   void forgive_excess() LOCKSLEY_REQUIRES(kRingNodes) {
-    if (excess_ != 0) excess_ -= pull(excess_);
+    if (excess_ == 0 || empty()) return;
+    const VirtualTime ahead = std::clamp(top_time() - clock_.now, VirtualTime{0}, excess_);
+    move_back(ahead);
+    excess_ -= ahead;
   }
   void clear_excess() { excess_ = 0; }
 

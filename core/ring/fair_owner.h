@@ -137,10 +137,10 @@ class FairOwner {
   // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
-    // The last one is a node by itself from now on, so it takes over the owner's lead.
-    if (parts.size() == 1 && !parts[0]->own.is_active) {
-      Part& last = *parts[0];
-      last.fair.key = std::max(last.fair.key, last.home().key_of(fair.key));
+    // One that is left takes over the owner's lead. If it is the last one, it is a node by itself from now on.
+    if (!parts.empty() && active_ == 0) {
+      Part& left = *parts[0];
+      left.fair.key = std::max(left.fair.key, left.home().key_of(fair.key));
     }
   }
 
@@ -254,10 +254,21 @@ class FairOwner {
     if (active_ != 0) update_key(clock);
     const bool is_new = std::ranges::none_of(
         parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->fair.is_ready(); });
-    if (is_new) clock.enter(fair, clock.now);
+    if (is_new) {
+      if (active_ == 0) limit_to_parts();
+      clock.enter(fair, clock.now);
+    }
     const bool was_active = part.own.is_active;
     activate(part);
     take_place(part, was_active || part.own.shifts != part.home().shifts());
+  }
+
+  // No part is active. Levels that have moved back since the last one was have taken their nodes along; the owner is not
+  // ahead of all its parts.
+  void limit_to_parts() LOCKSLEY_REQUIRES(kRingNodes) {
+    VirtualTime latest = std::numeric_limits<VirtualTime>::min();
+    for (const auto& part : parts) latest = std::max(latest, time_of(*part));
+    fair.key = std::min(fair.key, latest);
   }
 
   // The key of `part` becomes the owner's, or stays its own finish, if that is later and `own_counts`: an active part's finish

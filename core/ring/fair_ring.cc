@@ -90,11 +90,25 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   return settled;
 }
 
+namespace {
+
+// An expected time in nanoseconds.
+Nanoseconds time_of(double expected) {
+  constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // 31 years; more could overflow
+  return Nanoseconds{expected < static_cast<double>(kLongest) ? static_cast<std::int64_t>(expected)
+                                                              : kLongest};
+}
+
+}  // namespace
+
 template <class Request>
 std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& request) {
   constexpr bool kIsPlain = std::is_same_v<Request, PlainRequest>;
+  const Choice choice{.filter = request.filter, .gates = request.gates, .site = request.site};
   Look look;
-  RingSeat* const next = next_seat(request.filter, request.gates, request.site, look);
+  RingSeat* next = next_seat(choice, look);
+  if (request.filter == ClaimFilter::kBrief) [[unlikely]]
+    next = pass_over_lengthy(next, choice, look, now);
   std::optional<Claim> result;
   if (next == nullptr) return result;
   RingSeat& seat = *next;
@@ -119,20 +133,17 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   }
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
+  const auto jobs = static_cast<double>(claim.range.size());
   if (queue.job_cost_ > 0) {
-    constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // 31 years; more could overflow
-    const double expected = queue.job_cost_ * static_cast<double>(claim.range.size());
-    time = Nanoseconds{expected < static_cast<double>(kLongest) ? static_cast<std::int64_t>(expected)
-                                                                : kLongest};
+    time = time_of(queue.job_cost_ * jobs);
+  } else {
+    time = std::max(time, time_of(first_cost_of(queue) * jobs));
   }
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);
   pass_to_least(seat);
-  if (look.is_restricted) [[unlikely]] {
-    const bool passes =
-        request.gates != nullptr && request.gates->restriction() == GateSet::Restriction::kPassing;
-    if (!passes) limit_lead(seat, queue, service / width);
-  }
+  if (look.is_restricted) [[unlikely]]
+    limit_leads(seat, queue, service / width, choice);
   const FairCharge group_charge = group.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);

@@ -20,6 +20,7 @@
 #include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
 #include "core/ring/group_limits.h"
+#include "core/ring/idle_customers.h"
 #include "core/ring/ready_hints.h"
 #include "core/ring/ring_claim.h"
 #include "core/ring/ring_gate.h"
@@ -63,9 +64,10 @@ class FairRing {
     // Tenants without queues are kept with their counters. If they are more than this many, the ring removes
     // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
-    // A customer without queues is kept only while its key is ahead of the virtual time. If more than this
-    // many are kept, the ring forgets those that are least ahead. A customer that was forgotten starts anew; its user
-    // gains nothing by that, since a customer with a new name does the same. The default is a guess: 3 MB.
+    // A customer without queues is kept only while its key is ahead of the virtual time, or its rate admits no start
+    // (IdleCustomers). If more than this many are kept, the tenant that has most of them loses those that are least
+    // ahead. A customer that was forgotten starts anew; its user gains nothing by that, since a customer with a new name
+    // does the same. The default is a guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -248,6 +250,13 @@ class FairRing {
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // What a job of a queue without a measured cost is expected to cost, in nanoseconds: as the first jobs of the earlier queues
+  // of its kind, of its customer at its gate, or else of its tenant. 0: unknown.
+  static double first_cost_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+    const RingSeat& seat = *queue.seat_;
+    const double own = seat.first_costs.of(queue.kind_);
+    return own > 0 || seat.parent == nullptr ? own : seat.parent->first_costs.of(queue.kind_);
+  }
   Service service_of(const RingGate& gate, const Settlement& settlement) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
@@ -283,7 +292,7 @@ class FairRing {
       LOCKSLEY_REQUIRES(kRingNodes);
   // The group has no queues any more, and the tenant perhaps none either.
   void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The tenant is a leaf again once it has no customers.
+  // Those that would be as new, and those that are too many.
   void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Calls visit() for each group, a customer before its tenant; and for each queue.
@@ -309,7 +318,7 @@ class FairRing {
   // What a claim found at the open gates.
   struct Look {
     VirtualTime least = 0;       // start of all that could be served, whatever the request
-    bool is_restricted = false;  // the request excludes an open gate
+    bool is_restricted = false;  // an open gate is out of reach (Choice)
   };
   // Which queues the claim may serve, and at which gates.
   struct Choice {
@@ -319,9 +328,22 @@ class FairRing {
     bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
       return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
     }
+    // The executor never serves the gate, open or not.
+    bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+      const bool is_of_site = site == Site::kLocal ? gate.options.is_on : gate.options.is_remote;
+      return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
+                             !gates->has(gate.id));
+    }
+    // The executor never serves the gate, or not now since the gate does not admit it; others may serve it now.
+    bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+      return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
+    }
   };
   // The seat whose queue the claim serves; null: none.
-  RingSeat* next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look)
+  RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // The same, without queues whose jobs are expected to be lengthy since other queues have told; `next` is what next_seat() has
+  // returned.
+  RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The one with the least start of the first seats of all open gates; null: none.
   RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -342,7 +364,8 @@ class FairRing {
     return key;
   }
   void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service)
+  // The claim, which is restricted, is about to serve this queue.
+  void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Moves the clock of the tenants, or of a group's members, on to `at` if it is behind. What waits at closed gates
   // follows.
@@ -414,8 +437,8 @@ class FairRing {
   // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
   LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);
-  IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);                 // tenants
-  std::size_t idle_customers_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all tenants
+  IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);  // tenants
+  IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   RingWaits waits_;  // its own annotations say which call needs the mutex
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);

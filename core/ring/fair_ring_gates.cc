@@ -75,7 +75,7 @@ void FairRing::Gates::set_start_cost(Nanoseconds start_cost, GateId id) {
       group.start_anew(*seat);
       seat->level.clear_excess();
     }
-    if (group.queues != 0) return;
+    if (group.queues != 0 || group.is_resting) return;
     IdleGroups& idle = group.tenant == nullptr ? idle_tenants : group.tenant->customers->idle;
     idle.update(group, group.fair.key);
   });

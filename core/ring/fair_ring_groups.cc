@@ -105,8 +105,7 @@ RingGroup& FairRing::group_of(const std::string& tenant_name, const std::string&
     customer->fair.key = tenant->clock.now;
     set_limits(*customer, limits_of(tenant_name, customer_name));
   } else if (customer->queues == 0) {
-    tenant->customers->idle.remove(*customer);
-    --idle_customers_;
+    idle_customers_.remove(*customer);
   }
   return *customer;
 }
@@ -153,7 +152,10 @@ RingGroup& FairRing::split(RingGroup& queues) {
   for (const auto& seat : queues.parts)
     tenant.parts.push_back(std::make_unique<RingSeat>(tenant, tenant.clock, seat->gate, nullptr));
   tenant.take_place_of(queues);
-  for (std::size_t i = 0; i < queues.parts.size(); ++i) queues.parts[i]->set_parent(*tenant.parts[i]);
+  for (std::size_t i = 0; i < queues.parts.size(); ++i) {
+    queues.parts[i]->set_parent(*tenant.parts[i]);
+    tenant.parts[i]->first_costs = queues.parts[i]->first_costs;
+  }
   queues.tenant = &tenant;
   tenant.customers = std::make_unique<RingCustomers>();
   tenant.customers->by_name.emplace("", std::exchange(place, std::move(made)));
@@ -178,8 +180,7 @@ void FairRing::change_queues(RingGroup& group, const RingQueue& queue, std::uint
 void FairRing::note_idle(RingGroup& group) {
   RingGroup& tenant = group.tenant == nullptr ? group : *group.tenant;
   if (&group != &tenant) {
-    tenant.customers->idle.push(group, group.fair.key);
-    ++idle_customers_;
+    idle_customers_.add(group);
     forget_customers(tenant);
   }
   if (tenant.queues != 0) return;
@@ -193,22 +194,15 @@ void FairRing::note_idle(RingGroup& group) {
 }
 
 void FairRing::forget_customers(RingGroup& tenant) {
-  RingCustomers& customers = *tenant.customers;
-  while (!customers.idle.empty() &&
-         (customers.idle.top_key() <= tenant.clock.now || idle_customers_ > options_.most_idle_customers)) {
-    RingGroup& customer = customers.idle.top();
-    customers.idle.remove(customer);
-    --idle_customers_;
-    customers.by_name.erase(customers.by_name.find(customer.name));
-  }
-  if (customers.by_name.empty()) tenant.customers.reset();
+  idle_customers_.forget_settled(tenant, latest_);
+  idle_customers_.limit(options_.most_idle_customers);
 }
 
 void FairRing::remove_idle_tenants() {
   while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= clock_.now) {
     RingGroup& tenant = idle_.top();
     idle_.remove(tenant);
-    if (tenant.customers != nullptr) idle_customers_ -= tenant.customers->idle.size();
+    idle_customers_.tenant_leaves(tenant);
     tenants_.erase(tenants_.find(tenant.name));
   }
 }
@@ -277,7 +271,7 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
     if (service) {
       charged.tenant = tenant.charge(*above, *service);
       if (tenant.clock.now >= options_.set_back_at) set_back_members(tenant);
-      if (!tenant.customers->idle.empty()) forget_customers(tenant);
+      if (tenant.idle_customers != 0) forget_customers(tenant);
     } else {
       charged.tenant = tenant.join(*above);
       if (least_start(tenant) == kNoStart) pass(*above, seat.home().time_of(seat.fair.key));

@@ -105,6 +105,8 @@ void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
   const double before = std::exchange(queue.measured_jobs_, jobs);
   if (queue.job_cost_ == 0) {
     queue.job_cost_ = cost;
+    for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
+      each->first_costs.learn(queue.kind_, cost);
     return;
   }
   // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of many more jobs than the
@@ -135,10 +137,11 @@ FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& s
 
 JobLength FairRing::length_of(const RingQueue& queue) const {
   if (options_.brief_job.count() == 0) return JobLength::kBrief;
+  const bool is_measured = queue.job_cost_ > 0;
+  const double cost = is_measured ? queue.job_cost_ : first_cost_of(queue);
+  const bool is_brief = cost <= static_cast<double>(options_.brief_job.count());
   // With an unknown cost, one worker may find it out.
-  const bool brief = queue.job_cost_ > 0 ? queue.job_cost_ <= static_cast<double>(options_.brief_job.count())
-                                         : queue.fair.executors == 0;
-  return brief ? JobLength::kBrief : JobLength::kLengthy;
+  return is_brief && (is_measured || queue.fair.executors == 0) ? JobLength::kBrief : JobLength::kLengthy;
 }
 
 }  // namespace locksley

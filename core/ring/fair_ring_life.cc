@@ -16,6 +16,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   RingSeat& seat = seat_of(group, gate);
   queue.seat_ = &seat;
   queue.owner_ = options.owner;
+  queue.kind_ = options.kind;
   queue.keepalive_ = std::move(keepalive);
   queue.next_ = std::exchange(group.first, &queue);
   queue.previous_ = nullptr;
@@ -152,7 +153,7 @@ void FairRing::detach_all() {
   }
   tenants_.clear();
   idle_ = {};
-  idle_customers_ = 0;
+  idle_customers_ = {};
   publish();
 }
 

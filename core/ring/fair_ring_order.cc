@@ -8,8 +8,7 @@ namespace locksley {
 
 // ---- Who is next ----
 
-RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, Site site, Look& look) {
-  const Choice choice{.filter = filter, .gates = gates, .site = site};
+RingSeat* FairRing::next_seat(const Choice& choice, Look& look) {
   while (!gates_.open().empty()) {
     RingSeat* seat = nullptr;
     if (gates_.open().size() == 1) {
@@ -31,6 +30,19 @@ RingSeat* FairRing::next_seat(ClaimFilter filter, const GateSet* gates, Site sit
   return nullptr;
 }
 
+RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now) {
+  // More of them wait for the next claim.
+  constexpr int kMost = 64;  // a guess: some microseconds
+  for (int count = 0; next != nullptr; ++count) {
+    RingQueue& queue = first_queue(*next, choice.filter);
+    if (length_of(queue) == JobLength::kBrief) break;
+    if (count == kMost) return nullptr;
+    refresh(queue, now);
+    next = next_seat(choice, look);
+  }
+  return next;
+}
+
 RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
   RingSeat* first = nullptr;
   look = {.least = kNoStart};
@@ -38,7 +50,7 @@ RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
     gate->level.forgive_excess();
     look.least = std::min(look.least, gate->level.top_time());
     if (choice.excludes(*gate)) {
-      look.is_restricted = true;
+      look.is_restricted = look.is_restricted || choice.is_left_to_others(*gate);
       continue;
     }
     auto* const seat = static_cast<RingSeat*>(first_on(gate->level, choice.filter));
@@ -98,20 +110,40 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
   }
 }
 
-// A restricted claim uses an executor that other tenants could not have. So the tenants that it
-// serves run ahead of the clock, which stays with the others. They yield to the others elsewhere,
-// but owe them no more than one such turn of each executor.
-void FairRing::limit_lead(RingSeat& seat, const RingQueue& queue, std::int64_t service) {
-  constexpr VirtualTime kAny = std::numeric_limits<VirtualTime>::max();
-  const auto allowed = [&](const FairNode& node) LOCKSLEY_REQUIRES(mutex_) {
+// A restricted claim uses an executor that could not have served some of those that wait. So the nodes at the gates within
+// its reach run ahead of the clock, which stays with the others. They yield to the others elsewhere, but owe them no more
+// than one such turn of each executor: all levels within reach move back together, which keeps the distances between them.
+// Were each level limited by itself, by its own turns, gates with short turns would always be before those with long ones.
+void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service,
+                           const Choice& choice) {
+  const auto limit = [&](VirtualTime clock, const FairNode& served,
+                         const auto& for_each_level) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    VirtualTime least = kNoStart;
+    for_each_level([&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
+      if (!level.empty() && !choice.is_left_to_others(gate)) least = std::min(least, level.top_time());
+    });
     const VirtualTime most = RingLevel::kMostService / options_.parallelism;
-    return std::min(RingLevel::charge_of(node, service), most) * options_.parallelism;
+    const VirtualTime allowed = std::min(RingLevel::charge_of(served, service), most) * options_.parallelism;
+    const VirtualTime by = least - clock - allowed;
+    if (by <= 0) return;
+    for_each_level([&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
+      if (!choice.is_out_of_reach(gate)) level.move_back(by);
+    });
   };
+  const RingNode* served = &queue;
+  const RingSeat* top = &seat;
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
-    each->home().pull(kAny, allowed(each->fair));
-    each->group.limit_key(*each);
+    limit(each->group.clock.now, served->fair, [each](const auto& visit) LOCKSLEY_REQUIRES(kRingNodes) {
+      for (const auto& part : each->group.parts) visit(part->gate, part->level);
+    });
+    served = top = each;
   }
-  seat.level.pull(kAny, allowed(queue.fair));
+  limit(clock_.now, top->fair, [this](const auto& visit) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+    for (const auto& gate : gates_.all()) {
+      if (gate != nullptr) visit(*gate, gate->level);
+    }
+  });
+  for (RingSeat* each = &seat; each != nullptr; each = each->parent) each->group.limit_key(*each);
 }
 
 void FairRing::follow(RingGroup& group, VirtualTime by) {

@@ -36,7 +36,9 @@ struct QueueOptions {
   std::uint32_t weight = 1;   // 0 counts as 1
   std::uint32_t slots = 0;    // executors at once; 0: no cap
   Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
-  void* owner = nullptr;      // RingQueue::owner()
+  // Jobs of queues of one kind are expected to cost about the same: those of one handler. Its address is all that counts.
+  const void* kind = nullptr;
+  void* owner = nullptr;  // RingQueue::owner()
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it

@@ -1,6 +1,7 @@
 // A group of queues in a ring: a tenant, or a customer of a tenant; and its seat at each gate.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
 #include "core/ring/fair_owner.h"
+#include "core/ring/first_costs.h"
 #include "core/ring/group_limits.h"
 #include "core/ring/indexed_heap.h"
 #include "core/ring/result_account.h"
@@ -47,6 +49,7 @@ struct RingSeat final : RingNode {
   RingSeat* parent LOCKSLEY_GUARDED_BY(kRingNodes);  // of a customer: its tenant's seat there
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
+  FirstCosts first_costs LOCKSLEY_GUARDED_BY(kRingNodes);  // of its queues; a seat above counts them, too
   RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
   // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so that a turn
   // makes one comparison in place of several.
@@ -90,6 +93,10 @@ struct RingGroup : FairOwner<RingSeat, RingNode> {
   StartRate rate LOCKSLEY_GUARDED_BY(kRingNodes);  // as `limits` say
   std::uint8_t blocks LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
+  bool is_resting LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // the heap is RingCustomers::resting
+  // Of a tenant: how many of its customers have no queues, and its place in IdleCustomers.
+  std::size_t idle_customers LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
   std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;  // RingWaits
 
   bool at_limit() const LOCKSLEY_REQUIRES(kRingNodes) { return (blocks & (kAtSlots | kAtRate)) != 0; }
@@ -113,7 +120,11 @@ using IdleGroups = IndexedHeap<RingGroup, VirtualTime, &idle_place_of>;
 // The customers of a tenant. A member of the tenant, and guarded as it is.
 struct RingCustomers {
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kRingNodes);
+  // Those without queues (IdleCustomers): ahead of the virtual time, by their keys; and not ahead of it, by the instants
+  // at which their rates admit the next start.
   IdleGroups idle LOCKSLEY_GUARDED_BY(kRingNodes);
+  IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::size_t idle_size() const LOCKSLEY_REQUIRES(kRingNodes) { return idle.size() + resting.size(); }
   ServiceClock service LOCKSLEY_GUARDED_BY(kRingNodes);  // what is due to the tenant, among them
 };
 

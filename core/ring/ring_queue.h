@@ -23,7 +23,7 @@ struct RingSeat;
 // Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
 // that keeps the batch alive. Threads: owner() may be called by any while the queue is attached;
 // all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
-// that its destruction while it is attached ends the process. 280 bytes.
+// that its destruction while it is attached ends the process. 288 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -61,6 +61,7 @@ class RingQueue final : public RingNode {
   // them before it is counted as an executor.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
 
+  const void* kind_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // QueueOptions::kind
   // Decaying mean of what a job cost in nanoseconds, its sub-jobs included; 0: unknown.
   double job_cost_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   double measured_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // by the last claim that is part of the mean

@@ -267,16 +267,42 @@ TEST_F(FairLevelTest, ALevelThatCouldNotBeServedFollowsTheClockAsAWhole) {
   EXPECT_EQ(level.shifts(), 2U) << "nobody waits";
 }
 
-TEST_F(FairLevelTest, ALevelIsPulledToTheClockAndNoFurther) {
+TEST_F(FairLevelTest, ALevelMovesBackToTheClockAndNoFurther) {
   const RingLock lock(mutex);
   enter(a, 30);
   enter(b, 50);
-  EXPECT_EQ(level.pull(20), 20);
+  level.move_back(20);
   EXPECT_EQ(level.top_time(), 10);
-  EXPECT_EQ(level.pull(20), 10);
+  level.move_back(20);
   EXPECT_EQ(level.top_time(), 0);
   EXPECT_EQ(level.time_of(b.fair.key), 20);
-  EXPECT_EQ(level.pull(20), 0);
+  level.move_back(20);
+  EXPECT_EQ(level.top_time(), 0);
+  EXPECT_EQ(level.shifts(), 2U);
+}
+
+TEST_F(FairLevelTest, OfALevelWhereNobodyWaitsTheNodesMoveBackWithTheOthers) {
+  const RingLock lock(mutex);
+  enter(a, 30);
+  level.set_ready(a, false, kBrief);
+  level.move_back(20);
+  EXPECT_EQ(level.time_of(a.fair.key), 10);
+  level.move_back(20);
+  level.set_ready(a, true, kBrief);
+  EXPECT_EQ(level.top_time(), 0) << "a node that comes is not behind the clock";
+}
+
+TEST_F(FairLevelTest, ExcessIsForgivenUpToTheClockAndTheRestLater) {
+  const RingLock lock(mutex);
+  level.change_weight(1);
+  enter(a, 30);
+  level.note_excess(50);
+  level.forgive_excess();
+  EXPECT_EQ(level.top_time(), 0);
+  a.fair.key += 100;
+  level.update(a);
+  level.forgive_excess();
+  EXPECT_EQ(level.top_time(), 80);
 }
 
 }  // namespace

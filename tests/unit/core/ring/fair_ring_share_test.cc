@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -191,6 +192,20 @@ TEST(FairRingShareTest, TenantWeightsAndThenQueueWeights) {
   EXPECT_NEAR(ratio(a1.settled, seconds(3)), 1, 0.01);
   EXPECT_NEAR(ratio(a2.settled, seconds(6)), 1, 0.01);
   EXPECT_NEAR(ratio(b.settled, seconds(3)), 1, 0.01);
+}
+
+TEST(FairRingShareTest, BatchesOfFewLongJobsOneAfterAnotherGetTheShareOfOne) {
+  // Each of them is new, and what its first jobs cost is not measured.
+  RingSimulator simulator({.parallelism = 2}, 2);
+  Batch& steady = simulator.submit(kEndless, milliseconds(10));
+  Batch* batch = &simulator.submit(2, milliseconds(1500));
+  std::function<void()> look_again = [&] {
+    if (batch->ended == 2) batch = &simulator.submit(2, milliseconds(1500));
+    simulator.at(simulator.now() + milliseconds(1), look_again);
+  };
+  look_again();
+  simulator.run_for(seconds(30));
+  EXPECT_GT(ratio(steady.received(simulator.now()), seconds(60)), 0.4);
 }
 
 TEST(FairRingShareTest, WeightsActOnWhatIsQueued) {

@@ -5,10 +5,12 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "core/ring/fair_ring.h"
 #include "core/ring/fair_ring_gates.h"
 #include "core/ring/fair_ring_leases.h"
+#include "tests/support/ring_simulator.h"
 
 namespace locksley {
 namespace {
@@ -158,6 +160,56 @@ TEST_F(FairRingSitesTest, TimeIsSharedOverBothKindsOfExecutors) {
   EXPECT_NEAR(turns_of[&local], 2'000, 40);
   EXPECT_NEAR(turns_of[&one], 5'000, 60);
   EXPECT_NEAR(turns_of[&two], 5'000, 60);
+}
+
+// A batch waits for remote executors, none of which comes: it holds back the virtual time for as long as it waits. Local
+// executors share their time all the same, whatever the lengths of the jobs at their gates.
+class FairRingReachTest : public ::testing::Test {
+ protected:
+  using Simulator = test::RingSimulator;
+
+  struct Names {
+    std::string tenant;
+    std::string customer;
+  };
+  // What long jobs get in a minute, as a part of what short ones get. `most_long`: executors at their gate; 0: any.
+  double long_by_short(const Names& waiting, const Names& with_long, const Names& with_short,
+                       std::uint32_t most_long = 0) {
+    Simulator simulator({.parallelism = 2}, 2);
+    auto gates = simulator.ring.gates();
+    const GateId away = *gates.add({.is_on = false, .is_remote = true});
+    const GateId longs = *gates.add({.concurrency = most_long});
+    const GateId shorts = *gates.add({});
+    const auto submit = [&](const Names& names, GateId gate, std::uint64_t jobs, milliseconds each) -> auto& {
+      return simulator.submit({.tenant = names.tenant, .customer = names.customer, .gate = gate}, jobs,
+                              test::always(each));
+    };
+    submit(waiting, away, 1, milliseconds(1));
+    Simulator::Batch& long_jobs = submit(with_long, longs, test::kEndless, milliseconds(1000));
+    Simulator::Batch& short_jobs = submit(with_short, shorts, test::kEndless, milliseconds(10));
+    simulator.run_for(std::chrono::minutes(1));
+    const Nanoseconds at = simulator.now();
+    EXPECT_EQ(long_jobs.received(at) + short_jobs.received(at), std::chrono::minutes(2))
+        << "no worker rested";
+    return static_cast<double>(long_jobs.received(at).count()) /
+           static_cast<double>(short_jobs.received(at).count());
+  }
+};
+
+TEST_F(FairRingReachTest, ATenantThatWaitsForOtherExecutorsStarvesNoTenant) {
+  EXPECT_NEAR(long_by_short({"waits", ""}, {"long", ""}, {"short", ""}), 1, 0.1);
+}
+
+TEST_F(FairRingReachTest, ACustomerThatWaitsForOtherExecutorsStarvesNoCustomer) {
+  EXPECT_NEAR(long_by_short({"shop", "waits"}, {"shop", "long"}, {"shop", "short"}), 1, 0.1);
+}
+
+TEST_F(FairRingReachTest, ABatchThatWaitsForOtherExecutorsStarvesNoBatch) {
+  EXPECT_NEAR(long_by_short({"shop", ""}, {"shop", ""}, {"shop", ""}), 1, 0.1);
+}
+
+TEST_F(FairRingReachTest, AGateThatClosesAfterEachClaimGetsItsShareToo) {
+  EXPECT_NEAR(long_by_short({"waits", ""}, {"long", ""}, {"short", ""}, 1), 1, 0.1);
 }
 
 }  // namespace

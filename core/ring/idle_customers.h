@@ -1,0 +1,64 @@
+// The customers of a ring that have no queues, and which of them it forgets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/job.h"
+#include "core/ring/indexed_heap.h"
+#include "core/ring/ring_group.h"
+#include "core/ring/ring_lock.h"
+
+namespace locksley {
+
+// A customer without queues is kept while it would not be as new if it came back: while its key is ahead of the virtual
+// time, or its rate admits no start. If too many are kept, the tenant that has most of them loses one: so a tenant with
+// very many customers does not erase the debts of another tenant's customers.
+//
+// A member of the ring, which owns the customers in RingCustomers::by_name; guarded by its mutex. O(log customers + log
+// tenants) for each customer that comes, leaves or is forgotten. Only allocation fails.
+class IdleCustomers {
+ public:
+  // Of all tenants.
+  std::size_t size() const { return size_; }
+
+  // The last queue of the customer has left.
+  void add(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes) {
+    customer.tenant->customers->idle.push(customer, customer.fair.key);
+    count(*customer.tenant, 1);
+  }
+  // A queue of the customer has come.
+  void remove(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes) {
+    RingCustomers& all = *customer.tenant->customers;
+    if (customer.is_resting) {
+      customer.is_resting = false;
+      all.resting.remove(customer);
+    } else {
+      all.idle.remove(customer);
+    }
+    count(*customer.tenant, -std::size_t{1});
+  }
+  // Forgets the customers of the tenant that would be as new. The tenant is a leaf again once it has no customers.
+  void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);
+  // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant those that are least ahead.
+  void limit(std::size_t most) LOCKSLEY_REQUIRES(kRingNodes);
+  // The tenant is about to be removed, with all its customers.
+  void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kRingNodes) {
+    if (tenant.customers != nullptr) count(tenant, -tenant.customers->idle_size());
+  }
+
+ private:
+  // `by` more customers of the tenant are idle; modulo 2^64. Call it after the change.
+  void count(RingGroup& tenant, std::size_t by) LOCKSLEY_REQUIRES(kRingNodes);
+  void forget(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes);
+
+  // Not checked, since IndexedHeap knows no locks: it is called by the heap below, under the mutex.
+  static std::uint32_t& place_of(RingGroup& tenant) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
+    return tenant.idle_customers_place;
+  }
+  // Tenants with idle customers. The key is the number of these, negative: the tenant with most is at the top.
+  IndexedHeap<RingGroup, std::int64_t, &IdleCustomers::place_of> tenants_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace locksley

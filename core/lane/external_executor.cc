@@ -18,7 +18,7 @@ bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes, co
     first_ = turn_.left().low;
     fetched_ = started_ = ended_ = 0;
     lane_.external_wait.observe(turn_.waited());
-    turn_.begin();
+    turn_.begin_at_claim();
     job_began_ = turn_.began();
     writer_.begin_burst(first_);
     fetch(turn_.left().size(), most_bytes);
@@ -135,7 +135,6 @@ void ExternalExecutor::end_job(JobStatus status, std::string_view output,
 }
 
 void ExternalExecutor::end_turn() {
-  const Nanoseconds now = steady_now();
   turn_.set_started(started_);
   if (ended_ < started_ && running_.is_begun()) running_.save_note();
   bool hands_back_some = false;
@@ -151,7 +150,7 @@ void ExternalExecutor::end_turn() {
   published_.clear();
   if (facts_.capacity() > 2 * JobLog::kMost) std::string().swap(facts_);
   const bool hands_back = hands_back_some || !turn_.left().empty();
-  turn_.settle(now);
+  turn_.settle(steady_now());
   // As in a worker's turn.
   if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);
   // What was handed back is for the other executors, too.

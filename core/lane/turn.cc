@@ -52,10 +52,10 @@ void Turn::hold(Batch& batch, IndexRange range, const Charge& charged, Nanosecon
   waited_ = waited;
 }
 
-void Turn::begin() {
+void Turn::begin(Nanoseconds began) {
   check(step_ == Step::kClaimed, "a turn begins without a claim");
   step_ = Step::kBegun;
-  began_ = steady_now();
+  began_ = began;
   batch_->executor_joined(charged_.width());
   if (ends_jobs_) writer_->begin_batch(*batch_, began_);
 }

@@ -17,7 +17,8 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                             The ring counts the executor and, for a claim, charges the batch
 //                             in advance.
-//   2. begin()                The batch counts the executor as running; the clock starts.
+//   2. begin()                The batch counts the executor as running; the clock starts, or has
+//      or begin_at_claim()    started with step 1.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops
 //      counting the executor.
@@ -65,7 +66,10 @@ class Turn {
   // ---- Steps 2 to 4: during the turn ----
 
   // The batch counts the turn's executors; the time for which it is charged begins.
-  void begin();
+  void begin() { begin(steady_now()); }
+  // The same for an executor that has worked for the turn since step 1: the time began with the instant of that step, for
+  // settle_and_claim() that of the settlement. So turns that follow each other leave no time between them uncharged.
+  void begin_at_claim() { begin(charged_.began); }
   // Counts `jobs` jobs, the lowest of those left, as ended. Their results are in the writer.
   void count_ended(std::uint64_t jobs) {
     executed_ += jobs;
@@ -94,7 +98,8 @@ class Turn {
 
   // ---- Step 5 ----
 
-  // The batch is charged for the time from begin() until `now`.
+  // The batch is charged for the time from began() until `now`. An instant after leave(), so that the time of the
+  // publication, and of the wait for the journal, is paid by the batch that caused them.
   void settle(Nanoseconds now) { settle_for(now, now - began_); }
   // The same, where the holder has measured what the turn's executors used, by whichever clock.
   void settle_for(Nanoseconds service) { settle_for(steady_now(), service); }
@@ -120,12 +125,13 @@ class Turn {
   // thief.
   Nanoseconds expected() const { return charged_.time; }
   Nanoseconds waited() const { return waited_; }
-  // From begin() on, until the next turn's begin().
+  // When the time for which the batch is charged began. From step 2 on, until the next turn's step 2.
   Nanoseconds began() const { return began_; }
 
  private:
   enum class Step : std::uint8_t { kNone, kClaimed, kBegun, kLeft };
 
+  void begin(Nanoseconds began);
   void hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited);
   bool hold(const std::optional<Claim>& claim);
   void settle_for(Nanoseconds now, Nanoseconds service) {

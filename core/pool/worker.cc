@@ -199,7 +199,7 @@ bool Worker::settle() {
 }
 
 void Worker::begin_turn() {
-  turn_.begin();
+  turn_.begin_at_claim();
   now_ = unpublished_since_ = turn_.began();
   turn_began_.set(static_cast<std::uint64_t>(now_.count()));
 }
@@ -207,6 +207,8 @@ void Worker::begin_turn() {
 void Worker::leave_turn() {
   turn_.leave();
   unpublished_.set(0);
+  // To leave may take long: it publishes, and waits while the journal has no room. Meanwhile the worker serves no other batch.
+  now_ = steady_now();
   stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - turn_.began()).count()));
   turn_began_.set(0);
   // One large payload must not occupy its memory for ever.

@@ -97,6 +97,7 @@ class Worker {
   // the worker is to leave.
   void run_turn() LOCKSLEY_REQUIRES(own_thread_);
   void begin_turn() LOCKSLEY_REQUIRES(own_thread_);
+  // Sets now_ to the end of the turn, up to which it is charged.
   void leave_turn() LOCKSLEY_REQUIRES(own_thread_);
   // Runs the burst's jobs, at least the first, and returns how many. Fewer than all if the rest is
   // to go back to the ring.

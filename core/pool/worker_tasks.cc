@@ -156,9 +156,8 @@ void Worker::run_stolen_tasks(Worker& victim, Task* task) {
     count_steal(victim, 1);
     task = stolen.value;
   }
-  now_ = steady_now();
-  last_progress_.set(static_cast<std::uint64_t>(now_.count()));
   leave_turn();
+  last_progress_.set(static_cast<std::uint64_t>(now_.count()));
   if (settle()) run_claims();
 }
 

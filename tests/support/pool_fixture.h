@@ -32,6 +32,13 @@ void wait_until(Condition condition, const char* what, std::chrono::seconds limi
   }
 }
 
+// Keeps the thread busy.
+inline void spin_for(Nanoseconds duration) {
+  const Nanoseconds end = steady_now() + duration;
+  while (steady_now() < end) {
+  }
+}
+
 struct Row {
   std::uint64_t index;
   JobStatus status;

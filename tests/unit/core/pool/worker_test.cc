@@ -24,14 +24,9 @@ using testing::Gate;
 using testing::PoolFixture;
 using testing::Row;
 using testing::rows_of;
+using testing::spin_for;
 using testing::wait_until;
 using namespace std::chrono_literals;
-
-void spin_for(Nanoseconds duration) {
-  const Nanoseconds end = steady_now() + duration;
-  while (steady_now() < end) {
-  }
-}
 
 class WorkerTest : public PoolFixture {
  protected:

@@ -1,6 +1,7 @@
 #include "core/lane/slot_times.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 
@@ -36,11 +37,41 @@ void SlotTimes::occupy(Occupation& lease, std::uint32_t first, std::uint32_t wid
   lease = {.first = first, .width = width, .service = {}, .name = lease.name};
   for (std::uint32_t i = first; i < first + width; ++i) {
     Slot& slot = slots_[i];
-    const Nanoseconds since = std::max(now, slot.since);
-    if (slot.count == 0) --idle_;
-    if (slot.count != 0) slot.leases.front()->service += since - slot.since;
+    if (slot.count == 0) {
+      --idle_;
+      slot.since = std::max(now, slot.since);
+    } else {
+      charge(slot, *slot.leases.front(), now);
+    }
     slot.leases[slot.count++] = &lease;
-    slot.since = since;
+  }
+}
+
+void SlotTimes::charge(Slot& slot, Occupation& lease, Nanoseconds now) {
+  const Nanoseconds until = std::max(now, slot.since);
+  lease.service += until - slot.since;
+  slot.since = until;
+}
+
+std::optional<std::uint64_t> SlotTimes::ran(Occupation& lease, Nanoseconds now) {
+  bool is_in_front = false;
+  for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.leases.front() != &lease) continue;
+    is_in_front = true;
+    if (slot.count > 1) charge(slot, lease, now);
+  }
+  if (is_in_front || lease.width == 0) return std::nullopt;
+  Slot& slot = slots_[lease.first];
+  charge(slot, lease, now);
+  std::swap(slot.leases.front(), slot.leases.back());
+  return slot.leases.back()->name;
+}
+
+void SlotTimes::give_way(const Occupation& lease) {
+  for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.count > 1 && slot.leases.front() == &lease) std::swap(slot.leases.front(), slot.leases.back());
   }
 }
 
@@ -48,10 +79,7 @@ Nanoseconds SlotTimes::release(Occupation& lease, Nanoseconds now, bool has_begu
   for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {
     Slot& slot = slots_[i];
     const bool is_in_front = slot.leases.front() == &lease;
-    if (is_in_front || has_begun) {
-      lease.service += std::max(Nanoseconds{0}, now - slot.since);
-      slot.since = std::max(now, slot.since);
-    }
+    if (is_in_front || has_begun) charge(slot, lease, now);
     if (is_in_front) slot.leases.front() = slot.leases.back();
     slot.leases.back() = nullptr;
     if (--slot.count == 0) ++idle_;

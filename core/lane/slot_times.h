@@ -10,16 +10,19 @@
 
 namespace locksley {
 
-// The slots of one remote worker. A slot has at most two leases. The one that was claimed first is in front:
-// the worker runs its jobs. The other one waits at the worker, which hides the round trip.
+// The slots of one remote worker. A slot has at most two leases. The one in front is that whose jobs the worker runs, as far
+// as is known: the one that was claimed first, until a job of the other one has run (ran()). The other one waits at the
+// worker, which hides the round trip.
 //
-// Each moment in which a slot has a lease is charged to exactly one lease. When a lease is settled it is
-// charged, for each of its slots:
-//   - for the time since it was claimed, or since the last settlement on that slot, whichever is later;
-//   - and, if the other lease of the slot was claimed after it but settled before it, for the time before
-//     that other lease was claimed.
-// But a lease that goes back before it has begun is not charged for slots on which it is behind: it has only waited
-// there, and the lease in front of it pays for the whole time.
+// Each moment in which a slot has a lease is charged to exactly one lease. On a slot with two leases these events divide the
+// time, and the lease that pays for the time since the event before is:
+//   - at the claim of the second lease: the first one;
+//   - when a job has run (ran()): the lease of that job. So a worker that runs the job of the lease behind charges that lease;
+//   - at the end of a lease (release()): this lease. But a lease that goes back before it has begun is not charged for slots
+//     on which it is behind: it has only waited there, and the lease in front of it pays for the whole time. give_way() says
+//     that the same is true of a lease in front.
+// A lease of several slots may be behind on all of them while its job runs: it is known to have run on one slot, and comes to
+// the front of one.
 //
 // Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
 // earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third
@@ -47,8 +50,14 @@ class SlotTimes {
   // Slots without a lease.
   std::uint32_t idle() const { return idle_; }
 
-  // The lease occupies the slots from now on. Needs: has_room(first, width).
+  // The lease occupies the slots from now on, behind a lease that is there. Needs: has_room(first, width).
   void occupy(Occupation& lease, std::uint32_t first, std::uint32_t width, Nanoseconds now);
+  // A job of the lease has ended, or is known to have begun. If the lease is in front on none of its slots, it comes to the
+  // front of the lowest one; returns the name of the lease whose place it takes. None: it was in front.
+  std::optional<std::uint64_t> ran(Occupation& lease, Nanoseconds now);
+  // No job of the lease has begun: on each of its slots that has another lease, that one is in front, and pays for the time
+  // since the last event.
+  void give_way(const Occupation& lease);
   // Its slots are free. Returns what the lease is charged in all. `has_begun`: whether one of its jobs may have begun.
   Nanoseconds release(Occupation& lease, Nanoseconds now, bool has_begun);
   // What the lease is charged if nothing else happens until `now`.
@@ -60,10 +69,12 @@ class SlotTimes {
 
  private:
   struct Slot {
-    std::array<Occupation*, kMostLeases> leases{};  // in the order of the claims
+    std::array<Occupation*, kMostLeases> leases{};  // the first one is in front
     std::size_t count = 0;
-    Nanoseconds since{};  // the last claim on it, or settlement that was charged for it
+    Nanoseconds since{};  // the last event on it: up to here the time is charged
   };
+  // The lease pays for the slot up to `now`.
+  static void charge(Slot& slot, Occupation& lease, Nanoseconds now);
   bool has_at_most(std::uint32_t first, std::uint32_t width, std::size_t leases) const;
   // The first slot of a run of `width` with at most `leases` leases each.
   std::optional<std::uint32_t> find_run(std::uint32_t width, std::size_t leases) const;

@@ -34,11 +34,27 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
   for (std::uint32_t slot = first_slot; slot < first_slot + width; ++slot) {
     const auto number = slots.front(slot);
     OutLease* const out = number ? find(*number) : nullptr;
-    if (out == nullptr || out->lease.has_begun()) continue;
-    out->lease.begin();
-    out->progress = now;
-    show_running(*out);
+    if (out == nullptr || (out->lease.has_begun() && !out->is_displaced)) continue;
+    go_on(*out, now);
   }
+}
+
+void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
+  out.lease.begin();
+  out.is_displaced = false;
+  out.progress = now;
+  show_running(out);
+}
+
+void RemoteWorker::note_run(OutLease& out, Nanoseconds now) {
+  out.has_reported = true;
+  const auto displaced = slots.ran(out.occupation, now);
+  if (!displaced) return;
+  if (OutLease* const other = find(*displaced)) {
+    other->is_displaced = slots.in_front(other->occupation) == 0;
+    show_running(*other);
+  }
+  go_on(out, now);
 }
 
 ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
@@ -51,6 +67,7 @@ ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
 
 bool OutLease::may_have_begun() const {
   // Before a lease begins, it shows the jobs of NOTEs only.
+  if (is_given_back) return false;
   return lease.has_begun() || next > lease.range().low || !shown.empty();
 }
 

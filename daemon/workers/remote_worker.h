@@ -64,8 +64,8 @@ struct OutLease {
   // the lease shows kMostShown other jobs.
   ShownJob* shown_job(std::uint64_t index, std::string_view worker);
 
-  // Whether one of its jobs may have begun: the lease is, or was, in front on a slot, or the worker has said so by a
-  // SETTLE, BEAT or NOTE.
+  // Whether one of its jobs may have begun: the lease is, or was, in front on a slot, or the worker has said so. Not if the
+  // worker has given it back without a word.
   bool may_have_begun() const;
 
   // The attempts of the jobs that it holds are over: their batch gets their last notes.
@@ -79,6 +79,11 @@ struct OutLease {
   std::uint64_t next =
       0;  // the lowest index that the worker has not started, by its last BEAT; else the first
   bool has_reported_next = false;  // in a BEAT
+  // The worker has said that a job of it has begun, by a SETTLE, BEAT, NOTE or RECLAIM.
+  bool has_reported = false;
+  bool is_given_back = false;  // whole, by the worker itself: no report, and no order
+  // It was in front, and now it is behind on all its slots: a job of the other lease has run.
+  bool is_displaced = false;
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
   // A cut for the sake of idle slots elsewhere, which the worker has not answered.
@@ -118,8 +123,11 @@ class RemoteWorker {
   OutLease* find(std::uint64_t number);
   // How long a lease should take: long compared with a round trip, short compared with the length of a lease.
   Nanoseconds quantum() const;
-  // Begins the leases that are in front on one of these slots, unless they have begun.
+  // Begins the leases that are in front on one of these slots, unless they have begun. Those that were displaced go on.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
+  // A job of the lease has ended or has begun, as the worker has said: the lease has run on its slots, whichever was in front
+  // there. O(width).
+  void note_run(OutLease& out, Nanoseconds now);
   // Shows in the lane (Lane::running()) the jobs of the lease that may run, at most one for each slot on which the
   // lease is in front, and the jobs for which the worker has sent a NOTE. Hides its other jobs.
   void show_running(OutLease& out) const;
@@ -143,6 +151,9 @@ class RemoteWorker {
   static std::optional<std::uint64_t> middle(const OutLease& lease);
   // The jobs of the lease that may run, ascending: at most one for each slot on which it is in front.
   std::vector<std::uint64_t> begun_jobs(const OutLease& out) const;
+
+  // The lease is in front: it begins, or goes on after it was displaced.
+  void go_on(OutLease& out, Nanoseconds now) const;
 
   // Constant.
   const std::uint64_t connection;

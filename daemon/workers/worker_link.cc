@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
@@ -284,45 +283,6 @@ void WorkerLink::handlers_changed(Nanoseconds now) {
   serve_waiting();
 }
 
-void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest quantum().
-  constexpr std::chrono::milliseconds kChargedByBeats{10};
-  const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
-  if (!command) return error(worker.connection, command.error());
-  worker.beaten = now_;
-  std::vector<Order> orders;
-  // Each once, however often it is named: to show its jobs takes as long as it is wide.
-  std::set<OutLease*> told;
-  for (const auto& [name, next] : command->next) {
-    OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
-    if (out == nullptr) {
-      // It is gone: no result of it will be recorded.
-      orders.push_back({.kind = Order::Kind::kStop, .lease = name});
-      continue;
-    }
-    out->next = std::max(out->next, std::min(next, out->lease.range().high));
-    // From the first report on jobs are shown only once they have begun.
-    if (!std::exchange(out->has_reported_next, true)) worker.show_running(*out);
-    told.insert(out);
-  }
-  for (OutLease* const out : told) worker.show_begun(*out);
-  if (now_ - worker.charged >= kChargedByBeats) charge_leases(worker);
-  if (worker.wants_pushes) {
-    push_orders(worker);
-  } else {
-    for (const auto& [number, out] : worker.leases) {
-      if (const auto order = order_for(*out)) orders.push_back(*order);
-    }
-    if (is_draining_) orders.push_back({});
-  }
-  proto::ReplyWriter reply = connections_.reply(worker.connection);
-  reply.array(orders.size());
-  for (const Order& order : orders) {
-    reply.array(words_of(order));
-    write_words(reply, order);
-  }
-}
-
 bool WorkerLink::may_show_more(const WorkerAccount& account) const {
   return room_beside_others(account.leases.shown, of_all_.shown, options_.max_shown) != 0;
 }
@@ -338,6 +298,7 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
+  out->has_reported = true;
   // A NOTE about a job that may not be shown is acknowledged, but not kept.
   const bool may_be_shown = out->shown.contains(command->index) || may_show_more(worker.account);
   if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {

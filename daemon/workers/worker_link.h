@@ -202,7 +202,6 @@ class WorkerLink {
   // The error if the limits of workers, slots and names leave no room for one more worker of the user.
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void remove(RemoteWorker& worker, End end);
   // The worker serves these handlers from now on.
@@ -240,6 +239,7 @@ class WorkerLink {
   OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
   void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   // The lease is over, and destroyed.
   void end(RemoteWorker& worker, OutLease& out, End end);
   // The same; `in_front`: how many of its slots may have run a job of it.

@@ -1,8 +1,10 @@
-// SETTLE and YIELD, the ends of leases, and orders.
+// SETTLE, YIELD and BEAT, the ends of leases, and orders.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "daemon/workers/worker_link.h"
 
@@ -45,6 +47,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   const std::uint64_t left = out->lease.held().size();
   worker.jobs += recorded;
   if (recorded != 0) {
+    worker.note_run(*out, now_);
     out->progress = now_;
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
@@ -66,17 +69,70 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   OutLease* const out = find_lease(worker, command->lease);
   if (out == nullptr) return;
   out->save_notes();
+  const Batch& batch = out->lease.batch();
+  const bool is_ordered =
+      batch.is_stopping() || batch.is_held() || is_draining_ || out->cut || out->cut_pushed;
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
   out->cut.reset();
   out->cut_pushed.reset();
   if (out->lease.held().empty()) {
+    // A worker that was not told to give jobs back gives back those that it has not begun.
+    out->is_given_back = !out->has_reported && !is_ordered;
+    if (out->is_given_back) worker.slots.give_way(out->occupation);
     end(worker, *out, End::kSettled);
   } else {
     worker.show_running(*out);
     worker.count_splits(*out);
   }
   connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
+}
+
+void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest quantum().
+  constexpr std::chrono::milliseconds kChargedByBeats{10};
+  const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
+  if (!command) return error(worker.connection, command.error());
+  worker.beaten = now_;
+  std::vector<Order> orders;
+  // Each once, however often it is named: to show its jobs takes as long as it is wide.
+  std::set<OutLease*> told;
+  std::set<OutLease*> risen;
+  for (const auto& [name, next] : command->next) {
+    OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
+    if (out == nullptr) {
+      // It is gone: no result of it will be recorded.
+      orders.push_back({.kind = Order::Kind::kStop, .lease = name});
+      continue;
+    }
+    const std::uint64_t before =
+        std::exchange(out->next, std::max(out->next, std::min(next, out->lease.range().high)));
+    if (out->next != before) risen.insert(out);
+    // From the first report on jobs are shown only once they have begun.
+    if (!std::exchange(out->has_reported_next, true)) worker.show_running(*out);
+    told.insert(out);
+  }
+  // Of the two leases of a slot, the one in front has run first.
+  std::vector<OutLease*> run(risen.begin(), risen.end());
+  std::ranges::partition(run,
+                         [&](const OutLease* out) { return worker.slots.in_front(out->occupation) != 0; });
+  for (OutLease* const out : run) worker.note_run(*out, now_);
+  for (OutLease* const out : told) worker.show_begun(*out);
+  if (now_ - worker.charged >= kChargedByBeats) charge_leases(worker);
+  if (worker.wants_pushes) {
+    push_orders(worker);
+  } else {
+    for (const auto& [number, out] : worker.leases) {
+      if (const auto order = order_for(*out)) orders.push_back(*order);
+    }
+    if (is_draining_) orders.push_back({});
+  }
+  proto::ReplyWriter reply = connections_.reply(worker.connection);
+  reply.array(orders.size());
+  for (const Order& order : orders) {
+    reply.array(words_of(order));
+    write_words(reply, order);
+  }
 }
 
 void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {

@@ -61,8 +61,9 @@ void WorkerLink::disarm(RemoteWorker& worker) {
 std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
-  // A lease that has not begun is looked at again after that time.
-  return (out.lease.has_begun() ? out.progress : now_) + timeout + options_.timeout_grace;
+  // A lease that has not begun, or waits again, is looked at again after that time.
+  return (out.lease.has_begun() && !out.is_displaced ? out.progress : now_) + timeout +
+         options_.timeout_grace;
 }
 
 std::optional<Nanoseconds> WorkerLink::next_timer() const {

@@ -81,6 +81,50 @@ TEST_F(SlotTimesTest, AWideLeasePaysForEachOfItsSlots) {
   EXPECT_EQ(settle(b, seconds(6)), seconds(4 + 1 + 4));
 }
 
+TEST_F(SlotTimesTest, ALeaseBehindWhoseJobHasRunPaysForTheTimeAndComesToTheFront) {
+  a.name = 7;
+  slots.occupy(a, 0, 1, seconds(10));
+  slots.occupy(b, 0, 1, seconds(10));
+  EXPECT_EQ(slots.ran(b, seconds(13)), 7U);
+  EXPECT_EQ(slots.in_front(a), 0U);
+  EXPECT_EQ(slots.in_front(b), 1U);
+  EXPECT_EQ(give_back(a, seconds(13)), seconds(0));
+  EXPECT_EQ(settle(b, seconds(14)), seconds(4));
+}
+
+TEST_F(SlotTimesTest, ALeasePaysForTheTimeSinceTheLastJobThatRan) {
+  slots.occupy(a, 0, 1, seconds(0));
+  slots.occupy(b, 0, 1, seconds(1));
+  EXPECT_EQ(slots.ran(a, seconds(5)), std::nullopt) << "it is in front";
+  EXPECT_TRUE(slots.ran(b, seconds(6)));
+  EXPECT_EQ(slots.ran(b, seconds(8)), std::nullopt);
+  EXPECT_TRUE(slots.ran(a, seconds(9)));
+  EXPECT_EQ(slots.so_far(b, seconds(10)), seconds(3));
+  EXPECT_EQ(settle(a, seconds(10)), seconds(5 + 2));
+  EXPECT_EQ(settle(b, seconds(10)), seconds(3));
+}
+
+TEST_F(SlotTimesTest, AWideLeaseBehindWhoseJobHasRunComesToTheFrontOfOneSlot) {
+  slots.occupy(a, 0, 3, seconds(0));
+  slots.occupy(b, 0, 3, seconds(0));
+  EXPECT_TRUE(slots.ran(b, seconds(2)));
+  EXPECT_EQ(slots.in_front(a), 2U) << "its jobs may run there";
+  EXPECT_EQ(slots.ran(a, seconds(3)), std::nullopt);
+  EXPECT_EQ(slots.ran(b, seconds(4)), std::nullopt);
+  EXPECT_EQ(slots.so_far(a, seconds(4)), seconds(2 * 4));
+  EXPECT_EQ(slots.so_far(b, seconds(4)), seconds(4));
+}
+
+TEST_F(SlotTimesTest, ALeaseThatGivesWayBeforeItHasBegunLeavesItsTimeToTheOther) {
+  slots.occupy(a, 0, 2, seconds(0));
+  slots.occupy(b, 1, 1, seconds(1));
+  slots.give_way(a);
+  EXPECT_EQ(give_back(a, seconds(4)), seconds(4 + 1))
+      << "of the slot where it was alone, and of the time when it was";
+  EXPECT_EQ(slots.in_front(b), 1U);
+  EXPECT_EQ(settle(b, seconds(5)), seconds(4));
+}
+
 TEST_F(SlotTimesTest, TheLeaseInFrontOfASlotHasItsHoldersName) {
   EXPECT_EQ(slots.front(0), std::nullopt);
   a.name = 7;
@@ -131,6 +175,7 @@ TEST_F(SlotTimesTest, ChargesAddUpToTheOccupiedTime) {
     const Nanoseconds later = now + Nanoseconds(random() % 100);
     occupied += (later - now) * (slots.size() - slots.idle());
     now = later;
+    if (!out.empty()) (void)slots.ran(*out[random() % out.size()], now);
     const auto width = static_cast<std::uint32_t>(1 + random() % 4);
     const auto first = slots.find(width);
     if (random() % 2 == 0 && first) {
@@ -138,6 +183,7 @@ TEST_F(SlotTimesTest, ChargesAddUpToTheOccupiedTime) {
       slots.occupy(*out.back(), *first, width, now);
     } else if (!out.empty()) {
       std::swap(out[random() % out.size()], out.back());
+      if (random() % 4 == 0) slots.give_way(*out.back());
       const Nanoseconds so_far = slots.so_far(*out.back(), now);
       const Nanoseconds service = slots.release(*out.back(), now, /*has_begun=*/random() % 2 == 0);
       ASSERT_GE(service, so_far);

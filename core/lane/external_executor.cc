@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "core/base/check.h"
+#include "core/base/index_ranges.h"
 #include "core/batch/handler.h"
 
 namespace locksley {
@@ -142,7 +143,7 @@ void ExternalExecutor::end_turn() {
     for (const auto& [index, job] : shown_) job->save_note();
     const std::vector<IndexRange> rest = not_ended_.take_all();
     hands_back_some = !rest.empty();
-    if (hands_back_some) turn_.give_back(rest);
+    if (hands_back_some) turn_.give_back(rest, count_of(rest) - shown_.size());
   }
   turn_.leave();
   running_.clear();

@@ -191,8 +191,10 @@ void Lane::set_quantum(Nanoseconds quantum) {
   ring_.set_quantum(quantum);
 }
 
-void Lane::give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now) {
-  const std::vector<IndexRange> dropped = ring_.leases().give_back(batch.ring_queue(), ranges, now);
+void Lane::give_back(Batch& batch, std::span<const IndexRange> ranges, std::uint64_t unused_starts,
+                     Nanoseconds now) {
+  const std::vector<IndexRange> dropped =
+      ring_.leases().give_back(batch.ring_queue(), ranges, unused_starts, now);
   if (!dropped.empty()) batch.jobs_dropped(dropped);
   wake();
 }

@@ -274,7 +274,8 @@ class Lane {
     ring_.leases().charge_so_far(batch.ring_queue(), charged, service, now);
   }
   // Records jobs that were handed back to a cancelled batch as cancelled. Calls wake().
-  void give_back(Batch& batch, std::span<const IndexRange> ranges, Nanoseconds now);
+  void give_back(Batch& batch, std::span<const IndexRange> ranges, std::uint64_t unused_starts,
+                 Nanoseconds now);
   // Settles an executor's account with the ring, and claims its next turn under the same lock if
   // `next` says so. Records jobs that were handed back to a cancelled batch as cancelled. The batch
   // may be destroyed by the end of the call, unless the caller keeps it.

@@ -53,9 +53,11 @@ bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std:
     }
   }
   attempt_ = attempt;
-  for (const IndexRange& range : ours) losses.take_back(batch, range);
+  // A job that was lost while it ran has used its start, and does not start again.
+  std::uint64_t unused_starts = count_of(others);
+  for (const IndexRange& range : ours) unused_starts += losses.take_back(batch, range);
   hold(std::move(ours));
-  if (!others.empty()) turn_.give_back(others);
+  if (unused_starts != 0) turn_.give_back(others, unused_starts);
   if (held_.empty()) {
     settle(Nanoseconds{0});
     return false;
@@ -69,6 +71,7 @@ void Lease::hold(std::vector<IndexRange> ranges) {
   for (const IndexRange& range : ranges) held_.add(range);
   range_ = ranges.empty() ? IndexRange{} : IndexRange{ranges.front().low, ranges.back().high};
   has_begun_ = false;
+  begun_ = returned_begun_ = 0;
   charged_ = Nanoseconds{0};
   payloads_ = {};
   payload_bytes_ = 0;
@@ -115,6 +118,7 @@ void Lease::begin() {
 std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
                               std::span<const std::string_view> outputs, LossCounts& losses) {
   const std::vector<IndexRange> ended = held_.take({first, first + outputs.size()});
+  begun_ = 0;
   if (ended.empty()) return 0;
   begin();
   begin_results();
@@ -175,9 +179,14 @@ void Lease::record(JobStatus status, IndexRange jobs, std::string_view output) {
 }
 
 std::uint64_t Lease::give_back(std::uint64_t from) {
+  const std::uint64_t staying = begun_ == 0 ? 0 : held_.count_below(from);
   const std::vector<IndexRange> tail = held_.take({from, std::numeric_limits<std::uint64_t>::max()});
-  if (!tail.empty()) turn_.give_back(tail);
-  return count_of(tail);
+  const std::uint64_t count = count_of(tail);
+  const std::uint64_t begun = std::min(count, begun_ - std::min(begun_, staying));
+  begun_ = 0;
+  returned_begun_ += begun;
+  if (count != 0) turn_.give_back(tail, count - begun);
+  return count;
 }
 
 void Lease::charge_so_far(Nanoseconds service) {
@@ -192,6 +201,7 @@ std::uint64_t Lease::settle(Nanoseconds service) {
   // A lease that never began passes through begin() too, which the turn's steps ask for.
   begin();
   const std::uint64_t executed = turn_.executed();
+  turn_.set_started(executed + returned_begun_);
   if (executed != 0) batch().handler().stats.job_duration.observe(service / executed, executed);
   turn_.leave();
   turn_.settle_for(service);
@@ -220,6 +230,7 @@ Lease::Lost Lease::lose(Nanoseconds service, std::uint64_t running, LossCounts& 
   }
   if (!crashed.empty()) {
     for (const std::uint64_t index : crashed) (void)held_.take({index, index + 1});
+    begun_ -= std::min<std::uint64_t>(begun_, crashed.size());
     begin();
     const std::string text = "lost with its worker " + std::to_string(losses.most_losses()) + " times";
     end_crashed(crashed, text);
@@ -250,6 +261,7 @@ std::uint64_t Lease::expire(Nanoseconds service, std::uint64_t running, LossCoun
   for (const std::uint64_t index : first_held(running)) {
     const std::vector<IndexRange> ended = held_.take({index, index + 1});
     losses.forget(batch(), ended.front());
+    begun_ -= std::min<std::uint64_t>(begun_, 1);
     begin();
     record(JobStatus::kTimeout, ended.front(), "the worker did not end the job at its time-out");
   }

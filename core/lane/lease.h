@@ -48,6 +48,7 @@ struct LeaseBuffers {
 //   claim() or reclaim()       it is out; the machine is sent the payloads
 //   begin()                    its first job runs
 //   end_jobs()                 some of its jobs have ended; any number of times, in any order
+//   set_begun()                how many of its jobs have begun, before some of them go back
 //   give_back()                its tail, or all that is left, is queued again; any number of times
 //   charge_so_far()            its batch is charged for what the lease has used by now
 //   settle() lose() expire()   the lease is over
@@ -124,6 +125,9 @@ class Lease {
   // backs off from the settlement on (Lane::end_waits()).
   std::uint64_t end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs,
                          LossCounts& losses);
+  // So many of the jobs that it holds have begun, the lowest ones, as far as the holder knows: if they go back, they have used
+  // up their starts. Forgotten when jobs end or go back, so it is for the next call of those below.
+  void set_begun(std::uint64_t jobs) { begun_ = jobs; }
   // Jobs that the lease holds, from index `from` on, go back. Returns how many.
   std::uint64_t give_back(std::uint64_t from);
   // The batch is charged for `service`, if that is more than it was charged: so a tenant whose leases last long
@@ -172,7 +176,9 @@ class Lease {
   std::uint32_t width_ = 0;
   std::uint32_t attempt_ = 1;
   bool has_begun_ = false;
-  Nanoseconds charged_{};  // so far
+  std::uint64_t begun_ = 0;           // as set_begun() was told
+  std::uint64_t returned_begun_ = 0;  // jobs that had begun and went back
+  Nanoseconds charged_{};             // so far
   std::span<const std::string_view> payloads_;
   std::size_t payload_bytes_ = 0;
 };

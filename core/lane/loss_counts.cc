@@ -24,11 +24,13 @@ bool LossCounts::count(Batch& batch, std::uint64_t index) {
   return true;
 }
 
-void LossCounts::take_back(Batch& batch, IndexRange jobs) {
+std::uint64_t LossCounts::take_back(Batch& batch, IndexRange jobs) {
   const auto found = batches_.find(batch.weak_from_this());
-  if (found == batches_.end()) return;
+  if (found == batches_.end()) return 0;
+  std::uint64_t taken = 0;
   for (auto job = found->second.lower_bound(jobs.low);
        job != found->second.end() && job->first < jobs.high;) {
+    ++taken;
     if (--job->second != 0) {
       ++job;
     } else {
@@ -37,6 +39,7 @@ void LossCounts::take_back(Batch& batch, IndexRange jobs) {
     }
   }
   erase_if_empty(found);
+  return taken;
 }
 
 void LossCounts::forget(Batch& batch, IndexRange jobs) {

@@ -27,8 +27,8 @@ class LossCounts {
 
   // Counts a loss of the job. True: it was the last one that the job may have; its count is forgotten.
   [[nodiscard]] bool count(Batch& batch, std::uint64_t index);
-  // The machine that was lost has come back with these jobs: one loss less for each.
-  void take_back(Batch& batch, IndexRange jobs);
+  // The machine that was lost has come back with these jobs: one loss less for each. Returns how many had a loss.
+  std::uint64_t take_back(Batch& batch, IndexRange jobs);
   // The jobs have ended.
   void forget(Batch& batch, IndexRange jobs);
 

@@ -77,8 +77,11 @@ class Turn {
   }
   // Counts `jobs` jobs as ended, wherever they lie, for a holder that knows which ones are left.
   void count_executed(std::uint64_t jobs) { executed_ += jobs; }
-  // The turn goes on without these of its jobs: they go back at once. `ranges`: ascending and disjoint.
-  void give_back(std::span<const IndexRange> ranges) { lane_.give_back(*batch_, ranges, steady_now()); }
+  // The turn goes on without these of its jobs: they go back at once. `ranges`: ascending and disjoint. `unused_starts`:
+  // how many of them have not begun, and so have used no start of a rate.
+  void give_back(std::span<const IndexRange> ranges, std::uint64_t unused_starts) {
+    lane_.give_back(*batch_, ranges, unused_starts, steady_now());
+  }
   // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
   // it was charged. For turns that last long.
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }

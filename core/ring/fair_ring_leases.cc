@@ -43,7 +43,7 @@ void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseco
 }
 
 std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<const IndexRange> ranges,
-                                                    Nanoseconds now) {
+                                                    std::uint64_t unused_starts, Nanoseconds now) {
   const RingLock lock(ring_.mutex_);
   const std::uint64_t jobs = count_of(ranges);
   check(queue.seat_ != nullptr && queue.fair.executors > 0 && jobs <= queue.claimed_,
@@ -51,7 +51,7 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
   queue.claimed_ -= jobs;
   ring_.claimed_ -= jobs;
   for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
-    group->rate.give_back(jobs);
+    group->rate.give_back(unused_starts);
   if (queue.cancelled_) return {ranges.begin(), ranges.end()};
   // From the top, so that the lowest are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.hand_back(queue, *range);

@@ -148,6 +148,12 @@ std::uint64_t started_jobs(const OutLease& out) {
 
 }  // namespace
 
+std::uint64_t RemoteWorker::begun(const OutLease& out, std::uint32_t in_front) {
+  const IndexSet& held = out.lease.held();
+  const std::uint64_t reported = out.has_reported_next ? held.count_below(out.next) : 0;
+  return std::max(reported, std::min<std::uint64_t>(in_front, held.size()));
+}
+
 std::optional<std::uint64_t> RemoteWorker::first_not_started(const OutLease& out) {
   const IndexSet& held = out.lease.held();
   const std::uint64_t started = started_jobs(out);

@@ -146,6 +146,9 @@ class RemoteWorker {
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
   // The lowest job of the lease that has not started, as far as the link knows. None: all its jobs have.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
+  // How many of the jobs that the lease holds, the lowest ones, have begun: those below the `next` of its BEATs, and one for
+  // each slot on which it is in front.
+  static std::uint64_t begun(const OutLease& lease, std::uint32_t in_front);
   // The index at which the lease could be cut: the middle of the jobs that have not started. None: at most one job has
   // not started, and the lease may have begun. A lease of one job that has not begun is cut at this job: all of it goes back.
   static std::optional<std::uint64_t> middle(const OutLease& lease);

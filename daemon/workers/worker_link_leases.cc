@@ -72,6 +72,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   const Batch& batch = out->lease.batch();
   const bool is_ordered =
       batch.is_stopping() || batch.is_held() || is_draining_ || out->cut || out->cut_pushed;
+  out->lease.set_begun(RemoteWorker::begun(*out, worker.slots.in_front(out->occupation)));
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
   out->cut.reset();
@@ -151,6 +152,7 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   --lanes_[&lane].leases;
+  out.lease.set_begun(RemoteWorker::begun(out, in_front));
   if (end == End::kSettled) {
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {

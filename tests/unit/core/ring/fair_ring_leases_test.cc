@@ -156,7 +156,7 @@ TEST_F(FairRingLeasesTest, JobsGoBackWhileTheTurnGoesOn) {
   ASSERT_TRUE(claim);
   ASSERT_EQ(claim->range.size(), 10U);
   const Ranges back{{2, 4}, {7, 10}};
-  EXPECT_TRUE(ring.leases().give_back(a, back, kNow).empty());
+  EXPECT_TRUE(ring.leases().give_back(a, back, 5, kNow).empty());
   EXPECT_EQ(ring.view().queue(a, kNow).queued, 5U);
   EXPECT_EQ(ring.view().snapshot(0, kNow).claimed, 5U);
   EXPECT_EQ(drain(), (std::vector<std::uint64_t>{2, 3, 7, 8, 9})) << "the lowest first";
@@ -170,7 +170,7 @@ TEST_F(FairRingLeasesTest, WhatGoesBackToACancelledQueueIsDropped) {
   ASSERT_TRUE(claim);
   EXPECT_TRUE(ring.cancel(a, kNow).empty());
   const Ranges back{{5, 10}};
-  EXPECT_EQ(ring.leases().give_back(a, back, kNow), back);
+  EXPECT_EQ(ring.leases().give_back(a, back, 5, kNow), back);
   EXPECT_TRUE(ring.view().queue(a, kNow).attached) << "until the turn is settled";
   (void)ring.settle(a, {.charged = claim->charged, .executed = 5}, kNow);
   EXPECT_FALSE(ring.view().queue(a, kNow).attached);
@@ -183,7 +183,7 @@ TEST_F(FairRingLeasesTest, ReclaimTakesWhatIsQueuedAndNothingElse) {
   ASSERT_TRUE(claim);
   ASSERT_EQ(claim->range, (IndexRange{0, 30}));
   const Ranges back{{10, 20}};
-  (void)ring.leases().give_back(a, back, kNow);
+  (void)ring.leases().give_back(a, back, 5, kNow);
   const auto reclaimed = ring.leases().reclaim(a, {5, 40}, 4, kNow);
   ASSERT_TRUE(reclaimed);
   EXPECT_EQ(reclaimed->ranges, (Ranges{{10, 20}, {30, 40}}));

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "core/lane/lane_groups.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -147,6 +148,39 @@ TEST_F(SecondLeaseTest, TheLeaseWhoseJobRunsIsInFrontUntilItIsOver) {
   EXPECT_EQ(shown(), 1U) << "the other lease goes on";
   EXPECT_FALSE(worker.leases.begin()->second->is_displaced);
   EXPECT_EQ(worker.slots.in_front(worker.leases.begin()->second->occupation), 1U);
+}
+
+// One start in an hour.
+class StartsOfLeasesTest : public WorkerLinkFixture {
+ protected:
+  StartsOfLeasesTest() {
+    host.lane_of("echo")->groups().set_tenant_limits("default", {.start_interval = 1h});
+    host.submit("echo", 10);
+  }
+  WorkerLink::Id id = joined(1);
+};
+
+TEST_F(StartsOfLeasesTest, AJobThatMayRunAndIsYieldedHasUsedItsStart) {
+  const Granted lease = claim(id);
+  ASSERT_EQ(lease.count, 1U);
+  EXPECT_EQ(say(id, "YIELD " + lease.lease), ":1");
+  EXPECT_FALSE(claim(id));
+}
+
+TEST_F(StartsOfLeasesTest, AJobThatIsLostHasUsedItsStart) {
+  ASSERT_TRUE(claim(id));
+  link->disconnect(id, now);
+  EXPECT_FALSE(claim(joined(1)));
+}
+
+TEST_F(StartsOfLeasesTest, AJobThatIsYieldedBehindAnotherHasUsedNone) {
+  const Nanoseconds began = steady_now();
+  ASSERT_NE(reclaimed(id, "1 1 0 1"), "");
+  const std::string behind = reclaimed(id, "1 1 1 2");
+  EXPECT_EQ(say(id, "YIELD " + behind), ":1");
+  const auto next = host.lane_of("echo")->end_waits(steady_now());
+  ASSERT_TRUE(next);
+  EXPECT_LT(*next - began, 90min) << "only the first job has used a start";
 }
 
 }  // namespace

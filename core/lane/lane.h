@@ -273,6 +273,9 @@ class Lane {
   void charge_so_far(Batch& batch, Charge& charged, Nanoseconds service, Nanoseconds now) {
     ring_.leases().charge_so_far(batch.ring_queue(), charged, service, now);
   }
+  bool others_wait(const Batch& batch, const GateSet& gates) {
+    return ring_.leases().others_wait(batch.ring_queue(), gates);
+  }
   // Records jobs that were handed back to a cancelled batch as cancelled. Calls wake().
   void give_back(Batch& batch, std::span<const IndexRange> ranges, std::uint64_t unused_starts,
                  Nanoseconds now);

@@ -125,6 +125,8 @@ class Lease {
   // backs off from the settlement on (Lane::end_waits()).
   std::uint64_t end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs,
                          LossCounts& losses);
+  // Whether jobs of other batches wait at these gates of the lane, which a remote executor may claim, as far as is known.
+  bool others_wait(const GateSet& gates) { return turn_.others_wait(gates); }
   // So many of the jobs that it holds have begun, the lowest ones, as far as the holder knows: if they go back, they have used
   // up their starts. Forgotten when jobs end or go back, so it is for the next call of those below.
   void set_begun(std::uint64_t jobs) { begun_ = jobs; }

@@ -101,6 +101,11 @@ std::optional<std::uint64_t> SlotTimes::front(std::uint32_t slot) const {
   return lease == nullptr ? std::nullopt : std::optional(lease->name);
 }
 
+std::optional<std::uint64_t> SlotTimes::behind(std::uint32_t slot) const {
+  const Slot& of = slots_[slot];
+  return of.count < kMostLeases ? std::nullopt : std::optional(of.leases.back()->name);
+}
+
 std::uint32_t SlotTimes::in_front(const Occupation& lease) const {
   std::uint32_t count = 0;
   for (std::uint32_t i = lease.first; i < lease.first + lease.width; ++i) {

@@ -64,6 +64,8 @@ class SlotTimes {
   Nanoseconds so_far(const Occupation& lease, Nanoseconds now) const;
   // The name of the lease that is in front on this slot. None: it has no lease.
   std::optional<std::uint64_t> front(std::uint32_t slot) const;
+  // The name of the lease that is behind it. None: there is none.
+  std::optional<std::uint64_t> behind(std::uint32_t slot) const;
   // The number of its slots where the lease is in front.
   std::uint32_t in_front(const Occupation& lease) const;
 

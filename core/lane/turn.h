@@ -82,6 +82,8 @@ class Turn {
   void give_back(std::span<const IndexRange> ranges, std::uint64_t unused_starts) {
     lane_.give_back(*batch_, ranges, unused_starts, steady_now());
   }
+  // Whether jobs of other batches wait at these gates, as far as is known.
+  bool others_wait(const GateSet& gates) { return lane_.others_wait(*batch_, gates); }
   // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
   // it was charged. For turns that last long.
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }

@@ -96,6 +96,15 @@ std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& 
   return reclaimed;
 }
 
+bool FairRing::Leases::others_wait(const RingQueue& queue, const GateSet& gates) const {
+  const RingLock lock(ring_.mutex_);
+  const RingGate* const own = queue.seat_ == nullptr ? nullptr : &queue.seat_->gate;
+  return std::ranges::any_of(ring_.gates_.open(), [&](const RingGate* gate) LOCKSLEY_REQUIRES(kRingNodes) {
+    return gates.has(gate->id) && (gate->ready & ReadyHints::kRemote) != 0 &&
+           gate->queued > (gate == own ? queue.queued_ : 0);
+  });
+}
+
 // ---- Turns of several executors, and of remote ones, as the ring begins and ends them ----
 
 void FairRing::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site) {

@@ -40,6 +40,10 @@ class FairRing::Leases {
   static constexpr std::size_t kMostSearched = 1024;  // some microseconds under the mutex
   std::optional<Reclaimed> reclaim(RingQueue& queue, IndexRange wanted, std::uint32_t width, Nanoseconds now);
 
+  // Whether jobs of other queues wait at these gates, and a remote executor may claim there. Some of these jobs may have to
+  // wait all the same, for the limits of their group. O(gates where jobs wait).
+  bool others_wait(const RingQueue& queue, const GateSet& gates) const;
+
  private:
   friend class FairRing;
   explicit Leases(FairRing& ring) : ring_(ring) {}

@@ -30,6 +30,22 @@ Nanoseconds RemoteWorker::quantum() const {
   return std::clamp(20 * round_trip.mean(), kLeast, std::max(kLeast, lease_time / 10));
 }
 
+bool RemoteWorker::is_overdue(const OutLease& out, Nanoseconds now) const {
+  const auto width = static_cast<std::int64_t>(out.lease.width());
+  return slots.so_far(out.occupation, now) > 2 * quantum() * width;
+}
+
+std::vector<OutLease*> RemoteWorker::behind(const OutLease& out) {
+  std::vector<OutLease*> others;
+  for (std::uint32_t i = out.occupation.first; i < out.occupation.first + out.occupation.width; ++i) {
+    const auto number = slots.behind(i);
+    OutLease* const other = number ? find(*number) : nullptr;
+    if (other == nullptr || other == &out) continue;
+    if (others.empty() || others.back() != other) others.push_back(other);
+  }
+  return others;
+}
+
 void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now) {
   for (std::uint32_t slot = first_slot; slot < first_slot + width; ++slot) {
     const auto number = slots.front(slot);

@@ -86,12 +86,14 @@ struct OutLease {
   bool is_displaced = false;
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
-  // A cut for the sake of idle slots elsewhere, which the worker has not answered.
+  // A cut for the sake of others, which the worker has not answered.
   struct Cut {
     std::uint64_t at;
     Nanoseconds planned;
   };
   std::optional<Cut> cut;
+  // When it was last cut because it lasts too long while others wait.
+  std::optional<Nanoseconds> shortened;
   bool has_crashed = false;  // the job that was recorded last
   // Pushes that the worker has not answered.
   std::optional<Nanoseconds> cut_pushed;
@@ -123,6 +125,10 @@ class RemoteWorker {
   OutLease* find(std::uint64_t number);
   // How long a lease should take: long compared with a round trip, short compared with the length of a lease.
   Nanoseconds quantum() const;
+  // Whether the lease has had its slots for longer than twice quantum(): its jobs take longer than was expected.
+  bool is_overdue(const OutLease& out, Nanoseconds now) const;
+  // The leases that are behind this one on one of its slots. One may be there twice. O(width).
+  std::vector<OutLease*> behind(const OutLease& out);
   // Begins the leases that are in front on one of these slots, unless they have begun. Those that were displaced go on.
   void begin_leases(std::uint32_t first_slot, std::uint32_t width, Nanoseconds now);
   // A job of the lease has ended or has begun, as the worker has said: the lease has run on its slots, whichever was in front

@@ -264,6 +264,13 @@ class WorkerLink {
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
+  // Cuts the leases of the worker, or one of them, that last too long while others wait for its slots: only the jobs that
+  // have begun stay with it.
+  void shorten_leases(RemoteWorker& worker);
+  void shorten(RemoteWorker& worker, OutLease& out);
+  // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased behind it.
+  bool others_wait(RemoteWorker& worker, OutLease& out);
+  void order_cut(OutLease& out, std::uint64_t at);
   void plan_cuts();
   // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the gates that they
   // serve, and their number.

@@ -1,4 +1,5 @@
-// Stealing over the wire: the lease that would end last is cut, for workers that have nothing to do.
+// Cuts. Stealing over the wire: the lease that would end last is cut, for workers that have nothing to do. And leases that last
+// too long are cut, for the batches that wait meanwhile.
 #include <algorithm>
 
 #include "core/lane/lane_view.h"
@@ -25,6 +26,43 @@ GateSet gates_of_idle_slots(const WaitingClaims& waiting) {
 
 }  // namespace
 
+void WorkerLink::shorten_leases(RemoteWorker& worker) {
+  for (const auto& [number, out] : worker.leases) shorten(worker, *out);
+}
+
+void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
+  if (!out.lease.has_begun() || out.is_displaced || !worker.is_overdue(out, now_)) return;
+  // A worker that has answered, and still holds jobs that have not begun as far as is known, is not asked at once again.
+  if (out.cut || out.cut_pushed || (out.shortened && now_ - *out.shortened < worker.lease_time)) return;
+  const auto at = RemoteWorker::first_not_started(out);
+  if (!at || !worker.takes_orders(now_) || !others_wait(worker, out)) return;
+  out.shortened = now_;
+  order_cut(out, *at);
+  // What waits behind it was claimed with the same wrong estimate, and keeps one job for each slot.
+  for (OutLease* const next : worker.behind(out)) {
+    const IndexSet& held = next->lease.held();
+    const bool is_alike = &next->lease.batch() == &out.lease.batch() && !next->may_have_begun();
+    if (is_alike && !next->cut && !next->cut_pushed && held.size() > next->lease.width())
+      order_cut(*next, held.at(next->lease.width()));
+  }
+  push_orders(worker);
+}
+
+bool WorkerLink::others_wait(RemoteWorker& worker, OutLease& out) {
+  const Lane& lane = out.lease.lane();
+  const auto served = std::ranges::find(worker.lanes, &lane, &ServedLane::lane);
+  if (served != worker.lanes.end() && lane.hints().has_remote_work(served->gates) &&
+      out.lease.others_wait(served->gates))
+    return true;
+  return std::ranges::any_of(
+      worker.behind(out), [&](const OutLease* other) { return &other->lease.batch() != &out.lease.batch(); });
+}
+
+void WorkerLink::order_cut(OutLease& out, std::uint64_t at) {
+  out.cut = OutLease::Cut{.at = at, .planned = now_};
+  ++stats_.cut_orders;
+}
+
 void WorkerLink::plan_cuts() {
   if (waiting_.empty() || stats_.leases == 0 || is_draining_ || now_ < next_plan_) return;
   next_plan_ = now_ + plan_interval();
@@ -44,8 +82,7 @@ void WorkerLink::plan_cuts() {
       if (!lane->view().has_place(lease.batch())) continue;
       // A last job that moved to wait behind another one could move for ever.
       if (lease.held().size() == 1 && !of_idle_slots.has(lease.gate())) continue;
-      next.out->cut = OutLease::Cut{.at = RemoteWorker::middle(*next.out).value(), .planned = now_};
-      ++stats_.cut_orders;
+      order_cut(*next.out, RemoteWorker::middle(*next.out).value());
       ++ordered;
       push_orders(*next.worker);
     }

@@ -56,6 +56,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   } else if (recorded != 0) {
     worker.show_running(*out);
     worker.count_splits(*out);
+    shorten(worker, *out);
   }
   proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write());
   reply.array(2);
@@ -120,6 +121,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   for (OutLease* const out : run) worker.note_run(*out, now_);
   for (OutLease* const out : told) worker.show_begun(*out);
   if (now_ - worker.charged >= kChargedByBeats) charge_leases(worker);
+  shorten_leases(worker);
   if (worker.wants_pushes) {
     push_orders(worker);
   } else {

@@ -123,7 +123,10 @@ void WorkerLink::look_at(RemoteWorker& worker) {
 
   if (worker.waiting) arm(worker, worker.waiting->until);
   if (worker.leases.empty()) return;
-  if (now_ - worker.charged >= charge_interval(worker)) charge_leases(worker);
+  if (now_ - worker.charged >= charge_interval(worker)) {
+    charge_leases(worker);
+    shorten_leases(worker);
+  }
   arm(worker, worker.charged + charge_interval(worker));
   arm(worker, silent);
   for (const auto& [number, out] : worker.leases) {

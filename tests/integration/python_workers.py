@@ -2,6 +2,7 @@
 """Workers of the Python package locksley: on standard input, and on the port for workers."""
 
 import asyncio
+import json
 import pathlib
 import signal
 import subprocess
@@ -16,12 +17,15 @@ from late_proxy import FORWARD, LOSE_REPLY, LateProxy
 from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, locksley, tasks, url_of
 from remote_worker import port_for_workers, wait_for_machines
+from scratch import scratch
 from secured import Secured
 from store_daemon import StoreTest
 from time_limits import with_growing_limits
 from users import PASSWORD, users
 
 from locksley import wire
+
+TEMPORARY = 75  # daemon/base/exit_codes.h
 
 
 class LocalWorker(DaemonTest):
@@ -157,6 +161,32 @@ class Version2(DaemonTest):
         found = batch.job(error.index)
         self.assertEqual((found["status"], found["attempt"]), ("crashed", 1))
         self.assertIn('"dies"', found["payload"])
+
+
+class AfterTheDrain(StoreTest):
+    settings = {
+        "handlers": {"python": {**HANDLER, "grace": "1h", "concurrency": 2}, "python2": {**HANDLER_2, "grace": "1h", "concurrency": 2}},
+        "lanes": {"processes": {"slots": 4}},
+        "shutdown": {"drain_timeout": "0s"},
+    }
+
+    def test_a_task_that_the_daemon_stops_has_not_failed(self):
+        """SIGTERM reaches the task, which raises Stopped, and the programs that it has started."""
+        self.begin()
+        folder = scratch(self)
+        batches = {}
+        for handler in ("python", "python2"):
+            for program in (False, True):
+                began = folder / f"{handler}-{program}"
+                payload = json.dumps({"task": "is_stopped_once", "args": [str(began), program]})
+                batches[began] = self.command("SUBMIT", handler, "JOBS", payload)
+        for began in batches:
+            wait_for(f"{began.name} to run", began.exists)
+        self.stop(TEMPORARY)
+        self.begin()
+        for began, batch in batches.items():
+            self.assert_whole(batch, [["ok", '"again"']])
+            self.assertEqual(self.command.map("JOB", batch, 0)["attempt"], 2, began.name)
 
 
 class RemoteWorker(StoreTest):

@@ -17,7 +17,7 @@
 namespace locksley::daemon {
 
 bool WorkerRunner::take_answers(std::string_view bytes) {
-  // Once the slot ends the process, its answers no longer count; while the daemon ends they do.
+  // After a time limit or a cancellation, the job's end is settled; while the daemon ends, it is not.
   if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
   const std::span<std::byte> space = answers_->prepare(bytes.size());
   std::memcpy(space.data(), bytes.data(), bytes.size());
@@ -59,16 +59,22 @@ bool WorkerRunner::take_answer(const proto::Reply& reply) {
     return false;
   }
   if (reply.type == proto::Reply::Type::kArray) return take_word(reply);
-  if (reply.is_string()) {
-    turn_->end_job(JobStatus::kOk, reply.text);
-  } else if (reply.is_error()) {
-    turn_->end_job(JobStatus::kError, reply.text);
-  } else {
+  if (!reply.is_string() && !reply.is_error()) {
     refuse_answer("answered with something else than a bulk string or an error");
     return false;
   }
+  const JobStatus status = reply.is_error() ? JobStatus::kError : JobStatus::kOk;
+  if (!counts(status)) return false;
+  turn_->end_job(status, reply.text);
   note_answer();
   return true;
+}
+
+bool WorkerRunner::counts(JobStatus status) {
+  if (verdict_ != Verdict::kHandedBack || status == JobStatus::kOk) return true;
+  // Read no further: with version 1, the next answer would be taken for that of this job.
+  lane_.loop().keeper().signal(process_, SIGKILL);
+  return false;
 }
 
 void WorkerRunner::note_answer() {
@@ -94,6 +100,7 @@ bool WorkerRunner::take_array(const proto::Reply& reply) {
     refuse_answer(fmt::format("answered job {}, which it was not given", *index));
     return false;
   }
+  if (!counts(*status)) return false;
   // A job that gives up without being asked has failed.
   const bool was_asked = turn_->batch().is_aborting();
   turn_->end_job(static_cast<std::uint64_t>(*index),

@@ -275,8 +275,7 @@ void WorkerRunner::refuse_answer(std::string why) {
   log_end("worker is ended", "it " + why);
   why_ = "its worker " + std::move(why);
   is_ending_ = true;
-  if (verdict_ != Verdict::kNone) return;
-  verdict_ = Verdict::kBadAnswer;
+  if (verdict_ == Verdict::kNone) verdict_ = Verdict::kBadAnswer;
   lane_.loop().keeper().signal(process_, SIGKILL);
 }
 

@@ -74,6 +74,10 @@ class WorkerRunner final : public ProcessRunner {
   bool is_version_2() const LOCKSLEY_REQUIRES(kProcessThread) {
     return program_->settings().worker_protocol == 2;
   }
+  // Whether an answer with this status is recorded. After stop() only `ok` is: SIGTERM has reached the process and all
+  // programs that it had started, so any other end may be the daemon's doing. Then kills the process, and its jobs
+  // return to the ring.
+  bool counts(JobStatus status) LOCKSLEY_REQUIRES(kProcessThread);
   // A job has been answered.
   void note_answer() LOCKSLEY_REQUIRES(kProcessThread);
   // [job, status, output], or a word.

@@ -5,6 +5,7 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
+import subprocess
 import time
 
 import locksley
@@ -51,6 +52,16 @@ async def sleeps_as_a_coroutine(path, seconds):
         await asyncio.sleep(seconds)
     finally:
         pathlib.Path(path).touch()
+
+
+@app.task
+def is_stopped_once(path, program):
+    """Without an end, by itself or in a program that it has started; but if it runs once more, it ends at once."""
+    began = pathlib.Path(path)
+    if not began.exists():
+        began.touch()
+        subprocess.run(["sleep", "3600"], check=True) if program else time.sleep(3600)
+    return "again"
 
 
 @app.task

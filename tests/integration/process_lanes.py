@@ -10,10 +10,37 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
-from programs import new_mark, marked, python, shell, worker
+from programs import PYTHON, new_mark, marked, python, shell, worker
 from resp import pairs
 from scratch import scratch
 from users import ALL, UsersTest
+
+
+# Reads one job at a time and no byte of the next. After five it leaves, in the way that is asked for.
+LEAVES_AFTER_FIVE = """
+import os, sys, time
+notes, seconds, way = sys.argv[1:]
+def read(size):
+    data = b""
+    while len(data) < size:
+        piece = os.read(0, size - len(data))
+        if not piece: sys.exit()
+        data += piece
+    return data
+def line():
+    data = b""
+    while not data.endswith(b"\\n"): data += read(1)
+    return data
+for _ in range(5):
+    line()
+    payload, index, batch = (read(int(line()[1:]) + 2)[:-2] for _ in range(3))
+    with open(notes, "a") as file: file.write(index.decode() + "\\n")
+    time.sleep(float(seconds))
+    os.write(1, b"$1\\r\\nx\\r\\n")
+if way != "exits":
+    os.close(1 if way == "closes its output" else 0)
+    time.sleep(0.4)
+"""
 
 
 class LaneTest(DaemonTest):
@@ -221,6 +248,25 @@ class Replacement(LaneTest):
         first = self.pids(connection, 1, "signal.signal(15, signal.SIG_IGN); answer(os.getpid()); flush(); time.sleep(1000)")
         self.assertNotEqual(self.pids(connection, 1), first)
         wait_for("the first to be gone", lambda: first[0] not in marked(mark))
+
+    def test_one_that_cleans_up_has_the_grace_time(self):
+        """Longer than one that closes its output in the middle of its jobs."""
+        cleaned = scratch(self) / "cleaned"
+        connection = self.serve(py=worker(max_jobs=1, grace="1h"))
+        cleans = f"import atexit; atexit.register(lambda: (os.close(1), time.sleep(1.5), open({str(cleaned)!r}, 'w')))"
+        self.pids(connection, 1, f"{cleans}; answer(os.getpid())")
+        wait_for("it to have cleaned up", cleaned.exists)
+
+    def test_one_that_leaves_between_two_jobs_fails_none(self):
+        """What it has not read runs in the next process, whether the daemon had written one job or many."""
+        for way in ("exits", "closes its output", "closes its input"):
+            for seconds, quantum in ((0.01, "10ms"), (0, "1s")):
+                notes = scratch(self) / "notes"
+                settings = {"worker": [PYTHON, "-c", LEAVES_AFTER_FIVE, str(notes), str(seconds), way], "concurrency": 1, "grace": "30s"}
+                self.daemon = self.start({"handlers": {"py": settings}, "scheduling": {"quantum": quantum}})
+                rows = self.connect(self.daemon)("RUN", "py", "JOBS", *["job"] * 25)
+                self.assertEqual(rows, [["ok", "x"]] * 25, (way, quantum))
+                self.assertEqual(sorted(map(int, notes.read_text().split())), list(range(25)), (way, quantum))
 
     def test_one_that_cannot_work_is_started_later_each_time_and_holds_up_nobody(self):
         with tempfile.NamedTemporaryFile("r") as times:

@@ -131,6 +131,16 @@ class Version2(DaemonTest):
         self.assertEqual(self.results(self.command("SUBMIT", "w", "JOBS", "0 ok y"))[0], ("ok", "y"))
         self.assertNotIn("worker has ended", self.daemon.log(), "it was told, and not killed")
 
+    def test_each_cancellation_is_told(self):
+        """Soon after the one before, to the same process."""
+        self.serve([sys.executable, "-c", RAW])
+        for _ in range(3):
+            batch = self.command("SUBMIT", "w", "JOBS", "hold", "hold")
+            wait_for("a job to run", lambda: self.command("RUNNING", batch))
+            self.command("CANCEL", batch)
+            self.assertEqual(self.command.wait(batch)["cancelled"], 2)
+        self.assertNotIn("worker has ended", self.daemon.log(), "it was told, and not killed")
+
     def test_the_note_reaches_the_next_attempt(self):
         self.serve([sys.executable, "-c", RAW])
         batch = self.command("SUBMIT", "w", "RETRIES", 1, "JOBS", "retry")

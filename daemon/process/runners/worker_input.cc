@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
@@ -16,6 +17,7 @@ namespace locksley::daemon {
 void WorkerInput::open(int descriptor) {
   pipe_.assign(descriptor);
   ++opened_;
+  is_closed_by_process_ = false;
   watch();
 }
 
@@ -53,16 +55,18 @@ void WorkerInput::watch() {
 // A worker that has read all its jobs may close its input, answer and end. Jobs that were not read
 // are lost.
 void WorkerInput::peer_closed() {
+  is_closed_by_process_ = true;
   int unread = 0;
-  if (buffer_.empty() && ::ioctl(pipe_.native_handle(), FIONREAD, &unread) == 0 && unread == 0) return;
+  const bool has_read_all =
+      buffer_.empty() && ::ioctl(pipe_.native_handle(), FIONREAD, &unread) == 0 && unread == 0;
   buffer_.clear();
-  on_lost_();
+  on_closed_(has_read_all ? Rest::kNone : Rest::kLost);
 }
 
-bool WorkerInput::has_been_read() {
+std::uint64_t WorkerInput::bytes_read() {
   int unread = 0;
-  return written_ != 0 && pipe_.is_open() && ::ioctl(pipe_.native_handle(), FIONREAD, &unread) == 0 &&
-         static_cast<std::uint64_t>(unread) < written_;
+  if (!pipe_.is_open() || ::ioctl(pipe_.native_handle(), FIONREAD, &unread) != 0) return 0;
+  return written_ - std::min(written_, static_cast<std::uint64_t>(unread));
 }
 
 void WorkerInput::write() {

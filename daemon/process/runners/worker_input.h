@@ -10,14 +10,15 @@
 namespace locksley::daemon {
 
 // The standard input of a worker's process: writes jobs as fast as the pipe takes them, and notices
-// when the process closes its end although it has not read them all.
+// when the process closes its end.
 //
 // A member of a WorkerRunner; the process thread only. Nothing blocks: the pipe is non-blocking.
 class WorkerInput {
  public:
-  // `on_lost` is called when the process has closed its input and jobs are lost by that.
-  WorkerInput(ProcessExecutor executor, std::function<void()> on_lost)
-      : pipe_(executor), on_lost_(std::move(on_lost)) {}
+  enum class Rest { kNone, kLost };
+  // `on_closed` is called when the process has closed its input, and is told whether jobs are lost by that.
+  WorkerInput(ProcessExecutor executor, std::function<void(Rest)> on_closed)
+      : pipe_(executor), on_closed_(std::move(on_closed)) {}
   WorkerInput(const WorkerInput&) = delete;
   WorkerInput& operator=(const WorkerInput&) = delete;
 
@@ -28,8 +29,10 @@ class WorkerInput {
   void write() LOCKSLEY_REQUIRES(kProcessThread);
   // Before the first write() of a turn.
   void begin_turn() LOCKSLEY_REQUIRES(kProcessThread) { written_ = 0; }
-  // Whether the process has read a part of what this turn has written. Needs: not closed.
-  bool has_been_read() LOCKSLEY_REQUIRES(kProcessThread);
+  // How many bytes of this turn the process has read. Needs: not closed.
+  std::uint64_t bytes_read() LOCKSLEY_REQUIRES(kProcessThread);
+  // Whether the process has closed its end, so that it can get no more jobs.
+  bool is_closed_by_process() const LOCKSLEY_REQUIRES(kProcessThread) { return is_closed_by_process_; }
   // Tells the process that no more jobs come. What is in the buffer is dropped.
   void close() LOCKSLEY_REQUIRES(kProcessThread);
   // The same, and takes back what the process has not read.
@@ -44,7 +47,8 @@ class WorkerInput {
   bool is_writing_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;    // waits until the pipe has room
   std::uint64_t written_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;  // bytes, in this turn
   proto::OutputBuffer buffer_ LOCKSLEY_GUARDED_BY(kProcessThread);
-  const std::function<void()> on_lost_;
+  bool is_closed_by_process_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
+  const std::function<void(Rest)> on_closed_;
 };
 
 }  // namespace locksley::daemon

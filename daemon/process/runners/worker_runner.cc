@@ -26,6 +26,8 @@ constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
 // From the moment a process closes its output, or its input with jobs to come, to SIGKILL.
 constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
+constexpr const char* kClosedInput = "closed its standard input, with jobs to come";
+
 }  // namespace
 
 WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
@@ -33,9 +35,9 @@ WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
       slot_(slot),
       where_(lane.name() + "/" + slot.name),
       input_(lane.loop().executor(),
-             [this] {
+             [this](WorkerInput::Rest rest) {
                kProcessThread.assert_held();
-               expect_end("closed its standard input, with jobs to come");
+               if (rest == WorkerInput::Rest::kLost || !has_turn()) expect_end(kClosedInput);
              }),
       answer_reader_(lane.loop().executor()),
       error_reader_(lane.loop().executor()),
@@ -74,9 +76,12 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
   if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
   std::uint64_t started = 0;
   verdict_ = Verdict::kNone;
+  job_begins_.clear();
   while (started < most) {
     const auto job = turn_->start_job();
     if (!job) break;
+    if (started == 0) first_job_ = job->index;
+    job_begins_.push_back(input_.buffer().size());
     send(*job);
     ++started;
   }
@@ -168,9 +173,14 @@ void WorkerRunner::send(const ExternalJob& job) {
 }
 
 void WorkerRunner::turn_ended() {
+  // It had read all its jobs, and gets no more.
+  if (input_.is_closed_by_process()) expect_end(kClosedInput);
   end_turn();
   const std::uint64_t max_jobs = program_->settings().max_jobs;
-  if (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown()) retire();
+  if (!end_is_expected_ &&
+      (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown())) {
+    retire();
+  }
   lane_.runner_changed(*this);
 }
 
@@ -280,14 +290,17 @@ void WorkerRunner::refuse_answer(std::string why) {
 }
 
 void WorkerRunner::expect_end(std::string why) {
-  if (verdict_ != Verdict::kNone || process_ == 0 || std::exchange(end_is_expected_, true)) return;
-  end_timer_.expires_after(kEndGrace);
+  if (verdict_ != Verdict::kNone || process_ == 0 || is_ending_ || std::exchange(end_is_expected_, true))
+    return;
+  const Nanoseconds grace = program_->settings().grace;
+  end_timer_.expires_after(has_turn() ? kEndGrace : std::max(kEndGrace, grace));
   end_timer_.async_wait([this, process = process_, why = std::move(why)](const asio::error_code& error) {
     if (error || process != process_) return;
     kProcessThread.assert_held();
     why_ = why;
     lane_.loop().keeper().signal(process, SIGKILL);
   });
+  if (!has_turn()) lane_.runner_changed(*this);
 }
 
 void WorkerRunner::process_ended(const ProcessEnd& end) {
@@ -302,7 +315,7 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
   answer_reader_.finish();
   error_reader_.finish();
   error_log_.end(has_turn() ? &turn_->batch() : nullptr);
-  const bool had_read_jobs = input_.has_been_read();
+  const std::uint64_t bytes_read = input_.bytes_read();
   input_.close();
   const bool was_ending = is_ending_;
   is_ending_ = false;
@@ -311,22 +324,28 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
                                           : end.has_exited ? fmt::format("exit status {}", end.status)
                                                            : killed_by(end.status));
   }
-  if (has_turn() && end_broken_turn(end, had_read_jobs) == Fault::kHandler) pause();
+  if (has_turn() && end_broken_turn(end, bytes_read) == Fault::kHandler) pause();
   lane_.runner_changed(*this);
 }
 
-WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, bool had_read_jobs) {
+WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) {
   Fault fault = Fault::kNone;
-  if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack) {
+  // A job that returns cannot do so for ever: each process that hands it back has answered another one.
+  if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack && !ended_between_jobs(bytes_read)) {
     end_first_job(end);
     // After a timeout or a cancellation, the daemon has ended the process.
     if (verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer) {
-      if (had_read_jobs) turn_->note_broken();
-      if (!had_read_jobs && answered_ == 0) fault = Fault::kHandler;
+      if (bytes_read != 0) turn_->note_broken();
+      if (bytes_read == 0 && answered_ == 0) fault = Fault::kHandler;
     }
   }
   end_turn();
   return fault;
+}
+
+bool WorkerRunner::ended_between_jobs(std::uint64_t bytes_read) {
+  const std::uint64_t next = turn_->running().index() - first_job_;
+  return verdict_ == Verdict::kNone && answered_ != 0 && bytes_read <= job_begins_[next];
 }
 
 void WorkerRunner::end_first_job(const ProcessEnd& end) {

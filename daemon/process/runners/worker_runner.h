@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/lane/external_executor.h"
 #include "daemon/process/keeper/keeper_link.h"
@@ -38,7 +39,7 @@ class WorkerRunner final : public ProcessRunner {
     if (has_turn()) return State::kRunning;
     if (is_pausing_) return State::kPausing;
     if (process_ == 0) return State::kEmpty;
-    return is_ending_ ? State::kEnding : State::kIdle;
+    return is_ending_ || end_is_expected_ ? State::kEnding : State::kIdle;
   }
   LaneSlot& slot() const override { return slot_; }
   LaneHandler* handler() const override LOCKSLEY_REQUIRES(kProcessThread) { return handler_; }
@@ -93,8 +94,8 @@ class WorkerRunner final : public ProcessRunner {
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
   // The worker has broken the protocol: kills it.
   void refuse_answer(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
-  // The process has closed its input or its output, so it is useless: kills it unless it soon ends
-  // by itself.
+  // The process has closed its input or its output, so it is useless: gives it no further turn, and kills it unless it
+  // ends by itself. It has half a second for that if it has jobs; else the grace time, since nothing waits for it.
   void expect_end(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
   // Whether the handler's current program would start the same process.
   bool is_current() LOCKSLEY_REQUIRES(kProcessThread);
@@ -103,10 +104,13 @@ class WorkerRunner final : public ProcessRunner {
   void retire() LOCKSLEY_REQUIRES(kProcessThread);
   bool has_grown() const;
   void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);
-  // The process has ended during a turn. Settles the first job that it has not answered, unless that
-  // is to run again, and then the turn.
+  // The process has ended during a turn, of which it had read so many bytes. Settles the first job that it has not
+  // answered, unless that is to run again, and then the turn.
   enum class Fault { kNone, kHandler };
-  Fault end_broken_turn(const ProcessEnd& end, bool had_read_jobs) LOCKSLEY_REQUIRES(kProcessThread);
+  Fault end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);
+  // Whether the process ended by itself between two jobs: it had answered some, and had not read the next one. Needs: a
+  // running job.
+  bool ended_between_jobs(std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);
   // Settles the first job that the process has not answered.
   void end_first_job(const ProcessEnd& end);
   void log_end(const char* what, std::string_view why) LOCKSLEY_REQUIRES(kProcessThread);
@@ -118,6 +122,8 @@ class WorkerRunner final : public ProcessRunner {
   const std::string where_;  // the jobs' worker, as is shown
   LaneHandler* handler_ = nullptr;
   std::unique_ptr<ExternalExecutor> turn_;  // null: no jobs
+  std::uint64_t first_job_ = 0;             // its index, in this turn
+  std::vector<std::uint64_t> job_begins_;   // of the turn's jobs: where each begins in the turn's bytes
   Nanoseconds idle_since_{};
   Nanoseconds began_{};  // when the process was started
   Nanoseconds stays_until_{};

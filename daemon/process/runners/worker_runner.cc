@@ -59,6 +59,9 @@ void WorkerRunner::abandon() {
 }
 
 void WorkerRunner::end_turn() {
+  cancel_timer_.cancel();
+  cancel_timer_is_armed_ = false;
+  ++turns_;
   turn_->end_turn();
   lane_.take_back(std::move(turn_));
   idle_since_ = steady_now();
@@ -245,11 +248,11 @@ void WorkerRunner::check_cancelled() {
     grace = std::max<Nanoseconds>(grace, program_->settings().grace);
   }
   cancel_timer_.expires_after(grace);
-  cancel_timer_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
+  // The timer may have fired before it was cancelled, and another turn may have begun since.
+  cancel_timer_.async_wait([this, turn = turns_](const asio::error_code& error) {
+    if (error || turn != turns_) return;
     kProcessThread.assert_held();
-    cancel_timer_is_armed_ = false;
-    if (has_turn() && turn_->batch().is_aborting()) terminate(Verdict::kCancelled);
+    if (turn_->batch().is_aborting()) terminate(Verdict::kCancelled);
   });
 }
 
@@ -307,8 +310,6 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
   process_ = 0;
   handler_->process_ended();
   timeout_.cancel();
-  cancel_timer_.cancel();
-  cancel_timer_is_armed_ = false;
   end_timer_.cancel();
   terminator_.end();
   // Answers that the process had written before it ended count.

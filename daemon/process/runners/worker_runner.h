@@ -122,7 +122,8 @@ class WorkerRunner final : public ProcessRunner {
   const std::string where_;  // the jobs' worker, as is shown
   LaneHandler* handler_ = nullptr;
   std::unique_ptr<ExternalExecutor> turn_;  // null: no jobs
-  std::uint64_t first_job_ = 0;             // its index, in this turn
+  std::uint64_t turns_ = 0;                 // that have ended
+  std::uint64_t first_job_ = 0;             // of the turn: its index
   std::vector<std::uint64_t> job_begins_;   // of the turn's jobs: where each begins in the turn's bytes
   Nanoseconds idle_since_{};
   Nanoseconds began_{};  // when the process was started
@@ -145,7 +146,7 @@ class WorkerRunner final : public ProcessRunner {
   LineLog error_log_;
   TextTail error_tail_;  // since the last answer
   ProcessTimer timeout_;
-  ProcessTimer cancel_timer_;  // from the batch's cancellation to terminate()
+  ProcessTimer cancel_timer_;  // from the cancellation of the turn's batch to terminate()
   bool cancel_timer_is_armed_ = false;
   ProcessTimer end_timer_;  // from expect_end() to SIGKILL
   bool end_is_expected_ = false;

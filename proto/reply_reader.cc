@@ -73,6 +73,7 @@ ReadStatus ReplyReader::next(Reply& reply) {
     }
     if (!absorb(found.value, found.is_attribute)) {
       reply = std::move(found.value);
+      reply_bytes_ = 0;
       return ReadStatus::kComplete;
     }
   }
@@ -198,8 +199,16 @@ ReadStatus ReplyReader::read_value(Found& found) {
       }
     }
   }
-  if (status == ReadStatus::kComplete) read_ = static_cast<std::size_t>(at - buffer_.get());
+  if (status != ReadStatus::kComplete) return status;
+  const auto size = static_cast<std::size_t>(at - begin());
+  if (!has_room(size)) return fail_of_size();
+  reply_bytes_ += size;
+  read_ += size;
   return status;
+}
+
+ReadStatus ReplyReader::fail_of_size() {
+  return fail("more than " + std::to_string(limits_.max_reply_bytes) + " bytes");
 }
 
 ReadStatus ReplyReader::read_string(const char*& at, char type, Reply& value) {
@@ -207,6 +216,9 @@ ReadStatus ReplyReader::read_string(const char*& at, char type, Reply& value) {
   std::string_view bytes;
   ReadStatus status = read_number(at, type, length);
   if (status != ReadStatus::kComplete || (type == '$' && length == -1)) return status;
+  // Before the bytes have come.
+  const bool is_allowed = length >= 0 && static_cast<std::uint64_t>(length) <= limits_.max_bulk_bytes;
+  if (is_allowed && !has_room(static_cast<std::size_t>(length))) return fail_of_size();
   status = read_bulk_body(at, length, bytes);
   if (status != ReadStatus::kComplete) return status;
   value.type = type == '$' ? Reply::Type::kBulk : type == '=' ? Reply::Type::kVerbatim : Reply::Type::kError;

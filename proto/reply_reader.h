@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,11 +14,14 @@
 
 namespace locksley::proto {
 
-// How much memory a server may make a client use.
+// What a peer may send. As they are here, they bound single strings, counts and levels, but not the memory of a whole
+// reply: that only max_reply_bytes does, for next().
 struct ReplyLimits {
   std::size_t max_bulk_bytes = 512 * Limits::kMiB;
   std::size_t max_elements = 2147483647;  // of one aggregate
   std::size_t max_depth = 32;             // Locksley's replies have at most 5 levels (COMMAND DOCS)
+  // Of a whole reply, with its heads, its line ends and the attributes before it.
+  std::size_t max_reply_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 // The content of a RESULTS reply without its rows.
@@ -36,7 +40,8 @@ struct ResultsReply {
 //
 // Owned by one connection and used by one thread at a time. Nothing blocks; no I/O. Invalid input
 // ends in kError, with error_message(); a failed allocation is std::bad_alloc. Memory: the reply under
-// construction, and a buffer that grows with the bytes that have arrived.
+// construction, and a buffer that grows with the bytes that have arrived. ReplyLimits bound both, if next()
+// is called until it needs more after each commit().
 //
 // Attributes (`|`) are read and ignored. Streamed aggregates (`*?`) are refused: no server sends them without
 // being asked.
@@ -91,6 +96,9 @@ class ReplyReader {
   ReadStatus read_string(const char*& at, char type, Reply& value);  // $ = !
   ReadStatus read_aggregate_head(const char*& at, char type, Found& found);
   bool absorb(Reply& value, bool is_attribute);
+  // Whether the reply under construction may have so many bytes more.
+  bool has_room(std::size_t bytes) const { return bytes <= limits_.max_reply_bytes - reply_bytes_; }
+  ReadStatus fail_of_size();
   // Reads a value of one line; false if it is invalid.
   static bool read_line_value(char type, std::string_view line, Reply& value);
   ReadStatus begin_results(ResultsReply& results);
@@ -114,6 +122,7 @@ class ReplyReader {
   std::size_t written_ = 0;
   std::size_t wanted_ = 0;  // bytes from read_ on that the next step needs; 0: not known
   std::vector<Frame> stack_;
+  std::size_t reply_bytes_ = 0;  // of the reply under construction that have been parsed
   bool is_in_rows_ = false;
   std::uint64_t rows_missing_ = 0;
   std::string error_;

@@ -97,7 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   const std::uint8_t choice = input.byte();
   ReplyLimits limits;
-  if ((choice & 1) != 0) limits = {.max_bulk_bytes = 60, .max_elements = 7, .max_depth = 2};
+  if ((choice & 1) != 0)
+    limits = {.max_bulk_bytes = 60, .max_elements = 7, .max_depth = 2, .max_reply_bytes = 100};
   const auto read = (choice & 2) != 0 ? read_rows : read_trees;
   const fuzz::Cuts cuts = fuzz::Cuts::of(input);
   const std::string_view bytes = input.rest();

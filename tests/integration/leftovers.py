@@ -4,6 +4,7 @@ memory after thousands of jobs."""
 
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -190,6 +191,22 @@ class Resources(LeftoverTest):
         for (fds_before, kib_before), (fds_after, kib_after) in zip(before, after):
             self.assertEqual(fds_after, fds_before)
             self.assertLess(kib_after, kib_before + 2048)
+
+    def test_answers_that_are_too_large_or_not_whole(self):
+        """Each string of them may be as large as max_output. Eight are enough to see."""
+        connection = self.serve(py=worker(max_output="64MiB"))
+        self.assertEqual(connection("RUN", "py", "JOBS", "answer(1)"), [["ok", "1"]])
+        before = resident_kib(self.daemon.pid)
+        most = lambda: int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{self.daemon.pid}/status").read_text())[1])
+        for head in ("*1024", "*3"):
+            job = f"raw(b'{head}\\r\\n')\nfor _ in range(8): raw(b'$60000000\\r\\n' + b'x' * 60000000 + b'\\r\\n'); flush()\nos._exit(3)"
+            ((status, text),) = connection("RUN", "py", "JOBS", job)
+            self.assertEqual(status, "error", text)
+            self.assertIn("its worker wrote what is no answer", text)
+        ((status, text),) = connection("RUN", "py", "JOBS", "raw(b'$60000000\\r\\n' + b'x' * 59000000); flush(); os._exit(3)")
+        self.assertEqual((status, text), ("crashed", "the worker ended with exit status 3"))
+        self.assertLess(resident_kib(self.daemon.pid), before + 40_000)
+        self.assertLess(most(), before + 4 * 64 * 1024)
 
     def test_outputs_that_were_large(self):
         connection = self.serve(sh=shell(max_output="64MiB"), py=worker(max_output="64MiB"))

@@ -26,6 +26,12 @@ constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
 // From the moment a process closes its output, or its input with jobs to come, to SIGKILL.
 constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
+// [job, status, output]; [note, text, job].
+constexpr std::size_t kAnswerElements = 3;
+
+// Of an answer, beside an output: a line of an error, which has 64 KiB at most, and what is short.
+constexpr std::size_t kAnswerRest = 65U << 10;
+
 constexpr const char* kClosedInput = "closed its standard input, with jobs to come";
 
 }  // namespace
@@ -133,8 +139,12 @@ std::expected<void, std::string> WorkerRunner::start_process() {
   why_.clear();
   error_tail_.take();
   input_.open(input->write.release());
-  answers_ = std::make_unique<proto::ReplyReader>(proto::ReplyLimits{
-      .max_bulk_bytes = program_->settings().max_output.count, .max_elements = 1024, .max_depth = 2});
+  const std::size_t max_output = program_->settings().max_output.count;
+  answers_ =
+      std::make_unique<proto::ReplyReader>(proto::ReplyLimits{.max_bulk_bytes = max_output,
+                                                              .max_elements = kAnswerElements,
+                                                              .max_depth = 1,
+                                                              .max_reply_bytes = max_output + kAnswerRest});
   answer_reader_.begin(
       std::move(output->read),
       [this](std::string_view bytes) {
@@ -180,8 +190,7 @@ void WorkerRunner::turn_ended() {
   if (input_.is_closed_by_process()) expect_end(kClosedInput);
   end_turn();
   const std::uint64_t max_jobs = program_->settings().max_jobs;
-  if (!end_is_expected_ &&
-      (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown())) {
+  if (!end_is_expected_ && (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown())) {
     retire();
   }
   lane_.runner_changed(*this);
@@ -314,6 +323,7 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
   terminator_.end();
   // Answers that the process had written before it ended count.
   answer_reader_.finish();
+  answers_.reset();
   error_reader_.finish();
   error_log_.end(has_turn() ? &turn_->batch() : nullptr);
   const std::uint64_t bytes_read = input_.bytes_read();

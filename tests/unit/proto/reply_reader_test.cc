@@ -110,6 +110,12 @@ std::vector<Case> cases() {
       {"BulkOverLimit", "$11\r\n", "broken reply: a string of 11 bytes", {.max_bulk_bytes = 10}},
       {"ElementsOverLimit", "*11\r\n", "broken reply: an aggregate of 11 elements", {.max_elements = 10}},
       {"AsDeepAsAllowed", "*1\r\n*1\r\n*1\r\n:7\r\n", "[[[7]]]\n", {.max_depth = 3}},
+      {"AsLargeAsAllowed", "*2\r\n+1\r\n$2\r\nab\r\n:1\r\n", "[+1 'ab']\n1\n", {.max_reply_bytes = 16}},
+      {"TooLarge", "*2\r\n+1\r\n$2\r\nab\r\n", "broken reply: more than 15 bytes", {.max_reply_bytes = 15}},
+      {"TooLargeWithItsAttribute",
+       "|1\r\n+a\r\n+b\r\n+abc\r\n",
+       "broken reply: more than 16 bytes",
+       {.max_reply_bytes = 16}},
       {"TooDeep", "*1\r\n*1\r\n*1\r\n*1\r\n", "broken reply: nested too deeply", {.max_depth = 3}},
   };
 }
@@ -198,6 +204,18 @@ TEST(ReplyReaderTest, AnnouncedSizesAllocateNothingInAdvance) {
     });
     EXPECT_LE(reader.memory_bytes(), 128 * Limits::kKiB) << bytes;
   }
+}
+
+TEST(ReplyReaderTest, AReplyThatIsTooLargeIsRefusedBeforeItIsThere) {
+  constexpr std::size_t kMost = 100'000;
+  ReplyReader reader({.max_bulk_bytes = kMost, .max_reply_bytes = kMost});
+  const std::string text(kMost / 2, 'x');
+  feed(reader, "*1000\r\n$50000\r\n" + text + "\r\n$50000\r\n", [&] {
+    Reply reply;
+    EXPECT_NE(reader.next(reply), ReadStatus::kComplete);
+  });
+  EXPECT_EQ(reader.error_message(), "broken reply: more than 100000 bytes");
+  EXPECT_LT(reader.memory_bytes(), 2 * kMost);
 }
 
 TEST(ReplyReaderTest, ALongLineIsRefusedWhetherItsEndIsThereOrNot) {

@@ -169,6 +169,22 @@ class Keeper(PrivilegesTest):
         self.assertEqual(connection("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
 
 
+    def test_a_client_of_exec_enters_no_folder_that_is_closed_to_its_user(self):
+        """The keeper, which is root, could."""
+        closed = self.folder / "closed"
+        (closed / "sub").mkdir(parents=True)
+        (closed / "sub/notes").write_text("text")
+        for path, mode in ((closed / "sub/notes", 0o644), (closed / "sub", 0o755), (closed, 0o700)):
+            path.chmod(mode)
+        settings = {"exec": True, "handlers": {"other": {"command": ["true"], "user": OTHER.pw_name}}}
+        if not (daemon := self.start_as_user(settings)):
+            return
+        run = lambda folder: self.connect(daemon)("RUN", "exec", "JOBS", f"{folder}\0\0sh\0-c\0cat notes")
+        self.assertEqual(run(closed / "sub"), [["error", "its directory cannot be entered: Permission denied"]])
+        closed.chmod(0o755)
+        self.assertEqual(run(closed / "sub"), [["ok", "text"]])
+
+
 class Memory(PrivilegesTest):
     def owner(self, pid):
         """Of what the kernel shows of the process to those who may look into it: root's, if nobody but root may."""

@@ -77,7 +77,6 @@ bool limit(int resource, std::uint64_t value) {
   for (std::size_t i = 0; i < prepared.descriptors.size(); ++i) {
     if (::dup2(prepared.descriptors[i], static_cast<int>(i)) < 0) fail(Step::kDescriptors);
   }
-  if (!request.directory.empty() && ::chdir(request.directory.c_str()) != 0) fail(Step::kDirectory);
   if (!limit(RLIMIT_CPU, request.cpu_seconds) || !limit(RLIMIT_AS, request.memory_bytes) ||
       !limit(RLIMIT_FSIZE, request.file_bytes) || !limit(RLIMIT_NOFILE, request.files) ||
       !limit(RLIMIT_NPROC, request.processes)) {
@@ -103,6 +102,8 @@ bool limit(int resource, std::uint64_t value) {
       fail(Step::kUser);
     }
   }
+  // Not before: a keeper that is root could enter folders that are closed to the user.
+  if (!request.directory.empty() && ::chdir(request.directory.c_str()) != 0) fail(Step::kDirectory);
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail(Step::kUser);
   if (prepared.confinement >= 0 && !enter_confinement(prepared.confinement)) fail(Step::kConfinement);
   ::syscall(SYS_close_range, static_cast<unsigned>(prepared.descriptors.size()), ~0U, 0U);

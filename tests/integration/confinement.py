@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest
 from programs import python
+from scratch import scratch
 
 
 class Confined(DaemonTest):
@@ -17,8 +19,8 @@ class Confined(DaemonTest):
 
     SYSTEM = [folder for folder in ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null") if os.path.exists(folder)]
 
-    def serve_confined(self, **confine):
-        config = {"handlers": {"py": python(confine=confine), "free": python()}}
+    def serve_confined(self, released=None, **confine):
+        config = {"handlers": {"py": python(confine=confine), "free": python()} | ({"released": released} if released else {})}
         try:
             self.daemon = self.start(config)
         except AssertionError as failure:
@@ -48,6 +50,28 @@ class Confined(DaemonTest):
             # What it starts is as confined, and its daemon is beyond its reach.
             code = f"import subprocess; subprocess.run(['cat', {outside + '/there'!r}], check=True)"
             self.assertEqual(self.ends(connection, "py", code), "subprocess.CalledProcessError")
+
+    def test_a_folder_that_takes_the_place_of_another(self):
+        """The kernel's rules are about folders, whatever their names; those of the configuration are about names."""
+        here = scratch(self)
+        for release in ("1", "2"):
+            job = here / release / "job"
+            job.parent.mkdir()
+            job.write_text(f"#!/bin/sh\necho {release} > {here}/work/out && cat {here}/work/out\n")
+            job.chmod(0o755)
+        current, work = here / "current", here / "work"
+        current.symlink_to("1")
+        work.mkdir()
+        confine = {"read": [*self.SYSTEM, str(current)], "write": [str(work)]}
+        if not (connection := self.serve_confined(released={"command": [str(current / "job")], "confine": confine}, **confine)):
+            return
+        self.assertEqual(connection("RUN", "released", "JOBS", "x"), [["ok", "1\n"]])
+        (here / "next").symlink_to("2")
+        (here / "next").rename(current)
+        self.assertEqual(connection("RUN", "released", "JOBS", "x"), [["ok", "2\n"]])
+        shutil.rmtree(work)
+        work.mkdir()
+        self.assertEqual(connection("RUN", "released", "JOBS", "x"), [["ok", "2\n"]])
 
     def test_network(self):
         if not (connection := self.serve_confined(network=False)):

@@ -187,14 +187,11 @@ class Keeper {
   Started start(const SpawnRequest& request, const std::vector<int>& descriptors) {
     if (!may_run(request)) return {-1, KeeperReport::Step::kUser, EPERM};
     if (!request.confinement.is_needed()) return start_program(request, descriptors);
-    // Consecutive programs are mostly those of one handler: the last rules are kept.
-    if (rules_.get() < 0 || rules_are_of_ != request.confinement) {
-      auto created = make_confinement(request.confinement);
-      if (!created) return {-1, KeeperReport::Step::kConfinement, errno};
-      rules_ = std::move(*created);
-      rules_are_of_ = request.confinement;
-    }
-    return start_program(request, descriptors, rules_.get());
+    // Made for each program: rules are about the folders that bear the names now, and a name may have been given to
+    // another folder since the last start.
+    const auto rules = make_confinement(request.confinement);
+    if (!rules) return {-1, KeeperReport::Step::kConfinement, errno};
+    return start_program(request, descriptors, rules->get());
   }
 
   static void signal(pid_t pid, int signal) {
@@ -253,8 +250,6 @@ class Keeper {
   const int socket_;
   Link link_;
   const std::vector<KeeperUser> users_;
-  Descriptor rules_;  // of the last confined program
-  Confinement rules_are_of_;
   std::unordered_map<pid_t, std::uint64_t> processes_;
   std::unordered_map<std::uint64_t, pid_t> pids_;
 };

@@ -50,6 +50,7 @@ void prepare_process(const config::Config& config, spdlog::logger& log) {
   raise_descriptor_limit(config.limits.max_clients, log);
   tune_heap();
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of the write
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have left it ignored, and then waitpid() finds no child
 }
 
 // The batches of an earlier process, and the certificates: all that clients find once the ports are open.

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import Daemon, DaemonTest, program, wait_for
@@ -52,6 +53,16 @@ class ProcessTest(DaemonTest):
 
 class Ends(ProcessTest):
     """The table in daemon/process/README.md, row by row."""
+
+    def test_of_a_daemon_whose_parent_ignores_the_ends_of_children(self):
+        """Which a program inherits; then the kernel reaps them, and tells nobody."""
+        script = scratch(self) / "ignores"
+        script.write_text(f"#!/bin/sh\nexec env --ignore-signal=CHLD '{program('LOCKSLEYD')}' \"$@\"\n")
+        script.chmod(0o755)
+        with mock.patch.dict(os.environ, {"LOCKSLEYD": str(script)}):
+            connection = self.serve(sh=shell(), py=worker(max_jobs=1))
+        self.assert_ends(connection, "sh", {"exit 3": ("error", "exit status 3"), "echo ran": ("ok", "ran\n")})
+        self.assert_ends(connection, "py", {"answer(1)": ("ok", "1"), "answer(2)": ("ok", "2")})
 
     def test_command(self):
         connection = self.serve(sh=shell(concurrency=4))

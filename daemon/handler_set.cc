@@ -36,8 +36,9 @@ void append(std::vector<T>& to, std::vector<T> more) {
   std::ranges::move(more, std::back_inserter(to));
 }
 
-std::expected<ProcessHandler, std::string> prepare(const std::string& name, const config::Handler& settings) {
-  auto made = prepare_process_handler(name, settings);
+std::expected<ProcessHandler, std::string> prepare(const std::string& name, const config::Handler& settings,
+                                                   const KeeperUsers& users = {}) {
+  auto made = prepare_process_handler(name, settings, users);
   if (!made || !settings.plugin.empty()) return made;
   if (auto found = made->program->look_up_file(name); !found) return std::unexpected(found.error());
   return made;
@@ -57,8 +58,8 @@ HandlerDirectory::Entry entry_of(Handler& handler, Lane& lane, GateId gate, cons
 }  // namespace
 
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
-    const std::map<std::string, config::Handler>& before,
-    const std::map<std::string, config::Handler>& after) {
+    const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
+    const KeeperUsers& users) {
   HandlerChanges result;
   HandlerProblems problems;
   for (const auto& [name, settings] : before) {
@@ -70,7 +71,7 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     HandlerChanges::Change& change = result.changes[name];
     change.settings = settings;
     if (!config::runs_processes(settings)) continue;
-    auto process = prepare(name, settings);
+    auto process = prepare(name, settings, users);
     if (process) {
       change.process = std::move(*process);
     } else {
@@ -117,7 +118,7 @@ std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> HandlerSet::make(
     set->directory_.add({.handler = *handler, .lane = cpu, .kind = HandlerKind::kBuiltin});
   }
   const std::map<std::string, config::Handler> handlers = config::all_handlers(config, ring.parallelism);
-  auto changes = prepare_handlers({}, handlers);
+  auto changes = prepare_handlers({}, handlers, {});
   HandlerChanges only_plugins;
   for (const auto& [name, settings] : handlers) {
     if (runs_in_process(settings)) only_plugins.changes[name].settings = settings;

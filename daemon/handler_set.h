@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +35,11 @@ struct HandlerChanges {
 using HandlerProblems = std::vector<std::string>;
 
 // Prepares the changes, but for plugins that run in this process (HandlerSet::load()). A program that is not
-// there is a problem, at the start as at a reload. Any thread, which must not end meanwhile. Blocks for as
-// long as isolated plugins take to start.
+// there is a problem, at the start as at a reload. `users` as in Program::make(). Any thread, which must not
+// end meanwhile. Blocks for as long as isolated plugins take to start.
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
-    const std::map<std::string, config::Handler>& before,
-    const std::map<std::string, config::Handler>& after);
+    const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
+    const KeeperUsers& users);
 
 // What a start would object to: programs and plugins that are not there. Runs no code of theirs. Any thread;
 // reads the file system.
@@ -69,7 +68,7 @@ class HandlerSet {
   const std::vector<Lane*>& lanes() const { return lanes_; }
   HandlerLanes& processes() { return processes_; }
   // The users as whom programs run, of the handlers at the start.
-  const std::set<KeeperUser>& program_users() const { return program_users_; }
+  const KeeperUsers& program_users() const { return program_users_; }
   // All lanes that the configuration has, and their slots. Makes those that are new. Before the handlers' changes.
   void set_lanes(const config::Config& config, std::uint32_t pool_workers) LOCKSLEY_REQUIRES(kIoThread);
   // For lanes that are made later.
@@ -114,7 +113,7 @@ class HandlerSet {
   HandlerDirectory directory_;
   HandlerLanes processes_;
   std::vector<Lane*> lanes_;
-  std::set<KeeperUser> program_users_;
+  KeeperUsers program_users_;
 };
 
 }  // namespace locksley::daemon

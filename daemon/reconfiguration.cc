@@ -115,8 +115,8 @@ void Reconfiguration::begin_next() {
   // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
   try {
     std::thread([mailbox = mailbox_, before, after = std::move(after),
-                 reload = std::move(*reload)]() mutable {
-      auto changes = prepare_handlers(before, after);
+                 users = parts_.handlers.processes().keeper_users(), reload = std::move(*reload)]() mutable {
+      auto changes = prepare_handlers(before, after, users);
       mailbox->post(std::move(reload), std::move(changes));
     }).detach();
   } catch (const std::system_error& error) {

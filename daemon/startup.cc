@@ -93,7 +93,8 @@ void tune_heap() {
 std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,
                                                  const config::Config& config) {
   if (!privileges.will_drop()) return {};
-  auto kept = handlers.processes().keep_root_for_others(privileges.user(), handlers.program_users());
+  auto kept = handlers.processes().keep_root_for_others({privileges.user(), privileges.group()},
+                                                        handlers.program_users());
   if (!kept) return kept;
   if (!config.store.path.empty() && config.store.engine == config::StoreEngine::kRocksdb) {
     if (auto made = privileges.make_folder(config.store.path); !made) return made;

@@ -20,14 +20,15 @@ std::string joined(const std::vector<std::string>& words) {
 }  // namespace
 
 std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
-                                                                   const config::Handler& settings) {
+                                                                   const config::Handler& settings,
+                                                                   const KeeperUsers& users) {
   if (!settings.plugin.empty()) {
-    auto plugin = prepare_isolated_plugin(name, settings);
+    auto plugin = prepare_isolated_plugin(name, settings, users);
     if (!plugin) return std::unexpected(std::move(plugin.error()));
     return ProcessHandler{HandlerKind::kPlugin, std::move(plugin->description),
                           std::make_shared<const Program>(std::move(plugin->program))};
   }
-  auto program = Program::make(name, settings);
+  auto program = Program::make(name, settings, users);
   if (!program) return std::unexpected(std::move(program.error()));
   if (settings.runs_payloads)
     return ProcessHandler{HandlerKind::kExec, "runs the command that is the payload (locksley(1), `exec`)",
@@ -49,10 +50,11 @@ ProcessLane& HandlerLanes::add(const std::string& name, const FairRing::Options&
   return *lane;
 }
 
-std::expected<void, std::string> HandlerLanes::keep_root_for_others(uid_t user,
-                                                                    const std::set<KeeperUser>& users) {
-  if (std::ranges::all_of(users, [user](const KeeperUser& one) { return one.user == user; })) return {};
-  return loop_.keeper().start_as_root({users.begin(), users.end()});
+std::expected<void, std::string> HandlerLanes::keep_root_for_others(KeeperUser own, KeeperUsers users) {
+  if (std::ranges::all_of(users, [own](const KeeperUser& one) { return one.user == own.user; })) return {};
+  users.insert(own);
+  keeper_users_ = std::move(users);
+  return loop_.keeper().start_as_root({keeper_users_.begin(), keeper_users_.end()});
 }
 
 void HandlerLanes::start() {

@@ -2,13 +2,10 @@
 // `isolate`.
 #pragma once
 
-#include <sys/types.h>
-
 #include <expected>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -29,10 +26,11 @@ struct ProcessHandler {
   std::shared_ptr<const Program> program;
 };
 
-// Prepares a handler. Any thread. For a plugin, blocks until a process has loaded and checked it.
-// The error is a sentence that names the configuration's key and says what to do.
+// Prepares a handler; `users` as in Program::make(). Any thread. For a plugin, blocks until a process has
+// loaded and checked it. The error is a sentence that names the configuration's key and says what to do.
 std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
-                                                                   const config::Handler& settings);
+                                                                   const config::Handler& settings,
+                                                                   const KeeperUsers& users);
 
 // All lanes of processes, by name, and the loop on which they run.
 //
@@ -48,9 +46,11 @@ class HandlerLanes {
   // Adds a lane, without slots and handlers.
   ProcessLane& add(const std::string& name, const FairRing::Options& ring);
 
-  // Call it before this process gives up root to become `user`, and before start(). If programs run
+  // Call it before this process gives up root to become `own`, and before start(). If programs run
   // as other users, the keeper stays root for them. The error is a sentence.
-  std::expected<void, std::string> keep_root_for_others(uid_t user, const std::set<KeeperUser>& users);
+  std::expected<void, std::string> keep_root_for_others(KeeperUser own, KeeperUsers users);
+  // For Program::make(): those for whom the keeper stays root, and this process's own.
+  const KeeperUsers& keeper_users() const { return keeper_users_; }
 
   // As ProcessLoop::set_store().
   void set_store(std::function<bool()> store_has_room) { loop_.set_store(std::move(store_has_room)); }
@@ -62,6 +62,7 @@ class HandlerLanes {
  private:
   ProcessLoop loop_;
   bool is_started_ = false;
+  KeeperUsers keeper_users_;
   // After loop_: destroyed before it.
   std::map<std::string, std::unique_ptr<ProcessLane>, std::less<>> lanes_;
 };

@@ -76,7 +76,8 @@ std::expected<std::string, std::string> try_out(const Program& program, const st
 }  // namespace
 
 std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::string& handler,
-                                                                   const config::Handler& settings) {
+                                                                   const config::Handler& settings,
+                                                                   const KeeperUsers& users) {
   const auto refuse = [&](std::string_view why) {
     return std::unexpected(fmt::format("handlers.{}.plugin: {}", handler, why));
   };
@@ -93,8 +94,12 @@ std::expected<IsolatedPlugin, std::string> prepare_isolated_plugin(const std::st
     confine.read.push_back(*file);
     confine.read.push_back(std::filesystem::read_symlink("/proc/self/exe", error));
   }
-  auto program = Program::make(handler, as_worker);
+  auto program = Program::make(handler, as_worker, users);
   if (!program) return std::unexpected(std::move(program.error()));
+  if (program->is_for_another()) {
+    return refuse(fmt::format("{}: it cannot be checked as '{}' after root was given up: restart the daemon",
+                              *file, settings.user));
+  }
   auto description = try_out(*program, *file);
   if (!description) return refuse(description.error());
   return IsolatedPlugin{std::move(*program), std::move(*description)};

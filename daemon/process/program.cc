@@ -38,12 +38,18 @@ struct Account {
   std::string home;
 };
 
-std::expected<Account, std::string> account_of(const std::string& name) {
+std::expected<Account, std::string> account_of(const std::string& name, const KeeperUsers& users) {
   std::array<char, 16 * 1024> buffer;
   passwd entry{};
   passwd* found = nullptr;
   ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
   if (found == nullptr) return std::unexpected(fmt::format("there is no user '{}' on this machine", name));
+  if (!users.empty()) {
+    if (users.contains({entry.pw_uid, entry.pw_gid}))
+      return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
+    return std::unexpected(
+        fmt::format("no handler ran programs as '{}' when root was given up: restart the daemon", name));
+  }
   if (::geteuid() != 0 && ::geteuid() != entry.pw_uid) {
     return std::unexpected(
         fmt::format("only root can run programs as '{}': start the daemon as root, or as that user", name));
@@ -61,14 +67,14 @@ void set_variable(SpawnRequest& request, std::string_view variable) {
 
 // The user of the processes, and the variables that every process of the handler has.
 std::expected<void, std::string> set_user(SpawnRequest& request, const std::string& handler,
-                                          const config::Handler& settings) {
+                                          const config::Handler& settings, const KeeperUsers& users) {
   const char* const path = std::getenv("PATH");
   request.path = path == nullptr ? std::string(kDefaultPath) : path;
   std::string home = "/";
   if (!settings.user.empty()) {
-    const auto account = account_of(settings.user);
+    const auto account = account_of(settings.user, users);
     if (!account) return std::unexpected(fmt::format("handlers.{}.user: {}", handler, account.error()));
-    request.changes_user = ::geteuid() == 0;
+    request.changes_user = ::geteuid() == 0 || !users.empty();
     request.user = account->user;
     request.group = account->group;
     home = account->home;
@@ -99,13 +105,13 @@ void set_limits(SpawnRequest& request, const config::Handler& settings) {
 
 }  // namespace
 
-std::expected<Program, std::string> Program::make(const std::string& handler,
-                                                  const config::Handler& settings) {
+std::expected<Program, std::string> Program::make(const std::string& handler, const config::Handler& settings,
+                                                  const KeeperUsers& users) {
   Program program;
   program.settings_ = settings;
   SpawnRequest& base = program.base_;
   base.arguments = settings.command.empty() ? settings.worker : settings.command;
-  if (const auto set = set_user(base, handler, settings); !set) return std::unexpected(set.error());
+  if (const auto set = set_user(base, handler, settings, users); !set) return std::unexpected(set.error());
   for (const std::string& variable : settings.environment) set_variable(base, variable);
   for (std::size_t i = 0; i < base.environment.size(); ++i) {
     const bool is_own =
@@ -115,7 +121,10 @@ std::expected<Program, std::string> Program::make(const std::string& handler,
   base.directory = settings.directory;
   set_limits(base, settings);
   if (base.confinement.is_needed()) {
-    if (const auto rules = make_confinement(base.confinement); !rules) {
+    const auto rules = make_confinement(base.confinement);
+    // A keeper that is root looks them up, too.
+    const bool may_not_look = !users.empty() && errno == EACCES;
+    if (!rules && !may_not_look) {
       return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error()));
     }
   }
@@ -139,6 +148,10 @@ bool Program::starts_the_same_process_as(const Program& other) const {
   return without_later_settings(settings_) == without_later_settings(other.settings_);
 }
 
+bool Program::is_for_another() const {
+  return base_.changes_user && ::geteuid() != 0 && ::geteuid() != base_.user;
+}
+
 std::expected<void, std::string> Program::look_up_file(const std::string& handler) const {
   const std::string& name = base_.arguments.front();
   // With {} in the name, each job has another program.
@@ -151,6 +164,7 @@ std::expected<void, std::string> Program::look_up_file(const std::string& handle
     if (!is_folder && ::access(file.c_str(), X_OK) == 0) return {};
     if (is_folder || (errno != ENOENT && errno != ENOTDIR)) error = is_folder ? EACCES : errno;
   }
+  if (error == EACCES && is_for_another()) return {};
   return std::unexpected(fmt::format(
       "handlers.{}.{}: the program '{}' cannot be started: {}; install it, or name the file that is there",
       handler, kind() == Kind::kCommand ? "command" : "worker", name,

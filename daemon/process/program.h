@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "daemon/process/keeper/keeper.h"
 #include "daemon/process/keeper/spawn_request.h"
 
 namespace locksley::daemon {
@@ -34,9 +35,10 @@ class Program {
   enum class Kind : std::uint8_t { kCommand, kWorker };
   static constexpr std::size_t kKinds = 2;
 
-  // Looks up the user and the folders of programs. The error is for the operator.
-  static std::expected<Program, std::string> make(const std::string& handler,
-                                                  const config::Handler& settings);
+  // Looks up the user and the folders of programs. `users`: those for whom a keeper runs programs that has stayed root
+  // although this process has not; empty: there is no such keeper. The error is for the operator.
+  static std::expected<Program, std::string> make(const std::string& handler, const config::Handler& settings,
+                                                  const KeeperUsers& users = {});
 
   // The request to start a process that has no slot and is not for one job.
   const SpawnRequest& request() const { return base_; }
@@ -54,7 +56,10 @@ class Program {
   // Whether a process of this program could also be one of the other: they differ at most in settings that are
   // read for each job, turn or end.
   bool starts_the_same_process_as(const Program& other) const;
-  // Checks that the program's file exists and is executable. The error is for the operator.
+  // Whether it runs as another user than this process, which may be unable to see what that user sees.
+  bool is_for_another() const;
+  // Checks that the program's file exists and is executable, as far as this process may look. The error is for the
+  // operator.
   std::expected<void, std::string> look_up_file(const std::string& handler) const;
 
  private:

@@ -8,6 +8,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -183,6 +184,35 @@ class Keeper(PrivilegesTest):
         self.assertEqual(run(closed / "sub"), [["error", "its directory cannot be entered: Permission denied"]])
         closed.chmod(0o755)
         self.assertEqual(run(closed / "sub"), [["ok", "text"]])
+
+    def test_a_reload_changes_handlers_and_adds_no_user(self):
+        handlers = {"own": shell(), "other": shell(user=OTHER.pw_name)}
+        base = {"process": {"user": USER.pw_name}, "exec": True}
+        if not (daemon := self.start_as_user({**base, "handlers": handlers})):
+            return
+        daemon.folder.chmod(0o755)
+        daemon.config_path.chmod(0o644)
+        connection = self.connect(daemon)
+        runs_as = lambda handler, user: self.assertEqual(connection("RUN", handler, "JOBS", "id -u; id -G"), [["ok", f"{user.pw_uid}\n{user.pw_gid}\n"]])
+        # A program that the daemon may not see, since root has been given up.
+        closed = self.folder / "closed"
+        closed.mkdir()
+        shutil.copy("/bin/true", closed / "program")
+        os.chown(closed, OTHER.pw_uid, OTHER.pw_gid)
+        closed.chmod(0o700)
+        handlers = {name: {**handler, "timeout": "30s"} for name, handler in handlers.items()}
+        added = {"new": shell(), "closed": {"command": [str(closed / "program")], "user": OTHER.pw_name}}
+        daemon.configure({**base, "handlers": {**handlers, **added}})
+        self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        for handler, user in (("own", USER), ("other", OTHER), ("new", USER)):
+            runs_as(handler, user)
+        self.assertEqual(connection("RUN", "closed", "JOBS", "x"), [["ok", ""]])
+        self.assertEqual(connection("CONFIG", "SET", "pool.workers", "3"), "OK")
+        self.assertEqual(connection("RUN", "exec", "JOBS", "/\0\0id\0-u"), [["ok", f"{USER.pw_uid}\n"]])
+        stranger = pwd.getpwnam("games")
+        daemon.configure({**base, "handlers": {**handlers, "third": shell(user=stranger.pw_name)}})
+        self.assertIn("handlers.third.user: no handler ran programs as 'games' when root was given up: restart the daemon", str(connection.ask("CONFIG", "RELOAD")))
+        runs_as("other", OTHER)
 
 
 class Memory(PrivilegesTest):

@@ -23,7 +23,8 @@ struct Confinement {
 
 // Creates the rules, as a descriptor for enter_confinement(). Closing it does not affect processes
 // that have entered. The error is a sentence: the kernel has no Landlock, or its Landlock lacks
-// what is asked, or a file is missing. Any thread; looks the files up.
+// what is asked, or a file is missing; errno is that of the call which failed. Any thread; looks
+// the files up.
 std::expected<Descriptor, std::string> make_confinement(const Confinement& confinement);
 
 // Confines the calling process, irrevocably, and all processes that it starts. Needs: "no new

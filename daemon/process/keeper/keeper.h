@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <expected>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct KeeperUser {
   std::uint32_t group;
   auto operator<=>(const KeeperUser&) const = default;
 };
+using KeeperUsers = std::set<KeeperUser>;
 
 // The users as an argument of the command line, and back. The error: it is not such an argument.
 std::string encode(const std::vector<KeeperUser>& users);

@@ -140,6 +140,17 @@ class Processes(LeftoverTest):
         self.assert_nothing_is_left()
         self.assertNotIn("bug", self.daemon.log())
 
+    def test_the_keeper_is_stopped(self):
+        """By a job, which is of the same user. The daemon ends all the same."""
+        mark = new_mark()
+        stops = f"kill -STOP $PPID; exec {PYTHON} -c 'import time; time.sleep(1000)' {mark}"
+        connection = self.serve({"shutdown": {"drain_timeout": "100ms"}}, sh=shell())
+        connection("SUBMIT", "sh", "JOBS", stops)
+        wait_for("the job to run", lambda: marked(mark))
+        self.daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(self.daemon.wait_end(), 75)
+        wait_for("no process to be left", lambda: not marked(mark))
+
     def test_sigterm_with_programs_that_do_not_hear_it_and_a_store(self):
         """Grace is longer than shutdown takes; what ran goes on at the next start."""
         mark = new_mark()

@@ -14,10 +14,12 @@
 #include <asio/buffer.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,15 +55,47 @@ std::string explain(const KeeperReport& report, std::string_view program) {
   return "cannot start a process: " + error;
 }
 
+using Clock = std::chrono::steady_clock;
+
+// The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to end what was sent
+// SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
+constexpr auto kEndGrace = std::chrono::seconds(3);
+
+// How long the keeper may leave a full socket unread. It reads nothing while it starts a program, that is while the
+// kernel opens a folder and a file. A guess: a network file system that answers at all does so before.
+constexpr auto kReadGrace = std::chrono::seconds(10);
+
+// False: the child has not ended. Polled, since this happens once in a keeper's life.
+bool ends_before(pid_t child, Clock::time_point deadline) {
+  for (;;) {
+    const pid_t ended = ::waitpid(child, nullptr, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // Kills the processes that programs had started: when the keeper died, its own children died with
 // it, and their children became this process's.
 void kill_orphans() {
+  const auto deadline = Clock::now() + kEndGrace;
   for (std::vector<pid_t> left = all_children(); !left.empty(); left = all_children()) {
     // A process that is not root cannot kill those of other users.
     std::erase_if(left, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
     if (left.empty()) return;
-    for (const pid_t child : left) ::waitpid(child, nullptr, 0);
+    for (const pid_t child : left) {
+      if (!ends_before(child, deadline)) return;
+    }
   }
+}
+
+// Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any process of its user
+// can stop it), kills it, and what it leaves behind.
+void end_keeper(pid_t keeper) {
+  if (ends_before(keeper, Clock::now() + kEndGrace)) return;
+  ::kill(keeper, SIGKILL);
+  ends_before(keeper, Clock::now() + kEndGrace);
+  kill_orphans();
 }
 
 }  // namespace
@@ -75,7 +109,7 @@ KeeperLink::~KeeperLink() {
   asio::error_code ignored;
   socket_.close(ignored);
   // The keeper ends when it has killed and reaped all processes.
-  if (keeper_ > 0) ::waitpid(keeper_, nullptr, 0);
+  if (keeper_ > 0) end_keeper(keeper_);
 }
 
 std::expected<void, std::string> KeeperLink::start_as_root(const std::vector<KeeperUser>& users) {
@@ -167,16 +201,16 @@ void KeeperLink::send(const KeeperOrder& order, std::string_view request, std::s
     head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
   }
-  // This may wait for a millisecond, while the keeper starts a program and does not read. (Asio has
-  // made the socket non-blocking.)
+  // The keeper does not read while it starts a program. (Asio has made the socket non-blocking.)
   std::size_t left = sizeof order + request.size();
   while (left != 0) {
     const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       pollfd room{socket_.native_handle(), POLLOUT, 0};
-      ::poll(&room, 1, -1);
-      continue;
+      if (::poll(&room, 1, static_cast<int>(std::chrono::milliseconds(kReadGrace).count())) != 0) continue;
+      give_up();
+      return;
     }
     if (sent < 0) return;
     left -= static_cast<std::size_t>(sent);
@@ -190,6 +224,15 @@ void KeeperLink::send(const KeeperOrder& order, std::string_view request, std::s
       left_of_sent -= step;
     }
   }
+}
+
+void KeeperLink::give_up() {
+  LogLine("the keeper does not answer: it is killed, and all processes of handlers with it")
+      .with("pid", keeper_)
+      .write(*log_, spdlog::level::err);
+  ::kill(keeper_, SIGKILL);
+  // read() notices the end, even if this process may not kill the keeper, which is root.
+  ::shutdown(socket_.native_handle(), SHUT_RDWR);
 }
 
 void KeeperLink::read() {
@@ -256,7 +299,7 @@ void KeeperLink::keeper_died() {
       .write(*log_, spdlog::level::err);
   asio::error_code ignored;
   socket_.close(ignored);
-  ::waitpid(std::exchange(keeper_, -1), nullptr, 0);
+  end_keeper(std::exchange(keeper_, -1));
   kill_orphans();
   const auto lost = std::exchange(processes_, {});
   for (const auto& [number, process] : lost)

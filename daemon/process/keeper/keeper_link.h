@@ -37,13 +37,15 @@ struct ProcessEnd {
 // The connection to the keeper, which starts all processes. The first process starts the keeper.
 //
 // Owned by the ProcessLoop; the process thread only, which the compiler checks. start() and
-// signal() may wait for a millisecond, while the keeper starts a program. If the keeper dies, all
-// its processes die with it: that is reported as their end, and the next start() starts another
-// keeper.
+// signal() may wait while the socket is full and the keeper starts a program: usually for less than
+// a millisecond, but for as long as the program's folder and file take to open, up to 10 s. Then the
+// keeper is killed. If it dies, all its processes die with it: that is reported as their end, and the
+// next start() starts another keeper.
 class KeeperLink {
  public:
   KeeperLink(ProcessExecutor executor, std::shared_ptr<spdlog::logger> log);
-  // Kills all processes, without reports, and waits for the keeper's end.
+  // Kills all processes, without reports, and waits for the keeper's end: a few seconds at most, after
+  // which it kills the keeper, too.
   ~KeeperLink();
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
@@ -72,6 +74,8 @@ class KeeperLink {
   // Does nothing if the keeper has died: read() notices that.
   void send(const KeeperOrder& order, std::string_view request, std::span<const int> descriptors)
       LOCKSLEY_REQUIRES(kProcessThread);
+  // The keeper does not read: ends it.
+  void give_up() LOCKSLEY_REQUIRES(kProcessThread);
   void read() LOCKSLEY_REQUIRES(kProcessThread);
   void handle(const KeeperReport& report) LOCKSLEY_REQUIRES(kProcessThread);
   void keeper_died() LOCKSLEY_REQUIRES(kProcessThread);

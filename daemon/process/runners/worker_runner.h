@@ -22,9 +22,10 @@ namespace locksley::daemon {
 
 // Runs the jobs of turn after turn in one process. It starts the process with the first job, and retires it when it
 // has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are written at once, so that the worker
-// never waits for the next. It answers in order; with worker_protocol 2, in any order. When the worker dies, the first job that it has not answered ends
-// with that failure, and the others return to the ring: its batch waits for a back-off (FairRing), while the lane
-// runs jobs of other batches with a new process.
+// never waits for the next. It answers in order; with worker_protocol 2, in any order. When the worker dies, the first
+// job that it has not answered ends with that failure, unless the worker had answered others and had not read this one,
+// and the others return to the ring: the batch waits for a back-off (FairRing), while the lane runs jobs of other
+// batches with a new process.
 //
 // Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are non-blocking. A worker that
 // ends before it has read a byte of its first job cannot work at all: the runner pauses, twice as long after each

@@ -54,6 +54,7 @@ app.task('sleeps', async (path) => {
     writeFileSync(path, '');
   }
 });
+app.task('sleepsUnlessStopped', (path) => app.tasks.get('sleeps').fn(path).catch(() => 'stopped'));
 app.task('holdsFrom', (from, folder) => (currentJob().index >= from ? app.tasks.get('holds').fn(folder) : null));
 app.task('holds', async (folder) => {
   const { index, attempt, signal } = currentJob();

@@ -46,6 +46,13 @@ def sleeps(path, seconds):
 
 
 @app.task
+def sleeps_unless_stopped(path, seconds):
+    with contextlib.suppress(locksley.Stopped):
+        sleeps.function(path, seconds)
+    return "stopped"
+
+
+@app.task
 async def sleeps_as_a_coroutine(path, seconds):
     pathlib.Path(path + "-began").touch()
     try:

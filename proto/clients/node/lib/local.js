@@ -4,20 +4,24 @@ import worker from './locksley_worker.cjs';
 import { Job, runJob } from './runner.js';
 
 const CLEANING_MS = 1000;
+const NEVER = new Promise(() => {});
 
 // Until the daemon wants no more of this process. SIGTERM, which the daemon sends when a job must stop (its time is over, it was cancelled, or the
-// daemon has drained for long enough), aborts the job's signal, and is the end.
+// daemon has drained for long enough), aborts the job's signal, and is the end; so is the end of the input while jobs run. Jobs that it ended are not
+// answered: the daemon knows why it wanted their end, and if it ends itself, they run again.
 export async function serve(app) {
   const handler = process.env.LOCKSLEY_HANDLER ?? '';
   const running = new Set();
   let isStopping = false;
-  process.on('SIGTERM', () => {
-    isStopping = true;
+  const stop = () => {
     if (running.size === 0) process.exit(0);
+    isStopping = true;
     for (const job of running) job.stop('SIGTERM');
     setTimeout(() => process.exit(0), CLEANING_MS);
-  });
+  };
+  process.on('SIGTERM', stop);
   await worker.serveRuns(async (payload, told) => {
+    if (isStopping) return NEVER;
     const tell = ([word, value]) => (word === 'PROGRESS' ? told.progress(value) : told.writeNote(value));
     const note = String(told.note ?? '');
     const job = new Job(told.batch, told.index, handler, { attempt: told.attempt, trace: told.trace, note, tell });
@@ -26,7 +30,7 @@ export async function serve(app) {
     const end = await runJob(app, job, payload);
     running.delete(job);
     if (isStopping && running.size === 0) setImmediate(() => process.exit(0)); // once it is answered
-    return end;
+    return isStopping && end[0] !== 'ok' ? NEVER : end;
   });
-  process.exit(0);
+  stop();
 }

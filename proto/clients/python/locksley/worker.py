@@ -175,6 +175,8 @@ class LocalWorker:
                     os._exit(0)  # the task forked, and returned here: the answer is that of the other process
                 # Answered at once, even if more jobs are waiting: should the next one kill this process, or take too long, then the
                 # daemon knows which it was.
+                if self._stopping and status != "ok":
+                    break  # the daemon knows why it wanted the end; if it ends itself, the job runs again
                 self._answer(self._running, status, output)
                 self._running = None
         return 0

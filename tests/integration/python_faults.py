@@ -1,16 +1,21 @@
 #!/usr/bin/python3
-"""Workers of the Python package where something goes wrong: a daemon that ends while jobs run."""
+"""Workers of the Python package where something goes wrong: a daemon that ends while jobs run, and threads that outlive their jobs."""
 
+import io
+import os
 import pathlib
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from local_worker import told_to_stop
-from locksley_daemon import wait_for
+from locksley_daemon import DEADLINE_S, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, tasks, url_of
 from store_daemon import StoreTest
+
+from locksley import wire, worker
 
 
 class Stops(unittest.TestCase):
@@ -34,6 +39,40 @@ class Stops(unittest.TestCase):
 
     def test_a_job_that_returns_nevertheless_is_answered(self):
         self.assertEqual(self.answer_of("sleeps_unless_stopped", 1), b'$9\r\n"stopped"\r\n')
+
+
+class Threads(unittest.TestCase):
+    """Threads of a task that say something while its job is answered, and after that."""
+
+    def setUp(self):
+        self.reader, writer = os.pipe()
+        self.addCleanup(os.close, self.reader)
+        words = [b"job", b"", b"7", b"b", b"1", b"", b"", b"0"]
+        self.local = worker.LocalWorker(tasks.app, io.BytesIO(wire.packed([words, words])), writer)
+        self.local._read_ahead()
+        self.jobs = [self.local._ahead.get()[0] for _ in range(2)]
+        self.local._running = self.jobs[0]
+
+    def test_they_write_neither_into_an_answer_nor_about_the_next_job(self):
+        output = b"x" * (1 << 20)  # more than a pipe takes
+        answers = threading.Thread(target=self.local._answer, args=(self.jobs[0], "ok", output))
+        answers.start()
+        read = os.read(self.reader, 1)  # it has begun
+        tells = threading.Thread(target=self.jobs[0].save_note, args=("late",))
+        tells.start()
+        expected = wire.packed([(b"7", "ok", output)])
+        while len(read) < len(expected):
+            read += os.read(self.reader, len(expected) - len(read))
+        for thread in (answers, tells):
+            thread.join(DEADLINE_S)
+            self.assertFalse(thread.is_alive())
+        self.local._running = self.jobs[1]
+        self.jobs[0].save_note("later")
+        self.jobs[1].save_note("mine")
+        os.close(self.local._answers)
+        with open(os.dup(self.reader), "rb") as rest:
+            self.assertEqual(rest.read(), wire.packed([("note", "mine")]))
+        self.assertEqual(read, expected)
 
 
 class Restarts(StoreTest):

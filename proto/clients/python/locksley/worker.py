@@ -158,13 +158,13 @@ class LocalWorker:
         self._ahead: queue.SimpleQueue[tuple[Job, bytes] | None] = queue.SimpleQueue()  # with their payloads; None is the end
         self._jobs: dict[tuple[bytes, bytes], Job] = {}  # by index and batch: those that wait, and the one that runs
         self._running: Job | None = None
+        self._writing = threading.Lock()  # by any thread of a task, also after its job's end
         self._stopping = False
         self._process = os.getpid()
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
-        # A process that a task forks ends by SIGTERM, as multiprocessing expects.
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        os.register_at_fork(after_in_child=self._forked)
         threading.Thread(target=self._read_ahead, name="locksley-reader", daemon=True).start()
         with contextlib.suppress(Stopped):
             while not self._stopping and (ahead := self._ahead.get()):
@@ -178,16 +178,20 @@ class LocalWorker:
                 if self._stopping and status != "ok":
                     break  # the daemon knows why it wanted the end; if it ends itself, the job runs again
                 self._answer(self._running, status, output)
-                self._running = None
         return 0
+
+    def _forked(self) -> None:
+        """A process that a task forks ends by SIGTERM, as multiprocessing expects. A thread that wrote then is not in it."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._writing = threading.Lock()
 
     def _answer(self, job: Job, status: str, output: bytes) -> None:
         index, batch = b"%d" % job.index, job.batch.encode()
         self._jobs.pop((index, batch), None)  # before it may come again
-        if self._is_version_2:
-            self._write(packed([(index, status, output)]))
-        else:
-            self._write(bulk(output) if status == "ok" else b"-%b\r\n" % output)
+        plain = bulk(output) if status == "ok" else b"-%b\r\n" % output
+        with self._writing:
+            self._write(packed([(index, status, output)]) if self._is_version_2 else plain)
+            self._running = None
 
     def _read_ahead(self) -> None:
         """In a thread of its own, so that a job can be told to stop while it runs. A job is [payload, index, batch]; with worker_protocol: 2
@@ -217,9 +221,11 @@ class LocalWorker:
             message.append(string[:-2])
         return message
 
-    def _tell(self, _: Job, kind: str, value: Any) -> None:
+    def _tell(self, job: Job, kind: str, value: Any) -> None:
         word = b":%d\r\n" % value if kind == "progress" else bulk(value.encode())
-        self._write(b"*2\r\n%b%b" % (bulk(kind.encode()), word))
+        with self._writing:
+            if job is self._running:  # the daemon would take it to be about the job that runs now
+                self._write(b"*2\r\n%b%b" % (bulk(kind.encode()), word))
 
     def _write(self, answer: bytes) -> None:
         while answer:

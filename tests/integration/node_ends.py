@@ -78,6 +78,25 @@ queue.inline();
 const size = queue.task('size', (path, size = 256) => size);
 console.log(await (await size.submit('a', undefined)).result(), await (await size.mapArgs([['a', undefined], ['a', null], ['a', 1]])).values());
 """
+# A batch that came slowly at first, and then the same program again.
+AGAIN = """
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const echo = queue.named('echo', { handler: 'echo', raw: true });
+async function* slowly(n) {
+  for (let i = 0; i < n; i += 1) {
+    await sleep(250);
+    yield `${i}`;
+  }
+  if (n < 4) throw new Error('interrupted');
+}
+const values = async (items, id) => (await (await echo.map(items, { id })).values()).map(String).join('');
+const failed = (items, id) => values(items, id).catch((error) => error.code ?? error.message);
+console.log(await failed(slowly(3), 'mine'), await values('012345', 'mine'), await values('012345', 'mine'));
+console.log(await values(slowly(4), 'yours'), await values('0123', 'yours'));
+console.log(await values('abc', 'other'), await failed('abd', 'other'), await failed('', 'other'));
+queue.close();
+"""
 
 
 def setUpModule():
@@ -121,6 +140,9 @@ class Ends(DaemonTest):
         wrong = ["http://queue:7770", "redis://queue:99999", "redis://:7770", "redis://:1"]
         expected = "TypeError: an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '{}'"
         self.assertEqual(found, [*map(expected.format, wrong), "right"])
+
+    def test_a_program_that_is_run_again_adds_what_is_missing(self):
+        self.assertEqual(self.with_a_daemon(AGAIN), "interrupted 012345 012345\n0123 0123\nabc EXISTS EXISTS\n")
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package locksley: batches across broken connections and killed daemons, App.inline(), tasks that fork. Its Executor is tested by
-python_executors.py, its workers by python_workers.py, and what its page shows by python_pages.py."""
+"""The Python package locksley: batches across broken connections and killed daemons, programs that are run again, tasks that fork. Its Executor is
+tested by python_executors.py, its workers by python_workers.py, App.inline() by python_inline.py, and what its page shows by python_pages.py."""
 
 import asyncio
 import inspect
@@ -27,7 +27,8 @@ from secured import Secured
 from store_daemon import StoreTest
 from users import PASSWORD, users
 
-from locksley.app import option_words
+from locksley import wire
+from locksley.app import option_words, stream
 from locksley.errors import decode_failure, encode_failure
 
 
@@ -91,6 +92,43 @@ class Kills(StoreTest):
         self.assertEqual(identity.map(range(50_000), id="mine").status().jobs, 50_000)
         with self.assertRaisesRegex(locksley.LocksleyError, "has 50000 jobs, not these 60000|CLOSED"):
             identity.map(range(60_000), id="mine")
+
+
+class Again(DaemonTest):
+    """A program that is run again with the same id, and has so few jobs that one command has room for them."""
+
+    def setUp(self):
+        app, self.identity = echo_app(url_of(self.start()))
+        self.addCleanup(app.close)
+
+    def slowly(self, items):
+        """Streams them in, as if each had taken long to come; one that is None interrupts the program."""
+
+        def payloads():
+            for item in items:
+                if item is None:
+                    raise KeyboardInterrupt
+                yield [self.identity.payload((item,), {})]
+
+        wire.now(stream(self.identity.app.transport.ask, "echo", "mine", option_words({"name": "identity"}), payloads()))
+
+    def mapped(self, items):
+        return [value["args"][0] for value in self.identity.map(items, id="mine").values()]
+
+    def test_it_adds_what_is_missing_though_the_jobs_came_slowly_at_first(self):
+        for before in ([None], [0, None], [0, 1, 2, None]):
+            with self.assertRaises(KeyboardInterrupt):
+                self.slowly(before)
+        self.assertEqual(self.mapped(range(6)), list(range(6)))
+        self.assertEqual(self.mapped(range(6)), list(range(6)))  # complete, and closed
+        with self.assertRaisesRegex(locksley.LocksleyError, "CLOSED|has 6 jobs, not these 7|OFFSET"):
+            self.identity.map(range(7), id="mine")
+
+    def test_other_jobs_under_the_same_id_are_refused(self):
+        self.assertEqual((self.mapped("abc"), self.mapped("abc")), (["a", "b", "c"], ["a", "b", "c"]))
+        for other in ("abd", "abcd", ""):
+            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
+                self.identity.map(other, id="mine")
 
 
 class LostReplies(DaemonTest):
@@ -185,7 +223,7 @@ class Readers(unittest.TestCase):
         for discard in (False, True):
             app = locksley.App()
             app.transport = TwoPages()
-            results = locksley.wire.each(app.batch("b").read(app.transport.ask, discard=discard))
+            results = wire.each(app.batch("b").read(app.transport.ask, discard=discard))
             self.assertEqual([result.value for result in results], [0, 1, 2])
             self.assertEqual(app.transport.asked, [("0", False), ("3", discard)])
 
@@ -355,37 +393,6 @@ class Forks(DaemonTest):
 
     def test_a_process_of_multiprocessing_can_be_terminated(self):
         self.assertEqual(tasks.ends_a_process.submit().result(), -signal.SIGTERM)
-
-
-class Inline(unittest.TestCase):
-    def test_the_same_without_a_daemon(self):
-        before = tasks.app.transport
-        with tasks.app.inline():
-            self.assertEqual(list(tasks.identity.map([b"a", (1, 2)]).values()), [b"a", [1, 2]])
-            batch = tasks.fails.map(range(30_000, 30_003))
-            self.assertEqual([(error.attempt, error.exception) for error in batch.failed()], [(3, "ValueError")] * 3)
-            self.assertEqual((batch.retry(1), batch.wait().failed, batch.status().retried), (1, 3, 8))
-            self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
-            with locksley.Executor(tasks.app) as pool:
-                self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
-            self.assertEqual((batch.job(2)["status"], batch.log(2)), ("error", ""))
-            with self.assertRaisesRegex(locksley.Refused, "has 3 jobs"):
-                batch.job(3)
-            with self.assertRaisesRegex(locksley.LocksleyError, "no job of which a result is kept"):
-                tasks.identity.map([]).result()
-            with self.assertRaisesRegex(TypeError, "not JSON"):
-                tasks.identity.submit(object())
-            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
-                tasks.identity.map([1], id=batch.id)
-        self.assertIs(tasks.app.transport, before)
-
-    def test_with_asyncio(self):
-        async def main():
-            batch = await tasks.coroutine.amap(range(3))
-            return [value async for value in batch.avalues()], (await batch).state
-
-        with tasks.app.inline():
-            self.assertEqual(asyncio.run(main()), ([0, 1, 2], "done"))
 
 
 if __name__ == "__main__":

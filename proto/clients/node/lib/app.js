@@ -50,7 +50,8 @@ async function* chunksOf(payloads) {
   if (chunk.length > 0) yield chunk;
 }
 
-// One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off.
+// One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off. That run may have streamed
+// as few, because they came slowly.
 async function submit(transport, handler, id, options, payloads) {
   const { signal } = options;
   const words = optionWords(options);
@@ -58,7 +59,12 @@ async function submit(transport, handler, id, options, payloads) {
   const chunks = chunksOf(payloads);
   let { value: chunk = [] } = await chunks.next();
   let following = await chunks.next();
-  if (following.done) return ask([['SUBMIT', handler, 'ID', id, ...words, ...(chunk.length > 0 ? ['JOBS', ...chunk] : ['RANGE', 0, 0])]]);
+  if (following.done) {
+    const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(chunk.length > 0 ? ['JOBS', ...chunk] : ['RANGE', 0, 0])]], signal);
+    if (!(reply instanceof Refused)) return;
+    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', id, 0, ...chunk.slice(0, 1)]], signal) : [reply];
+    if (added instanceof Refused) throw reply; // that one was not streamed
+  }
   let there = 0;
   const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
   if (opened instanceof Refused) {
@@ -70,8 +76,9 @@ async function submit(transport, handler, id, options, payloads) {
   let at = 0;
   let began = Date.now();
   while (chunk.length > 0) {
-    if (at + chunk.length > there) window.push(['ADDAT', id, at, ...chunk]);
+    const missing = chunk.slice(Math.max(0, there - at));
     at += chunk.length;
+    if (missing.length > 0) window.push(['ADDAT', id, at - missing.length, ...missing]);
     chunk = following.done ? [] : following.value;
     following = following.done ? following : await chunks.next();
     if (window.length > 0 && (chunk.length === 0 || window.length === WINDOW || Date.now() - began > LINGER_MS)) {

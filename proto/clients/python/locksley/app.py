@@ -57,13 +57,22 @@ def _chunks(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: Iterator[bytes]) -> None:
-    """One SUBMIT if there are few; else a stream."""
+    """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly."""
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
-    if len(first) == 2:
-        return await stream(ask, handler, id, words, itertools.chain(first, chunks))
-    jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
-    await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
+    if len(first) < 2:
+        jobs = first[0] if first else []
+        try:
+            await one(ask, "SUBMIT", handler, "ID", id, *words, *(["JOBS", *jobs] if jobs else ["RANGE", 0, 0]))
+            return
+        except Refused as refused:
+            if refused.code != "EXISTS":
+                raise
+            try:
+                await one(ask, "ADDAT", id, 0, *jobs[:1])
+            except Refused:  # that one was not streamed
+                raise refused from None
+    await stream(ask, handler, id, words, itertools.chain(first, chunks))
 
 
 async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]]) -> None:

@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""App.inline() of the Python package: tests of programs without a daemon."""
+
+import asyncio
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from python_tasks import locksley, tasks
+
+
+class Inline(unittest.TestCase):
+    def test_the_same_without_a_daemon(self):
+        before = tasks.app.transport
+        with tasks.app.inline():
+            self.assertEqual(list(tasks.identity.map([b"a", (1, 2)]).values()), [b"a", [1, 2]])
+            batch = tasks.fails.map(range(30_000, 30_003))
+            self.assertEqual([(error.attempt, error.exception) for error in batch.failed()], [(3, "ValueError")] * 3)
+            self.assertEqual((batch.retry(1), batch.wait().failed, batch.status().retried), (1, 3, 8))
+            self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
+            with locksley.Executor(tasks.app) as pool:
+                self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
+            self.assertEqual((batch.job(2)["status"], batch.log(2)), ("error", ""))
+            with self.assertRaisesRegex(locksley.Refused, "has 3 jobs"):
+                batch.job(3)
+            with self.assertRaisesRegex(locksley.LocksleyError, "no job of which a result is kept"):
+                tasks.identity.map([]).result()
+            with self.assertRaisesRegex(TypeError, "not JSON"):
+                tasks.identity.submit(object())
+            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
+                tasks.identity.map([1], id=batch.id)
+        self.assertIs(tasks.app.transport, before)
+
+    def test_with_asyncio(self):
+        async def main():
+            batch = await tasks.coroutine.amap(range(3))
+            return [value async for value in batch.avalues()], (await batch).state
+
+        with tasks.app.inline():
+            self.assertEqual(asyncio.run(main()), ([0, 1, 2], "done"))
+
+
+if __name__ == "__main__":
+    unittest.main()

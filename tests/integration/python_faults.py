@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""Workers of the Python package where something goes wrong: a daemon that ends while jobs run, and threads that outlive their jobs."""
+"""Workers of the Python package where something goes wrong: a daemon that ends while jobs run, threads that outlive their jobs, and tasks
+that end in unusual ways."""
 
+import asyncio
 import io
 import os
 import pathlib
@@ -12,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from local_worker import told_to_stop
 from locksley_daemon import DEADLINE_S, wait_for
-from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, tasks, url_of
+from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, locksley, tasks, url_of
 from store_daemon import StoreTest
 
 from locksley import wire, worker
@@ -39,6 +41,71 @@ class Stops(unittest.TestCase):
 
     def test_a_job_that_returns_nevertheless_is_answered(self):
         self.assertEqual(self.answer_of("sleeps_unless_stopped", 1), b'$9\r\n"stopped"\r\n')
+
+
+class Ends(unittest.TestCase):
+    """Tasks that end in unusual ways, in a slot's thread. The slot has an answer, and runs the next job."""
+
+    def setUp(self):
+        self.app = locksley.App()
+
+    def end_of(self, function):
+        """How a job ends that runs it; and then one whose task is a coroutine that returns at once."""
+        self.app.tasks.clear()
+        self.app.task(name="unusual")(function)
+        self.app.task(name="usual")(tasks.coroutine.function)
+        ends = []
+
+        def run():
+            for call in (b'{"task": "unusual"}', b'{"task": "usual", "args": [7]}'):
+                ends.append(worker.run_job(self.app, locksley.Job("b", 0, "python"), call))
+
+        slot = threading.Thread(target=run, daemon=True)
+        slot.start()
+        slot.join(DEADLINE_S)
+        self.assertFalse(slot.is_alive(), f"waited {DEADLINE_S} s for the slot")
+        (status, output), usual = ends
+        self.assertEqual((status, usual), ("error", ("ok", b"7")))
+        return output.partition(b"\t")[0].decode()
+
+    def test_a_coroutine_that_ends_its_event_loop(self):
+        async def leaves():
+            sys.exit("left")
+
+        async def leaves_in_a_task_of_its_own():
+            await asyncio.gather(leaves(), asyncio.sleep(0))
+
+        async def stops_the_loop():
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0)
+            raise KeyboardInterrupt
+
+        self.assertEqual([self.end_of(each) for each in (leaves, leaves_in_a_task_of_its_own, stops_the_loop)],
+                         ["SystemExit: left", "SystemExit: left", "KeyboardInterrupt"])
+
+    def test_a_function_that_raises_what_is_no_exception(self):
+        for kind in (KeyboardInterrupt, GeneratorExit, BaseException):
+
+            def raises():
+                raise kind
+
+            self.assertEqual(self.end_of(raises), kind.__name__)
+
+    def test_an_error_that_the_codec_does_not_take(self):
+        class Picky:
+            loads = staticmethod(locksley.JSON.loads)
+
+            def dumps(self, value):
+                if isinstance(value, dict):
+                    raise OverflowError
+                return locksley.JSON.dumps(value)
+
+        self.app = locksley.App(codec=Picky())
+
+        def divides():
+            return 1 / 0
+
+        self.assertEqual(self.end_of(divides), "ZeroDivisionError")
 
 
 class Threads(unittest.TestCase):

@@ -94,7 +94,10 @@ def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
     if codec is JSON:
         return f"{line}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
     while True:  # a codec may make many bytes of a character
-        encoded = name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "traceback": text, "message": line}))
+        try:
+            encoded = name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "traceback": text, "message": line}))
+        except Exception:
+            return name.encode()
         if len(encoded) <= _LONGEST or not line:
             return encoded
         line, text = (line, text[-(len(text) // 2) :]) if len(text) > len(line) else (line[: len(line) // 2], text)

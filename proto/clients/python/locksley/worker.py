@@ -97,13 +97,19 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process
 _loops_lock = threading.Lock()
 
 
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        with contextlib.suppress(BaseException):  # asyncio lets sys.exit() and KeyboardInterrupt of a coroutine through, and forgets nothing
+            loop.run_forever()
+
+
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any], job: Job) -> Any:
     """In an event loop, and a thread, that the coroutines of all jobs share. Until it has ended: one that is cancelled, or late, cleans up
     first."""
     with _loops_lock:
         if os.getpid() not in _loops:
             _loops[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=_loops[os.getpid()].run_forever, name="locksley-coroutines", daemon=True).start()
+            threading.Thread(target=_serve, args=(_loops[os.getpid()],), name="locksley-coroutines", daemon=True).start()
         loop = _loops[os.getpid()]
 
     async def until_it_ends() -> Any:
@@ -128,7 +134,9 @@ def run_job(app: App, job: Job, payload: bytes) -> tuple[str, bytes]:
         if inspect.iscoroutine(value):
             value = _run_coroutine(value, job)
         return "ok", task.codec.dumps(value)
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # of the person at the keyboard
         if job.stopped == "timeout":
             return "timeout", f"the job took longer than {job.timeout_s:g} s".encode()
         return ("cancelled", job.stopped.encode()) if job.stopped else ("error", encode_failure(error, job.attempt, app.codec))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/batch_id.h"
@@ -100,6 +101,23 @@ class Client::Attempts {
   Backoff backoff_{std::random_device{}()};
 };
 
+// While a reply is read, whose rows a visitor may see. If the visitor throws, the rest of the reply is still to come, and
+// would be taken for the reply to the next command.
+class Client::Reading {
+ public:
+  explicit Reading(Client& client) : client_(client) { client_.is_reading_ = true; }
+  ~Reading() {
+    if (std::exchange(client_.is_reading_, false)) client_.connection_->close();
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  void ended() { client_.is_reading_ = false; }
+
+ private:
+  Client& client_;
+};
+
 Client::Client(Route route, ClientOptions options)
     : route_(std::move(route)),
       options_(std::move(options)),
@@ -146,6 +164,10 @@ Expected<void> Client::sleep(std::chrono::milliseconds time) { return connection
 
 Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                                const ReadReply& read) {
+  if (is_reading_) {
+    return client_error(Kind::kLocal,
+                        "a visitor of results may not call its client: the reply is not read yet");
+  }
   int sent = 0;
   Attempts attempts(*this, deadline);
   for (;;) {
@@ -154,7 +176,9 @@ Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat
     if (is_sent) {
       ++sent;
       for (const std::string_view buffer : buffers) connection_->send(buffer);
+      Reading reading(*this);
       outcome = read(deadline);
+      reading.ended();
     }
     if (outcome) {
       route_.serving();

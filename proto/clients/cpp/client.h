@@ -49,6 +49,8 @@ enum class Repeat { kSafe, kNever };
 // (patience). Every call can fail with any kind of ClientError; after a failure the next call reconnects.
 class Client {
  public:
+  // Is called while the reply is read, so it may call another client and not this one: that fails with kLocal. What it
+  // throws leaves the call; its row counts as visited, and the next call reconnects.
   using RowVisitor = std::function<void(const ResultRow&)>;
 
   // Makes one attempt to connect: an absent daemon is reported at once, not after `patience`.
@@ -167,6 +169,7 @@ class Client {
   using ReadReply = std::function<Expected<void>(Deadline)>;
 
   class Attempts;
+  class Reading;
 
   Client(Route route, ClientOptions options);
   Expected<void> open();
@@ -180,6 +183,7 @@ class Client {
   Route route_;
   ClientOptions options_;
   std::unique_ptr<Connection> connection_;
+  bool is_reading_ = false;  // a reply, while a visitor may run
 };
 
 // Encodes `SUBMIT|OPEN|RUN handler options…` and announces `further` more arguments, which the caller

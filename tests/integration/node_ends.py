@@ -97,6 +97,16 @@ console.log(await values(slowly(4), 'yours'), await values('0123', 'yours'));
 console.log(await values('abc', 'other'), await failed('abd', 'other'), await failed('', 'other'));
 queue.close();
 """
+# What is known of a job whose payload is no text.
+BYTES = """
+for (const handler of ['echo', 'sleep']) { // which takes no such payload; of a job that is ok the payload is not kept
+  const batch = await queue.named('x', { handler, raw: true }).map([Buffer.from([255, 216, 0])]);
+  await batch.wait();
+  const { payload, output, status } = await batch.job(0);
+  console.log((payload ?? output).toString('hex'), status);
+}
+queue.close();
+"""
 
 
 def setUpModule():
@@ -143,6 +153,9 @@ class Ends(DaemonTest):
 
     def test_a_program_that_is_run_again_adds_what_is_missing(self):
         self.assertEqual(self.with_a_daemon(AGAIN), "interrupted 012345 012345\n0123 0123\nabc EXISTS EXISTS\n")
+
+    def test_what_is_known_of_a_job_has_its_bytes(self):
+        self.assertEqual(self.with_a_daemon(BYTES), "ffd800 ok\nffd800 error\n")
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -72,7 +72,7 @@ const queue = new Locksley();
 queue.inline();
 const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
 const { status, payload } = await batch.job(1);
-console.log(status, payload, (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
+console.log(status, String(payload), (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
 """
 # A codec that makes many bytes of a character.
 WIDE = """

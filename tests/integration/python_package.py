@@ -131,6 +131,16 @@ class Again(DaemonTest):
                 self.identity.map(other, id="mine")
 
 
+class Bytes(DaemonTest):
+    def test_what_is_known_of_a_job_has_its_bytes(self):
+        app = locksley.App(url_of(self.start()))
+        self.addCleanup(app.close)
+        for handler, key, status in (("echo", "output", "ok"), ("sleep", "payload", "error")):  # of one that is ok the payload is not kept
+            batch = app.named("x", handler=handler, raw=True).map([b"\xff\xd8\0"])
+            batch.wait(DEADLINE_S)
+            self.assertEqual((batch.job(0)[key], batch.job(0)["status"]), (b"\xff\xd8\0", status))
+
+
 class LostReplies(DaemonTest):
     def proxied(self, *words):
         """An application whose connection breaks at the first of each of these commands, before its reply."""

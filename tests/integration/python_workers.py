@@ -160,7 +160,7 @@ class Version2(DaemonTest):
         self.assertIsInstance(error, locksley.JobCrashed)
         found = batch.job(error.index)
         self.assertEqual((found["status"], found["attempt"]), ("crashed", 1))
-        self.assertIn('"dies"', found["payload"])
+        self.assertIn(b'"dies"', found["payload"])
 
 
 class AfterTheDrain(StoreTest):

@@ -128,7 +128,7 @@ export class Batch extends EventEmitter {
     return { state, reason, paused: Boolean(paused), ahead, share: Number(share), received: Number(received), jobsPerSecond: Number(jobs_per_second), etaMs: eta_ms };
   }
 
-  // What is known of one job, as JOB has it.
+  // What is known of one job, as JOB has it. Payload and output are Buffers.
   async job(index) {
     return asMap(await this.#ask('JOB', index));
   }

@@ -124,7 +124,7 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   retry(...indexes: number[]): Promise<number>;
   /** Why it does not run, and when it will be over. */
   explain(): Promise<Explanation>;
-  /** What is known of one job, as JOB has it: attempt, worker, started_at, exit_status, payload, … */
+  /** What is known of one job, as JOB has it: attempt, worker, started_at, exit_status, …; payload and output are Buffers. */
   job(index: number): Promise<Record<string, unknown>>;
   /** The end of what a job wrote to standard error, also while it runs. */
   log(index: number): Promise<string>;

@@ -52,7 +52,10 @@ export function checked(replies) {
 
 export function asMap(reply) {
   const map = {};
-  for (let i = 0; i < reply.length; i += 2) map[reply[i].toString()] = Buffer.isBuffer(reply[i + 1]) ? reply[i + 1].toString() : reply[i + 1];
+  for (let i = 0; i < reply.length; i += 2) {
+    const [key, value] = [reply[i].toString(), reply[i + 1]];
+    map[key] = Buffer.isBuffer(value) && key !== 'payload' && key !== 'output' ? value.toString() : value; // these are the user's
+  }
   return map;
 }
 

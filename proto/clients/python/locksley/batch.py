@@ -196,7 +196,8 @@ class Batch(Generic[R]):
         return Explanation(state, reason, bool(paused), ahead, float(share), float(received), float(rate), eta_ms)
 
     async def _job(self, ask: Ask, /, index: int) -> Mapping[str, Any]:
-        """What is known of one job, as JOB has it: its attempt, worker, times, progress, note, exit status and payload."""
+        """What is known of one job, as JOB has it: its attempt, worker, times, progress, note and exit status; payload and output
+        are bytes."""
         return as_map(await one(ask, "JOB", self.id, index))
 
     async def _log(self, ask: Ask, /, index: int) -> str:

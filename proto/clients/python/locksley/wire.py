@@ -122,9 +122,10 @@ def text(value: Any) -> str:
 
 
 def as_map(reply: Any) -> Mapping[str, Any]:
-    """A map is a flat array in RESP2, and a dict where redis-py speaks RESP3."""
+    """A map is a flat array in RESP2, and a dict where redis-py speaks RESP3. Its words are text, but for what JOB has of users."""
     pairs = reply.items() if hasattr(reply, "items") else zip(reply[::2], reply[1::2])
-    return {text(key): text(value) if isinstance(value, bytes) else value for key, value in pairs}
+    named = ((text(key), value) for key, value in pairs)
+    return {key: text(value) if isinstance(value, bytes) and key not in ("payload", "output") else value for key, value in named}
 
 
 async def _outcome(value: Any) -> Any:

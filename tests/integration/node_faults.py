@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Workers of the Node.js package where something goes wrong: they are told to stop while jobs run."""
+"""Workers of the Node.js package where something goes wrong: they are told to stop while jobs run, and tasks say more than can be sent."""
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
 from local_worker import told_to_stop
+from locksley_daemon import DEADLINE_S
+from node_addresses import JOINED, NIL, lease_of
+from scripted_upstream import array, number
+from standby_server import StandbyServer
 
 
 def setUpModule():
@@ -36,6 +41,36 @@ class Stops(unittest.TestCase):
     def test_a_job_that_returns_nevertheless_is_answered(self):
         self.assertEqual(self.answer_of("sleepsUnlessStopped", 1), b'$9\r\n"stopped"\r\n')
         self.assertEqual(self.answer_of("sleepsUnlessStopped", 2), b'*3\r\n$1\r\n0\r\n$2\r\nok\r\n$9\r\n"stopped"\r\n')
+
+
+class Remote(unittest.TestCase):
+    """A remote worker of one slot, with a server that says what the test wants."""
+
+    def work_for(self, payload, **replies):
+        """Until the server has a result. The server, and the worker, which is told to stop then. `replies`: functions of a command's words."""
+        leases = [lease_of(payload)]
+
+        def settle(_):
+            self.worker.terminate()
+            return array(number(1), number(0))
+
+        does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
+        server = StandbyServer(lambda words: does.get(words[0], lambda _: b"+OK\r\n")(words))
+        self.addCleanup(server.close)
+        command = ["node_modules/.bin/locksley-worker", "package_tasks.mjs", "--url", f"redis://{server.address}"]
+        self.worker = subprocess.Popen(command, cwd=node_package.INSTALLED, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.worker.stderr.close)
+        self.addCleanup(self.worker.wait)
+        self.addCleanup(self.worker.kill)
+        return server
+
+    def heard(self, server, name):
+        return [words[1:] for words in server.heard if words[0] == name]
+
+    def test_of_what_a_job_says_the_last_is_sent(self):
+        server = self.work_for('{"task": "saysMuch", "args": [10000]}')
+        self.assertEqual(self.worker.wait(DEADLINE_S), 0)
+        self.assertEqual(sorted(self.heard(server, "NOTE")), [["lease", "0", "PROGRESS", "100"], ["lease", "0", "TEXT", "9999"]])
 
 
 if __name__ == "__main__":

@@ -91,6 +91,17 @@ class Leases(unittest.TestCase):
         lease.reclaim(lambda *words: [b"again", [[5, 6], [7, 9]]] if words[3:5] == (5, 9) else None)
         self.assertEqual(self.settles(lease), [("SETTLE", "again", "ok", 5, b"A"), ("SETTLE", "again", "ok", 7, b"C", b"D")])
 
+    def test_of_what_a_job_says_the_last_is_sent_and_only_changes(self):
+        lease = self.lease(1, [b"a"])
+        job = locksley.Job("b", 5, "raw", 1, tell=lease._tell)
+        for number in range(1000):
+            job.progress(number / 10)
+            job.save_note(str(number))
+        notes = [command for command, _ in self.worker._steps(False) if command[0] == "NOTE"]
+        self.assertEqual(sorted(notes), [("NOTE", "lease", 5, "PROGRESS", 99), ("NOTE", "lease", 5, "TEXT", "999")])
+        job.progress(99.9)
+        self.assertEqual([command for command, _ in self.worker._steps(False) if command[0] == "NOTE"], [])
+
     def test_what_was_cancelled_before_it_starts_does_not_run(self):
         lease = self.lease(1, [b"a"])
         lease.stop()

@@ -40,6 +40,12 @@ app.task('saysTooMuch', async () => {
   if (job.attempt === 1) throw new Error('the first attempt');
   return job.note;
 });
+app.task('saysMuch', (count) => {
+  for (let n = 0; n < count; n += 1) {
+    currentJob().progress((100 * n) / count);
+    currentJob().saveNote(String(n));
+  }
+});
 app.task('throws', (what) => {
   if (what === 'nothing') throw undefined;
   if (what === 'no text') throw Object.assign(new Error(), { message: Symbol('it') });

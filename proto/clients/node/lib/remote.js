@@ -30,7 +30,7 @@ class Lease {
     while (this.next < this.high) {
       const index = this.next++;
       if (!this.left.has(index)) continue; // it runs elsewhere
-      const tell = (words) => this.worker.tell(['NOTE', this.name, index, ...words]);
+      const tell = ([kind, value]) => this.worker.note(this, index, kind, value);
       const job = (this.job = new Job(this.id, index, this.handler, { attempt: this.attempt, trace: this.trace, note: this.note, tell }));
       const timer = this.timeoutMs > 0 ? setTimeout(() => this.#late(job), this.timeoutMs) : null;
       const [status, output] = await runJob(app, job, this.#payload(index));
@@ -85,6 +85,7 @@ export class RemoteWorker {
   #store = ''; // whose batches are leased
   #link = null;
   #wake = null;
+  #notes = new Map(); // to send in the next round, the last of each job: [lease, index, kind, value]
   #isStirred = false;
   #isStopping = false;
   #isDraining = false;
@@ -127,13 +128,19 @@ export class RemoteWorker {
     this.#wake?.();
   }
 
-  tell(command) {
-    this.#link?.callBuffer(...command).catch(() => {}); // a note is lost with its connection
+  // What was sent is lost with its connection.
+  note(lease, index, kind, value) {
+    this.#notes.set(`${lease.id} ${index} ${kind}`, [lease, index, kind, value]);
+    this.stir();
+  }
+
+  #tell(command) {
+    this.#link?.callBuffer(...command).catch(() => {});
   }
 
   giveBack(lease, at) {
     const start = lease.cut(at);
-    if (start !== null) this.tell(['YIELD', lease.name, start]);
+    if (start !== null) this.#tell(['YIELD', lease.name, start]);
     if (lease.left.size === 0) this.#leases.delete(lease);
   }
 
@@ -194,6 +201,8 @@ export class RemoteWorker {
         if (reply instanceof Refused) this.#isDraining = true;
         else if (reply) this.#take(new Lease(reply, slot, this));
       }
+      for (const [lease, index, kind, value] of this.#notes.values()) this.#tell(['NOTE', lease.name, index, kind, value]);
+      this.#notes.clear(); // before the ends of their jobs
       for (const lease of [...this.#leases]) this.#settle(ask, lease);
       if (this.#isStopping) {
         end ??= Date.now() + this.grace;

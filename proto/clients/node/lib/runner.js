@@ -16,6 +16,7 @@ export function currentJob() {
 // `signal` is aborted when the batch is cancelled, or the time is over.
 export class Job {
   #controller = new AbortController();
+  #percent = -1;
   #tell;
 
   constructor(batch, index, handler, { attempt = 0, trace = '', note = '', tell = () => {} } = {}) {
@@ -27,9 +28,10 @@ export class Job {
     return this.#controller.signal;
   }
 
-  // From 0 to 100.
+  // From 0 to 100. Only a change of the whole number is told.
   progress(percent) {
-    this.#tell(['PROGRESS', Math.min(100, Math.max(0, Math.round(percent) || 0))]);
+    const whole = Math.min(100, Math.max(0, Math.round(percent) || 0));
+    if (whole !== this.#percent) this.#tell(['PROGRESS', (this.#percent = whole)]);
   }
 
   // The next attempt has it as `note`, as far as it fits into 4 KiB.

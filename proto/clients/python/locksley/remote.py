@@ -69,7 +69,7 @@ class Lease:
                 self._worker.stir()
 
     def _tell(self, job: Job, kind: str, value: Any) -> None:
-        self._worker.say("NOTE", self.name, job.index, "PROGRESS" if kind == "progress" else "TEXT", value)
+        self._worker.note(self, job.index, "PROGRESS" if kind == "progress" else "TEXT", value)
 
     @property
     def next(self) -> int:
@@ -146,13 +146,14 @@ class RemoteWorker:
         self._name, self._lease_ms, self._grace_s = name, int(lease_s * 1000), grace_s
         self._queues: list[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
         self._took_s = [1.0] * slots  # the last lease of each slot
-        self._later: collections.deque[Step] = collections.deque()  # to send in the next round: any thread appends
+        self._notes: dict[tuple[Lease, int, str], Any] = {}  # to send in the next round, the last of each job: any thread adds
         self._woken, self._waker = socket.socketpair()
         self._is_stirred = False
         # Of the main thread alone.
         self._store = ""  # whose batches are leased
         self._leases: set[Lease] = set()
         self._fresh: list[Lease] = []  # those that their slots do not have yet
+        self._later: list[Step] = []  # to send in the next round
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
 
     def run(self) -> int:
@@ -195,9 +196,9 @@ class RemoteWorker:
             self._is_stirred = True
             self._waker.send(b"!")
 
-    def say(self, *command: Any) -> None:
-        """Any thread may call it. What is said is lost with its connection."""
-        self._later.append((command, _ignore))
+    def note(self, lease: Lease, index: int, kind: str, value: Any) -> None:
+        """Any thread may call it. What was sent is lost with its connection."""
+        self._notes[lease, index, kind] = value
         self.stir()
 
     def _run_leases(self, slot: int) -> None:
@@ -261,7 +262,9 @@ class RemoteWorker:
     def _steps(self, is_time_to_beat: bool) -> list[Step]:
         """What there is to say. A note comes before the end of its job, and so it is collected after that."""
         steps = [step for lease in list(self._leases) for step in self._steps_of(lease)]
-        said = [self._later.popleft() for _ in range(len(self._later))]
+        for (lease, index, kind), value in [self._notes.popitem() for _ in range(len(self._notes))]:
+            self._later.append((("NOTE", lease.name, index, kind, value), _ignore))
+        said, self._later = self._later, []
         held = [word for lease in self._leases if lease.held for word in (lease.name, lease.next)]
         if held and is_time_to_beat:
             steps.append((("BEAT", *held), self._obey))

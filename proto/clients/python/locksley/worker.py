@@ -39,7 +39,7 @@ class Job:
     """What a task may know of its job, and say about it. `attempt` is 0 where the worker is not told; `note` is the last note of an
     earlier attempt, such as a checkpoint."""
 
-    __slots__ = ("batch", "index", "handler", "attempt", "trace", "note", "timeout_s", "_tell", "_end", "_stopped", "_on_stop")
+    __slots__ = ("batch", "index", "handler", "attempt", "trace", "note", "timeout_s", "_tell", "_end", "_percent", "_stopped", "_on_stop")
 
     def __init__(
         self, batch: str, index: int, handler: str, attempt: int = 0, trace: str = "", note: str = "", timeout_s: float = 0.0,
@@ -48,7 +48,7 @@ class Job:
         self.batch, self.index, self.handler, self.attempt = batch, index, handler, attempt
         self.trace, self.note, self.timeout_s, self._tell = trace, note, timeout_s, tell
         self._end = time.monotonic() + timeout_s if timeout_s else 0.0
-        self._stopped, self._on_stop = "", _nothing
+        self._percent, self._stopped, self._on_stop = -1, "", _nothing
 
     @property
     def stopped(self) -> str:
@@ -64,8 +64,10 @@ class Job:
             raise Stopped(self.stopped)
 
     def progress(self, percent: float) -> None:
-        """From 0 to 100."""
-        self._tell(self, "progress", min(100, max(0, int(percent))))
+        """From 0 to 100. Only a change of the whole number is told."""
+        before, self._percent = self._percent, min(100, max(0, int(percent)))
+        if self._percent != before:
+            self._tell(self, "progress", self._percent)
 
     def save_note(self, text: str) -> None:
         """The next attempt has it as `note`, as far as it fits into 4 KiB."""

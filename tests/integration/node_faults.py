@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Workers of the Node.js package where something goes wrong: they are told to stop while jobs run, and tasks say more than can be sent."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -11,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
 from local_worker import told_to_stop
 from locksley_daemon import DEADLINE_S
-from node_addresses import JOINED, NIL, lease_of
+from node_addresses import JOINED, LOADING, NIL, lease_of, reclaimed
 from scripted_upstream import array, number
 from standby_server import StandbyServer
 
@@ -66,6 +67,23 @@ class Remote(unittest.TestCase):
 
     def heard(self, server, name):
         return [words[1:] for words in server.heard if words[0] == name]
+
+    def test_a_worker_that_is_stopped_while_the_daemon_is_away_delivers_what_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            joins = [pathlib.Path(folder, "go").touch, lambda: None, lambda: self.worker.terminate(), lambda: None]
+
+            def join(_):
+                joins.pop()()
+                return JOINED if len(joins) in (0, 3) else LOADING
+
+            def breaks(_):
+                raise OSError("the server closes the connection")
+
+            payload = json.dumps({"task": "holds", "args": [folder]})
+            server = self.work_for(payload, JOIN=join, BEAT=breaks, RECLAIM=lambda _: reclaimed("again", 1), SETTLE=lambda _: array(number(1), number(0)))
+            self.assertEqual(self.worker.wait(DEADLINE_S), 0)
+        self.assertEqual(self.heard(server, "SETTLE"), [["again", "ok", "0", "0"]])
+        self.assertEqual(server.heard[-1], ["LEAVE"])
 
     def test_of_what_a_job_says_the_last_is_sent(self):
         server = self.work_for('{"task": "saysMuch", "args": [10000]}')

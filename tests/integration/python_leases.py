@@ -141,7 +141,7 @@ class Daemons(unittest.TestCase):
         does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
         return lambda words: does.get(words[0], lambda _: b"+OK\r\n")(words)
 
-    def work_for(self, *all_say, reply_s=1.0):
+    def work_for(self, *all_say, reply_s=1.0, grace_s=0):
         """Until the worker stops, with a server for each. The servers."""
         servers = [StandbyServer(says) for says in all_say]
         for server in servers:
@@ -151,7 +151,7 @@ class Daemons(unittest.TestCase):
         signal.signal(signal.SIGALRM, self.is_late)
         signal.alarm(DEADLINE_S)
         self.addCleanup(signal.alarm, 0)
-        self.worker = remote.RemoteWorker(self.app, "redis://" + ",".join(server.address for server in servers), grace_s=0)
+        self.worker = remote.RemoteWorker(self.app, "redis://" + ",".join(server.address for server in servers), grace_s=grace_s)
         self.addCleanup(self.worker._woken.close)
         self.addCleanup(self.worker._waker.close)
         with unittest.mock.patch.object(remote, "REPLY_S", reply_s), self.assertLogs("locksley"):
@@ -177,6 +177,20 @@ class Daemons(unittest.TestCase):
         self.assertGreater(len(self.named(hung, "BEAT")), 1)
         self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
         self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
+
+    def test_a_worker_that_is_stopped_while_the_daemon_is_away_delivers_what_runs(self):
+        joins = [self.go.set, lambda: None, lambda: self.worker._stop(), lambda: None]
+
+        def join(_):
+            joins.pop()()
+            return JOINED if len(joins) in (0, 3) else LOADING
+
+        def breaks(_):
+            raise OSError("the server closes the connection")
+
+        [server] = self.work_for(self.says(1, JOIN=join, BEAT=breaks, RECLAIM=lambda _: reclaimed("again", 1)), grace_s=DEADLINE_S)
+        self.assertEqual(self.named(server, "SETTLE"), [["again", "ok", "0", "1"]])
+        self.assertEqual(server.heard[-1], ["LEAVE"])
 
     def test_a_worker_that_was_paused_reads_what_has_come_before_it_gives_up(self):
         waits, beaten, paused = remote.wait, threading.Event(), threading.Event()

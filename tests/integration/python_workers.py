@@ -292,6 +292,12 @@ class RemoteWorker(StoreTest):
         self.work()
         self.assertEqual(batch.wait(DEADLINE_S).ok, 1)
 
+    def test_a_signal_and_a_thread_that_a_coroutine_has_left(self):
+        worker = self.work("--grace", "0.1")
+        tasks.far.named("leaves_a_thread").submit(str(self.path / "left"), 3600).result()
+        worker.terminate()
+        self.assertEqual(worker.wait(DEADLINE_S), 0)
+
     def test_a_connection_that_breaks_unknown_to_the_daemon(self):
         words = ["SETTLE", "CLAIM"]
 

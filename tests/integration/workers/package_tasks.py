@@ -123,6 +123,14 @@ async def nap(seconds):
 
 
 @far.task
+async def leaves_a_thread(path, seconds):
+    """Which is not over when the job is."""
+    asyncio.get_running_loop().run_in_executor(None, sleeps.function, path, seconds)
+    while not pathlib.Path(path + "-began").exists():
+        await asyncio.sleep(0.01)
+
+
+@far.task
 async def gathers(folder, count):
     """Ends when so many of them run side by side."""
     index, path = locksley.current_job().index, pathlib.Path(folder)

@@ -88,6 +88,7 @@ export class RemoteWorker {
   #notes = new Map(); // to send in the next round, the last of each job: [lease, index, kind, value]
   #isStirred = false;
   #isStopping = false;
+  #end = 0; // of the grace time
   #isDraining = false;
 
   constructor(app, url, { slots = 1, name, lease = 10_000, grace = 30_000, redis = {} }) {
@@ -100,7 +101,7 @@ export class RemoteWorker {
   // Until stop(). Rejects with a Refused for what another try does not mend.
   async run() {
     // A daemon that has taken over gives the leased jobs to others after some seconds.
-    for (let delay = 100; !this.#isStopping; delay = Math.min(delay * 2, this.#leases.size > 0 ? 500 : 5000)) {
+    for (let delay = 100; !this.#isOver(); delay = Math.min(delay * 2, this.#leases.size > 0 ? 500 : 5000)) {
       const began = Date.now();
       const { url } = this.addresses;
       try {
@@ -112,13 +113,19 @@ export class RemoteWorker {
         this.addresses.turn(url, error.message);
       }
       if (Date.now() - began > 10_000) delay = 100;
-      for (const end = Date.now() + delay; !this.#isStopping && Date.now() < end; ) await sleep(50);
+      for (const end = Date.now() + delay; !this.#isOver() && Date.now() < end; ) await sleep(50);
     }
+  }
+
+  #isOver() {
+    return this.#isStopping && (this.#leases.size === 0 || Date.now() >= this.#end);
   }
 
   // Running jobs end, for `grace` milliseconds; the others go back.
   stop() {
     this.#isStopping = true;
+    this.#end = Date.now() + this.grace;
+    for (const lease of [...this.#leases]) this.giveBack(lease, 0);
     console.error('locksley: stopping: jobs that run may end');
     this.stir();
   }
@@ -190,7 +197,7 @@ export class RemoteWorker {
 
   // Settles what has ended, and claims for slots that want jobs, until the worker is stopped and all has ended.
   async #serve(link, ask, broken) {
-    let [isClaiming, outcome, end] = [false, null, null];
+    let [isClaiming, outcome] = [false, null];
     for (;;) {
       if (broken()) throw broken();
       this.#isStirred = false;
@@ -204,11 +211,7 @@ export class RemoteWorker {
       for (const [lease, index, kind, value] of this.#notes.values()) this.#tell(['NOTE', lease.name, index, kind, value]);
       this.#notes.clear(); // before the ends of their jobs
       for (const lease of [...this.#leases]) this.#settle(ask, lease);
-      if (this.#isStopping) {
-        end ??= Date.now() + this.grace;
-        for (const lease of [...this.#leases]) this.giveBack(lease, 0);
-        if (this.#leases.size === 0 || Date.now() >= end) break;
-      }
+      if (this.#isOver()) break;
       const slot = this.slots.find((one) => one.leases === 0 || (one.leases === 1 && one.lastMs < SHORT_MS));
       if (slot && !isClaiming && !this.#isStopping && !this.#isDraining) {
         isClaiming = true;

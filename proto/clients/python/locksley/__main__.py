@@ -8,6 +8,8 @@ import logging
 import os
 import socket
 import sys
+import threading
+import time
 
 from .app import App
 from .errors import Refused
@@ -57,11 +59,17 @@ def main() -> int:
     options = {"ssl_ca_certs": given.ca_file} if given.ca_file else {}
     app = _app_of(given.target, given.handler)
     try:
-        return RemoteWorker(app, given.url, slots=given.slots, name=given.name, lease_s=given.lease, grace_s=given.grace, **options).run()
+        worker = RemoteWorker(app, given.url, slots=given.slots, name=given.name, lease_s=given.lease, grace_s=given.grace, **options)
+        code = worker.run()
     except Refused as error:
         hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if "unknown command" in str(error) else ""
         print(f"locksley: {error}{hint}", file=sys.stderr)
         return 78
+    # At its end Python waits for the threads that coroutines have left. They get the rest of the grace time, or a second.
+    last = threading.Timer(max(1.0, worker.end - time.monotonic()), os._exit, (code,))
+    last.daemon = True
+    last.start()
+    return code
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ class RemoteWorker:
     def __init__(
         self, app: App, url: str, *, slots: int = 1, name: str = "", lease_s: float = 10.0, grace_s: float = 30.0, **options: Any
     ) -> None:
-        self.app, self.stopping = app, False
+        self.app, self.stopping, self.end = app, False, 0.0  # end: of the grace time, once it is stopping
         self._addresses, self._handlers = Addresses(url, 7771, options), sorted({task.handler for task in app.tasks.values()})
         self._name, self._lease_ms, self._grace_s = name, int(lease_s * 1000), grace_s
         self._queues: list[queue.SimpleQueue[Lease]] = [queue.SimpleQueue() for _ in range(slots)]
@@ -163,7 +163,7 @@ class RemoteWorker:
         for slot in range(len(self._queues)):
             threading.Thread(target=self._run_leases, args=(slot,), name=f"locksley-slot-{slot}", daemon=True).start()
         delay = 0.1
-        while not self.stopping:
+        while not self._is_over():
             began = time.monotonic()
             url, connection = self._addresses.connection(redis.ConnectionPool)
             try:
@@ -179,14 +179,17 @@ class RemoteWorker:
             # A daemon that has taken over gives the leased jobs to others after some seconds.
             delay = 0.1 if time.monotonic() - began > 10 else min(delay * 2, 0.5 if any(lease.held for lease in self._leases) else 5.0)
             end = time.monotonic() + delay
-            while not self.stopping and time.monotonic() < end:
+            while not self._is_over() and time.monotonic() < end:
                 time.sleep(0.05)
         return 0
+
+    def _is_over(self) -> bool:
+        return self.stopping and (time.monotonic() >= self.end or not any(lease.held for lease in self._leases))
 
     def _stop(self, *_: Any) -> None:
         if self.stopping:
             os._exit(75)
-        self.stopping = True
+        self.stopping, self.end = True, time.monotonic() + self._grace_s
         log.info("stopping: jobs that run may end")
         self.stir()
 
@@ -231,7 +234,7 @@ class RemoteWorker:
         """From JOIN until the worker was stopped and all has ended, or the connection breaks."""
         takes: collections.deque[Callable[[Any], object]] = collections.deque()  # of the commands whose replies are to come
         heard = beaten = time.monotonic()
-        end, leaving = 0.0, False
+        leaving = False
         while not leaving or takes:
             self._is_stirred, moment = False, time.monotonic()  # before it looks
             # A CLAIM waits for less. If this process was paused, the replies are there.
@@ -240,10 +243,9 @@ class RemoteWorker:
             steps = self._steps(moment - beaten >= beat_s)
             beaten = moment if moment - beaten >= beat_s else beaten
             is_holding = any(lease.held for lease in self._leases)
-            if self.stopping and not leaving:
-                end = end or moment + self._grace_s
-                leaving = not is_holding or moment >= end
-                steps += [(("LEAVE",), _ignore)] if leaving else []  # jobs that still run go back
+            if not leaving and self._is_over():
+                leaving = True
+                steps.append((("LEAVE",), _ignore))  # jobs that still run go back
             if steps:
                 heard = heard if takes else moment
                 connection.send_packed_command([packed([command for command, _ in steps])])

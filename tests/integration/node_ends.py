@@ -107,6 +107,14 @@ for (const handler of ['echo', 'sleep']) { // which takes no such payload; of a 
 }
 queue.close();
 """
+# Listeners of a batch, where no daemon answers.
+EVENTS = """
+const hasty = new Locksley(url, { patience: 0 });
+hasty.batch('b').on('progress', () => {});
+const error = new Promise((resolve) => hasty.batch('b').on('progress', () => {}).on('error', resolve));
+console.log((await error).name);
+await hasty.batch('b').status().catch(() => console.log('here')); // by then both have had their error
+"""
 
 
 def setUpModule():
@@ -156,6 +164,9 @@ class Ends(DaemonTest):
 
     def test_what_is_known_of_a_job_has_its_bytes(self):
         self.assertEqual(self.with_a_daemon(BYTES), "ffd800 ok\nffd800 error\n")
+
+    def test_an_event_error_without_a_listener_ends_no_program(self):
+        self.assertEqual(self.run_to_its_end(HEAD + EVENTS, "redis://127.0.0.1:1"), "Unreachable\nhere\n")
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -85,6 +85,12 @@ class Remote(unittest.TestCase):
         self.assertEqual(self.heard(server, "SETTLE"), [["again", "ok", "0", "0"]])
         self.assertEqual(server.heard[-1], ["LEAVE"])
 
+    def test_a_rejection_that_nothing_handles_ends_no_job(self):
+        server = self.work_for('{"task": "leavesARejection"}')
+        self.assertEqual(self.worker.wait(DEADLINE_S), 0)
+        self.assertEqual(self.heard(server, "SETTLE"), [["lease", "ok", "0", '"well"']])
+        self.assertIn("left alone", self.worker.stderr.read())
+
     def test_of_what_a_job_says_the_last_is_sent(self):
         server = self.work_for('{"task": "saysMuch", "args": [10000]}')
         self.assertEqual(self.worker.wait(DEADLINE_S), 0)

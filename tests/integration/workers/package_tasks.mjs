@@ -46,6 +46,11 @@ app.task('saysMuch', (count) => {
     currentJob().saveNote(String(n));
   }
 });
+app.task('leavesARejection', async () => {
+  Promise.reject(new Error('left alone'));
+  await sleep(20);
+  return 'well';
+});
 app.task('throws', (what) => {
   if (what === 'nothing') throw undefined;
   if (what === 'no text') throw Object.assign(new Error(), { message: Symbol('it') });

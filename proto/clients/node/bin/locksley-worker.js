@@ -19,6 +19,7 @@ if (values.help || positionals.length !== 1) {
   console.error(USAGE);
   process.exit(values.help ? 0 : 64);
 }
+process.on('unhandledRejection', (error) => console.error('locksley-worker: a rejection that nothing handles:', error)); // other jobs go on
 const local = values.url ? null : await import('../lib/local.js'); // before the module: it may print
 const exported = Object.values(await import(pathToFileURL(resolve(positionals[0]))));
 const app = exported.find((value) => value instanceof Locksley);

@@ -38,7 +38,7 @@ export class Result {
 }
 
 // Events, while there is a listener for `progress` or `end`, until the application is closed: `progress`, with the status, when it has changed; `end`,
-// with the last one; `error`.
+// with the last one; `error`, if there is a listener for it.
 export class Batch extends EventEmitter {
   #watched = false;
 
@@ -48,7 +48,7 @@ export class Batch extends EventEmitter {
     this.on('newListener', (event) => {
       if ((event === 'progress' || event === 'end') && !this.#watched) {
         this.#watched = true;
-        this.#watch().catch((error) => this.emit('error', error));
+        this.#watch().catch((error) => this.listenerCount('error') > 0 && this.emit('error', error)); // else it would end the program
       }
     });
   }

@@ -95,6 +95,7 @@ export class Result<R = unknown> {
 export interface BatchEvents {
   progress: [Status];
   end: [Status];
+  /** There is no further `progress` or `end`. */
   error: [Error];
 }
 

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DEADLINE_S, DaemonTest
+from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from python_package import echo_app, job_of
 from python_tasks import ENVIRONMENT, HANDLER, locksley, tasks, url_of
 
@@ -81,16 +82,52 @@ class Executors(DaemonTest):
             self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
         app.close()
 
-    def test_a_refusal_in_the_middle_of_a_stream_ends_it(self):
-        app, task = echo_app(url_of(self.start({"limits": {"max_queued_bytes": "1MiB"}})))
-        pool = locksley.Executor(app)
-        self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
-        self.assertRegex(str(pool.submit(task, "b" * (2 << 20)).exception(DEADLINE_S)), "TOOBIG")
+    def ends(self, pool):
         end = threading.Thread(target=pool.shutdown)
         end.start()
         end.join(DEADLINE_S)
         self.assertFalse(end.is_alive())
-        app.close()
+
+    def test_a_refusal_in_the_middle_of_a_stream_ends_it(self):
+        app, task = echo_app(url_of(self.daemon))
+        self.addCleanup(app.close)
+        ask = app.transport.ask
+
+        async def refuses(commands):
+            if commands[0][0] == "ADDAT" and commands[0][2] > 0:
+                raise locksley.Refused("NOPERM", "for the test")
+            return await ask(commands)
+
+        with unittest.mock.patch.object(app.transport, "ask", refuses):
+            pool = locksley.Executor(app)
+            self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
+            self.assertRegex(str(pool.submit(task, "b").exception(DEADLINE_S)), "NOPERM")
+            with self.assertRaisesRegex(futures.BrokenExecutor, "NOPERM"):
+                pool.submit(task, "c")
+            self.ends(pool)
+
+    def test_jobs_that_are_too_large_fail_alone(self):
+        for limits in ({"max_queued_bytes": "1MiB"}, {"max_payload": "1MiB"}):
+            app, task = echo_app(url_of(self.start({"limits": limits})))
+            self.addCleanup(app.close)
+            pool = locksley.Executor(app)
+            self.assertEqual(pool.submit(task, "first").result(DEADLINE_S), job_of("first"))
+            with pool._changed:  # so that they are sent together
+                sent = [pool.submit(task, letter * (2 << 20 if letter.isupper() else 1)) for letter in "aBcDe"]
+            found = [str(future.exception(DEADLINE_S) or future.result()["args"][0])[:6] for future in sent]
+            self.assertEqual(found, ["a", "TOOBIG", "c", "TOOBIG", "e"])
+            self.assertEqual(pool.submit(task, "last").result(DEADLINE_S), job_of("last"))
+            self.ends(pool)
+
+    def test_it_outlives_its_batch(self):
+        """Which the daemon closes, for one, long after its connection broke."""
+        connection = self.connect(self.daemon)
+        with locksley.Executor(tasks.app) as pool:
+            for value in range(3):
+                self.assertEqual(pool.submit(tasks.identity, value).result(DEADLINE_S), value)
+                [batch] = connection.listed()
+                connection("CLOSE", batch["id"])
+                wait_for("the batch to be forgotten", lambda: connection.listed() == [])
 
     def test_a_program_that_ends_without_shutdown_has_all_its_results(self):
         environment = dict(ENVIRONMENT, LOCKSLEY_URL=url_of(self.daemon))

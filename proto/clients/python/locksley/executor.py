@@ -1,7 +1,8 @@
 """Executor: the interface of concurrent.futures, for programs that have a ProcessPoolExecutor.
 
-All that is submitted to one executor is one batch, which is streamed in. A thread sends, another one reads results. As with the executors of
-the standard library, a program ends once all that it has submitted has ended, also if it does not call shutdown()."""
+All that is submitted to one executor is one batch, which is streamed in; after its end, another one, since the daemon closes a batch that is
+open for long after its connection broke. A thread sends, another one reads results. As with the executors of the standard library, a program
+ends once all that it has submitted has ended, also if it does not call shutdown()."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import Any, cast
 
-from .app import App, Task, new_id, option_words, stream
+from .app import App, Task, new_id, option_words
 from .batch import Batch
 from .errors import LocksleyError, Refused
-from .wire import each, now
+from .wire import each, now, one
 
 _WINDOW = 10_000  # jobs that are sent and have not ended, at most
 _CHUNK_JOBS, _CHUNK_BYTES = 1000, 4 << 20  # of one command, which may be larger by one payload
@@ -112,47 +113,81 @@ class Executor(futures.Executor):
                 self._batch.cancel()
 
     def _send(self) -> None:
-        now(stream(self._app.transport.ask, self._handler, self._batch.id, self._words, self._chunks()))
-
-    def _chunks(self) -> Iterator[list[bytes]]:
-        """What is to be sent, as soon as it is submitted and the window is open."""
-        with self._changed:
-            self._is_open = True
-            self._changed.notify_all()
-        count = 0
+        ask = self._app.transport.ask
         while True:
-            payloads: list[bytes] = []
-            size = 0
             with self._changed:
-                self._changed.wait_for(lambda: self._broken or (len(self._running) < self._window if self._waiting else self._closed))
+                self._changed.wait_for(lambda: self._broken or (not self._is_open and (self._waiting or self._closed)))
                 if self._broken or not self._waiting:
                     return
+            now(one(ask, "OPEN", self._handler, "ID", self._batch.id, *self._words))
+            with self._changed:
+                self._is_open = True
+                self._changed.notify_all()
+            at = 0
+            while payloads := self._take(at):
+                at = self._add(payloads, at)
+            with contextlib.suppress(Refused):  # it has ended before
+                now(one(ask, "CLOSE", self._batch.id))
+
+    def _take(self, at: int) -> list[bytes]:
+        """What is to be sent, as soon as it is submitted and the window is open; nothing where the batch ends."""
+        payloads: list[bytes] = []
+        size = 0
+        with self._changed:
+            while not payloads:
+                self._changed.wait_for(
+                    lambda: self._broken or not self._is_open or (len(self._running) < self._window if self._waiting else self._closed)
+                )
+                if self._broken or not self._is_open or not self._waiting:
+                    break
                 while self._waiting and len(self._running) < self._window and len(payloads) < _CHUNK_JOBS and size < _CHUNK_BYTES:
                     payload, future = self._waiting.popleft()
                     if future.set_running_or_notify_cancel():
-                        self._running[count + len(payloads)] = future
+                        self._running[at + len(payloads)] = future
                         payloads.append(payload)
                         size += len(payload)
-            count += len(payloads)
-            yield payloads
+        return payloads
+
+    def _add(self, payloads: list[bytes], at: int) -> int:
+        """How many jobs the batch has then. One that is too large by itself fails alone."""
+        try:
+            return int(now(one(self._app.transport.ask, "ADDAT", self._batch.id, at, *payloads)))
+        except Refused as refused:
+            if refused.code != "TOOBIG":
+                raise
+            if len(payloads) > 1:
+                for payload in payloads:
+                    at = self._add([payload], at)
+                return at
+            with self._changed:  # those after it become one less
+                unsent = [self._running.pop(index) for index in sorted(self._running) if index >= at]
+                self._running.update(enumerate(unsent[1:], at))
+            for future in unsent[:1]:
+                future.set_exception(refused)
+            return at
 
     def _read(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_open or self._broken)
-            if not self._is_open:
-                return
-        for result in each(self._batch.read(self._app.transport.ask, discard=True)):
+        while True:
             with self._changed:
-                future = self._running.pop(result.index, None)
+                self._changed.wait_for(lambda: self._is_open or self._broken or (self._closed and not self._waiting))
+                if not self._is_open:
+                    return
+                batch = self._batch
+            for result in each(batch.read(self._app.transport.ask, discard=True)):
+                with self._changed:
+                    future = self._running.pop(result.index, None)
+                    self._changed.notify_all()
+                if future is None:
+                    continue
+                try:
+                    future.set_result(result.value)
+                except Exception as error:
+                    future.set_exception(error)
+            with self._changed:  # another one follows, should there be more jobs
+                self._batch, self._is_open = Batch(self._app, new_id(), batch.codec), False
                 self._changed.notify_all()
-            if future is None:
-                continue
-            try:
-                future.set_result(result.value)
-            except Exception as error:
-                future.set_exception(error)
-        with contextlib.suppress(Refused):  # a user who may not: it expires
-            self._batch.forget()
+            with contextlib.suppress(Refused):  # a user who may not: it expires
+                batch.forget()
 
 
 _begun: weakref.WeakSet[Executor] = weakref.WeakSet()  # while it runs, its threads keep it

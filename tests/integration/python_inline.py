@@ -4,9 +4,11 @@
 import asyncio
 import pathlib
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DEADLINE_S
 from python_tasks import locksley, tasks
 
 
@@ -32,6 +34,30 @@ class Inline(unittest.TestCase):
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
                 tasks.identity.map([1], id=batch.id)
         self.assertIs(tasks.app.transport, before)
+
+    def test_tasks_that_submit_tasks(self):
+        """And ask for their own batch."""
+        app = locksley.App()
+
+        @app.task
+        async def leaf(number):
+            return number + 1
+
+        @app.task
+        async def tree(number):
+            if await app.batch(locksley.current_job().batch).astatus():
+                return await (await leaf.asubmit(number)).aresult()
+
+        @app.task
+        def plain(number):
+            return app.batch(locksley.current_job().batch).status().jobs, tree.submit(number).result()
+
+        found = []
+        with app.inline():
+            asks = threading.Thread(target=lambda: found.append(list(plain.map([1, 2]).values())), daemon=True)
+            asks.start()
+            asks.join(DEADLINE_S)
+        self.assertEqual(found, [[[0, 2], [1, 3]]])
 
     def test_with_asyncio(self):
         async def main():

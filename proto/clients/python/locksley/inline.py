@@ -1,16 +1,19 @@
-"""App.inline(): a daemon in this process, as far as a test needs one. Jobs run when they are submitted, one after the other."""
+"""App.inline(): a daemon in this process, as far as a test needs one. Jobs run when they are submitted, those of a batch one after the other.
+
+A thread that reads may see a batch while another one runs its jobs; no lock is held meanwhile, since a job may submit others, and ask for them
+from another thread."""
 
 from __future__ import annotations
 
-import threading
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .batch import Explanation, Status
 from .errors import Refused
-from .wire import Command
-from .worker import Job, run_job
+from .wire import Command, now
+from .worker import Job, loops, run_job
 
 if TYPE_CHECKING:
     from .app import App
@@ -50,14 +53,16 @@ class _Stored:
         return len(self._payloads)
 
     def results(self, _: str, cursor: str, __: str, count: int, *options: Any) -> Any:
-        at = max(0, int(cursor) - 1)
+        is_closed, at = not self.is_open, max(0, int(cursor) - 1)  # before it looks for rows
         rows = self._rows[at : at + count]
-        is_end = not self.is_open and at + count >= len(self._rows)
+        is_end = is_closed and at + count >= len(self._rows)
         if not rows and not is_end:
             time.sleep(0.005)  # it is asked again at once
         return ["0" if is_end else str(at + len(rows) + 1), [row for row in rows if "FAILED" not in options or row[1] != "ok"]]
 
     def status(self, *_: Any) -> dict[str, Any]:
+        if self.is_open:
+            time.sleep(0.005)
         ends = [status for _, status, _ in self._rows]
         words = {"id": self._id, "name": self._name, "handler": self._handler, "tenant": "default", "state": "open" if self.is_open else "done"}
         counts = {"jobs": len(ends), "ok": ends.count("ok"), "failed": sum(map(ends.count, _FAILED)), "cancelled": ends.count("cancelled")}
@@ -95,7 +100,6 @@ class Inline:
     def __init__(self, app: App) -> None:
         self._app, self._before = app, app.transport
         self._batches: dict[str, _Stored] = {}
-        self._lock = threading.RLock()
         app.transport = self
 
     def restore(self) -> None:
@@ -110,17 +114,19 @@ class Inline:
     async def ask(self, commands: list[Command]) -> list[Any]:
         return [self._reply(*command) for command in commands]
 
-    aask = ask
+    async def aask(self, commands: list[Command]) -> list[Any]:
+        """For a coroutine that is a job: in another thread, since a job that it submits may need its event loop."""
+        loop = asyncio.get_running_loop()
+        return await (loop.run_in_executor(None, now, self.ask(commands)) if loop in loops.values() else self.ask(commands))
 
     def _reply(self, word: str, id: str, *words: Any) -> Any:
-        with self._lock:
-            if word in ("SUBMIT", "OPEN"):
-                return self._begin(word, id, *words)
-            if id not in self._batches:
-                raise Refused("NOBATCH", f"there is no batch '{id}'")
-            if word == "FORGET":
-                return len([self._batches.pop(id)])
-            return getattr(self._batches[id], word.lower())(*words)
+        if word in ("SUBMIT", "OPEN"):
+            return self._begin(word, id, *words)
+        if id not in self._batches:
+            raise Refused("NOBATCH", f"there is no batch '{id}'")
+        if word == "FORGET":
+            return len([self._batches.pop(id)])
+        return getattr(self._batches[id], word.lower())(*words)
 
     def _begin(self, word: str, handler: str, _: str, id: str, *words: Any) -> Any:
         if id in self._batches:

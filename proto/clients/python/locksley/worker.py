@@ -95,7 +95,7 @@ def _nothing() -> object:
     return None
 
 
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process
+loops: dict[int, asyncio.AbstractEventLoop] = {}  # of jobs that are coroutines, by process
 _loops_lock = threading.Lock()
 
 
@@ -109,10 +109,10 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any], job: Job) -> Any:
     """In an event loop, and a thread, that the coroutines of all jobs share. Until it has ended: one that is cancelled, or late, cleans up
     first."""
     with _loops_lock:
-        if os.getpid() not in _loops:
-            _loops[os.getpid()] = asyncio.new_event_loop()
-            threading.Thread(target=_serve, args=(_loops[os.getpid()],), name="locksley-coroutines", daemon=True).start()
-        loop = _loops[os.getpid()]
+        if os.getpid() not in loops:
+            loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=_serve, args=(loops[os.getpid()],), name="locksley-coroutines", daemon=True).start()
+        loop = loops[os.getpid()]
 
     async def until_it_ends() -> Any:
         task = loop.create_task(asyncio.wait_for(coroutine, job.timeout_s or None))

@@ -115,6 +115,50 @@ const error = new Promise((resolve) => hasty.batch('b').on('progress', () => {})
 console.log((await error).name);
 await hasty.batch('b').status().catch(() => console.log('here')); // by then both have had their error
 """
+# Sources of map(): one that is silent while its signal is aborted, one whose batch is refused, one that pauses, and one that fails.
+SOURCES = """
+import { getEventListeners } from 'node:events';
+
+const echo = queue.named('echo', { handler: 'echo', raw: true });
+const controller = new AbortController();
+let goOn;
+async function* silent() {
+  yield 'a';
+  controller.abort(new Error('enough'));
+  await new Promise((resolve) => (goOn = resolve));
+}
+console.log(await echo.map(silent(), { signal: controller.signal }).catch((error) => error.message));
+goOn();
+
+async function* endless() {
+  try {
+    for (;;) yield 'a';
+  } finally {
+    console.log('closed');
+  }
+}
+console.log(await queue.named('x', { handler: 'nosuch', raw: true }).map(endless()).catch((error) => error.code));
+
+const jobs = async (id) => (await queue.batch(id).status().catch(() => ({ jobs: 0 }))).jobs;
+async function* pauses() {
+  yield* ['a', 'b', 'c'];
+  while ((await jobs('pauses')) < 3);
+  yield 'd';
+}
+await echo.map(pauses(), { id: 'pauses' });
+console.log(await jobs('pauses'));
+
+async function* fails() {
+  for (let i = 0; i < 3000; i += 1) yield 'a';
+  throw new Error('line 3000');
+}
+console.log(await echo.map(fails(), { id: 'fails' }).catch((error) => error.message), await jobs('fails'));
+
+const { signal } = new AbortController();
+for (let i = 0; i < 12; i += 1) await (await echo.map(['a'], { signal })).wait();
+console.log(getEventListeners(signal, 'abort').length);
+queue.close();
+"""
 
 
 def setUpModule():
@@ -167,6 +211,9 @@ class Ends(DaemonTest):
 
     def test_an_event_error_without_a_listener_ends_no_program(self):
         self.assertEqual(self.run_to_its_end(HEAD + EVENTS, "redis://127.0.0.1:1"), "Unreachable\nhere\n")
+
+    def test_sources_that_are_silent_or_refused_or_pause_or_fail(self):
+        self.assertEqual(self.with_a_daemon(SOURCES).split(), "enough closed NOHANDLER 4 line 3000 2000 1".split())
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -1,7 +1,7 @@
 // An application: its daemon, its tasks, and how their batches are submitted.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Batch, asStatus } from './batch.js';
+import { Batch, OVER, asStatus } from './batch.js';
 import { JSON_CODEC, RAW_CODEC } from './codec.js';
 import { LocksleyError, Refused } from './errors.js';
 import { Inline } from './inline.js';
@@ -35,34 +35,78 @@ function optionWords(options) {
   return words;
 }
 
-async function* chunksOf(payloads) {
-  let chunk = [];
-  let size = 0;
-  let began = Date.now();
-  for await (const payload of payloads) {
-    chunk.push(payload);
-    size += payload.length;
-    if (chunk.length >= CHUNK_JOBS || size >= CHUNK_BYTES || Date.now() - began > LINGER_MS) {
-      yield chunk;
-      [chunk, size, began] = [[], 0, Date.now()];
-    }
+// The payloads of a source in chunks. One that is not full is handed on LINGER_MS after its first payload came, whether others follow or not.
+class Chunks {
+  #source;
+  #signal;
+  #chunk = [];
+  #size = 0;
+  #isOver = false;
+  #error = null;
+  #timer = null; // of the chunk that is not full
+  #isDue = false; // a chunk can be handed on, or an error
+  #wake = () => {};
+  #goOn = () => {}; // once a full chunk is handed on
+
+  constructor(items, payloadOf, signal) {
+    this.#source = items[Symbol.asyncIterator]?.() ?? items[Symbol.iterator]();
+    this.#signal = signal;
+    signal?.addEventListener('abort', this.#due);
+    this.#read(payloadOf).catch((error) => (this.#error = error)).then(this.#due);
   }
-  if (chunk.length > 0) yield chunk;
+
+  // Payloads, and whether they are the last. Throws what the source throws, and when the signal is aborted.
+  async next() {
+    if (!this.#isDue && !this.#signal?.aborted) await new Promise((resolve) => (this.#wake = resolve));
+    this.#signal?.throwIfAborted();
+    if (this.#error) throw this.#error;
+    const chunk = this.#chunk;
+    clearTimeout(this.#timer);
+    [this.#chunk, this.#size, this.#timer, this.#isDue] = [[], 0, null, this.#isOver];
+    this.#goOn();
+    return [chunk, this.#isOver];
+  }
+
+  // Closes the source. One that is silent closes when it goes on, and is not waited for.
+  close() {
+    clearTimeout(this.#timer);
+    this.#signal?.removeEventListener('abort', this.#due);
+    if (!this.#isOver) (async () => this.#source.return?.())().catch(() => {});
+    this.#isOver = true;
+  }
+
+  #due = () => {
+    this.#isDue = true;
+    this.#wake();
+  };
+
+  async #read(payloadOf) {
+    for (;;) {
+      const { done, value } = await this.#source.next();
+      if (this.#isOver) return;
+      if (done) break;
+      const payload = payloadOf(await value); // as `for await` does
+      this.#chunk.push(payload);
+      this.#size += payload.length;
+      this.#timer ??= setTimeout(this.#due, LINGER_MS);
+      if (this.#chunk.length < CHUNK_JOBS && this.#size < CHUNK_BYTES) continue;
+      const goesOn = new Promise((resolve) => (this.#goOn = resolve));
+      this.#due();
+      await goesOn;
+    }
+    this.#isOver = true;
+  }
 }
 
 // One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off. That run may have streamed
 // as few, because they came slowly.
-async function submit(transport, handler, id, options, payloads) {
-  const { signal } = options;
-  const words = optionWords(options);
+async function submit(transport, handler, id, words, chunks, signal) {
   const ask = async (commands) => checked(await transport.ask(commands, signal));
-  const chunks = chunksOf(payloads);
-  let { value: chunk = [] } = await chunks.next();
-  let following = await chunks.next();
-  if (following.done) {
-    const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(chunk.length > 0 ? ['JOBS', ...chunk] : ['RANGE', 0, 0])]], signal);
+  let [payloads, isLast] = await chunks.next();
+  if (isLast) {
+    const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(payloads.length > 0 ? ['JOBS', ...payloads] : ['RANGE', 0, 0])]], signal);
     if (!(reply instanceof Refused)) return;
-    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', id, 0, ...chunk.slice(0, 1)]], signal) : [reply];
+    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', id, 0, ...payloads.slice(0, 1)]], signal) : [reply];
     if (added instanceof Refused) throw reply; // that one was not streamed
   }
   let there = 0;
@@ -72,22 +116,42 @@ async function submit(transport, handler, id, options, payloads) {
     if (status?.handler !== handler) throw opened;
     there = status.jobs;
   }
-  let window = [];
-  let at = 0;
-  let began = Date.now();
-  while (chunk.length > 0) {
-    const missing = chunk.slice(Math.max(0, there - at));
-    at += chunk.length;
+  let [window, at, began] = [[], 0, Date.now()];
+  for (;;) {
+    const missing = payloads.slice(Math.max(0, there - at));
+    at += payloads.length;
     if (missing.length > 0) window.push(['ADDAT', id, at - missing.length, ...missing]);
-    chunk = following.done ? [] : following.value;
-    following = following.done ? following : await chunks.next();
-    if (window.length > 0 && (chunk.length === 0 || window.length === WINDOW || Date.now() - began > LINGER_MS)) {
+    const following = isLast ? null : chunks.next();
+    following?.catch(() => {}); // it is thrown below, unless a command fails before
+    if (window.length > 0 && (window.length === WINDOW || Date.now() - began > LINGER_MS || !(await comesSoon(following)))) {
       await ask(window);
       [window, began] = [[], Date.now()];
     }
+    if (isLast) break;
+    [payloads, isLast] = await following;
   }
   const [total] = await ask([['CLOSE', id]]);
   if (total !== at) throw new LocksleyError(`the batch ${id} has ${total} jobs, not these ${at}`);
+}
+
+// Whether there is a following chunk before the others have waited for long.
+async function comesSoon(following) {
+  return following !== null && Promise.race([following.then(() => true, () => false), sleep(LINGER_MS, false, { ref: false })]);
+}
+
+const cancelledBy = new WeakMap(); // of a signal: its batches
+
+// Cancels the batch when the signal is aborted, unless it was seen to be over. A signal has one listener, however many batches it is given to: it may live
+// as long as the program.
+function cancelWith(signal, batch) {
+  if (!cancelledBy.has(signal)) {
+    const batches = new Set();
+    cancelledBy.set(signal, batches);
+    signal.addEventListener('abort', () => batches.forEach((one) => one.cancel().catch(() => {})), { once: true }); // they may be gone
+  }
+  const batches = cancelledBy.get(signal);
+  batches.add(batch);
+  batch.once(OVER, () => batches.delete(batch));
 }
 
 export class Task {
@@ -126,21 +190,21 @@ export class Task {
 
   async #submit(items, argsOf, options = {}) {
     const batch = new Batch(this.app, options.id ?? randomUUID(), this.codec);
-    const payload = (item) => this.payload(argsOf(item));
-    async function* payloads() {
-      for await (const item of items) yield payload(item);
-    }
     const { signal } = options;
+    const words = optionWords({ name: this.name, ...this.options, ...options });
+    const chunks = new Chunks(items, (item) => this.payload(argsOf(item)), signal);
     const cancel = () => batch.cancel().catch(() => {}); // it may be gone
     try {
-      await submit(this.app.transport, this.handler, batch.id, { name: this.name, ...this.options, ...options }, payloads());
+      await submit(this.app.transport, this.handler, batch.id, words, chunks, signal);
     } catch (error) {
       // Where no daemon answers, it goes on in the background for as long as the application's patience.
       if (signal?.aborted) await Promise.race([cancel(), sleep(CANCEL_MS, undefined, { ref: false })]);
       throw error;
+    } finally {
+      chunks.close();
     }
     if (signal?.aborted) await cancel();
-    signal?.addEventListener('abort', cancel, { once: true });
+    else if (signal) cancelWith(signal, batch);
     return batch;
   }
 }

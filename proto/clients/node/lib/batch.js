@@ -6,6 +6,8 @@ import { BLOCK_MS, asMap, checked } from './wire.js';
 const PAGE_ROWS = 1000;
 const PROGRESS_MS = 250;
 
+export const OVER = Symbol('over'); // an event for the package: the batch was seen to be over
+
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
 
 export function asStatus(reply) {
@@ -66,6 +68,7 @@ export class Batch extends EventEmitter {
       for (const [index, status, output] of rows) yield new Result(this, index, status.toString(), output);
       cursor = next.toString();
     } while (cursor !== '0');
+    this.emit(OVER);
   }
 
   // In the order of the jobs. What ended early waits in memory.
@@ -101,13 +104,13 @@ export class Batch extends EventEmitter {
   }
 
   async status() {
-    return asStatus(await this.#ask('STATUS'));
+    return this.#seen(await this.#ask('STATUS'));
   }
 
   // The last status, once the batch is over. The signal ends the waiting, not the batch.
   async wait({ signal } = {}) {
     for (;;) {
-      const status = asStatus(checked(await this.app.transport.ask([['WAIT', this.id, BLOCK_MS]], signal))[0]);
+      const status = this.#seen(checked(await this.app.transport.ask([['WAIT', this.id, BLOCK_MS]], signal))[0]);
       if (status.isOver) return status;
     }
   }
@@ -143,6 +146,12 @@ export class Batch extends EventEmitter {
     return (await this.#ask('FORGET')) === 1;
   }
 
+  #seen(reply) {
+    const status = asStatus(reply);
+    if (status.isOver) this.emit(OVER);
+    return status;
+  }
+
   async #ask(command, ...words) {
     return checked(await this.app.transport.ask([[command, this.id, ...words]]))[0];
   }
@@ -151,7 +160,7 @@ export class Batch extends EventEmitter {
     const { transport } = this.app;
     const { closings } = transport;
     for (let last = ''; transport.closings === closings; ) {
-      const status = asStatus(checked(await transport.ask([['WAIT', this.id, PROGRESS_MS]]))[0]);
+      const status = this.#seen(checked(await transport.ask([['WAIT', this.id, PROGRESS_MS]]))[0]);
       const shown = `${status.state} ${status.jobs} ${status.ok} ${status.failed} ${status.cancelled}`;
       if (shown !== last) this.emit('progress', status);
       last = shown;

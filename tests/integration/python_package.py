@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Python package locksley: batches across broken connections and killed daemons, programs that are run again, tasks that fork. Its Executor is
-tested by python_executors.py, its workers by python_workers.py, App.inline() by python_inline.py, and what its page shows by python_pages.py."""
+"""The Python package locksley: batches across broken connections and killed daemons, tasks that fork. Its Executor is tested by
+python_executors.py, its workers by python_workers.py, App.inline() by python_inline.py, and what its page shows by python_pages.py."""
 
 import asyncio
 import inspect
@@ -28,7 +28,7 @@ from store_daemon import StoreTest
 from users import PASSWORD, users
 
 from locksley import wire
-from locksley.app import option_words, stream
+from locksley.app import option_words
 from locksley.errors import decode_failure, encode_failure
 
 
@@ -92,43 +92,6 @@ class Kills(StoreTest):
         self.assertEqual(identity.map(range(50_000), id="mine").status().jobs, 50_000)
         with self.assertRaisesRegex(locksley.LocksleyError, "has 50000 jobs, not these 60000|CLOSED"):
             identity.map(range(60_000), id="mine")
-
-
-class Again(DaemonTest):
-    """A program that is run again with the same id, and has so few jobs that one command has room for them."""
-
-    def setUp(self):
-        app, self.identity = echo_app(url_of(self.start()))
-        self.addCleanup(app.close)
-
-    def slowly(self, items):
-        """Streams them in, as if each had taken long to come; one that is None interrupts the program."""
-
-        def payloads():
-            for item in items:
-                if item is None:
-                    raise KeyboardInterrupt
-                yield [self.identity.payload((item,), {})]
-
-        wire.now(stream(self.identity.app.transport.ask, "echo", "mine", option_words({"name": "identity"}), payloads()))
-
-    def mapped(self, items):
-        return [value["args"][0] for value in self.identity.map(items, id="mine").values()]
-
-    def test_it_adds_what_is_missing_though_the_jobs_came_slowly_at_first(self):
-        for before in ([None], [0, None], [0, 1, 2, None]):
-            with self.assertRaises(KeyboardInterrupt):
-                self.slowly(before)
-        self.assertEqual(self.mapped(range(6)), list(range(6)))
-        self.assertEqual(self.mapped(range(6)), list(range(6)))  # complete, and closed
-        with self.assertRaisesRegex(locksley.LocksleyError, "CLOSED|has 6 jobs, not these 7|OFFSET"):
-            self.identity.map(range(7), id="mine")
-
-    def test_other_jobs_under_the_same_id_are_refused(self):
-        self.assertEqual((self.mapped("abc"), self.mapped("abc")), (["a", "b", "c"], ["a", "b", "c"]))
-        for other in ("abd", "abcd", ""):
-            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
-                self.identity.map(other, id="mine")
 
 
 class Bytes(DaemonTest):

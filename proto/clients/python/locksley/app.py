@@ -61,15 +61,15 @@ async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: I
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
     if len(first) < 2:
-        jobs = first[0] if first else []
+        jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
         try:
-            await one(ask, "SUBMIT", handler, "ID", id, *words, *(["JOBS", *jobs] if jobs else ["RANGE", 0, 0]))
+            await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
             return
         except Refused as refused:
-            if refused.code != "EXISTS":
+            if refused.code != "EXISTS" or not first:
                 raise
             try:
-                await one(ask, "ADDAT", id, 0, *jobs[:1])
+                await one(ask, "ADDAT", id, 0, first[0][0])
             except Refused:  # that one was not streamed
                 raise refused from None
     await stream(ask, handler, id, words, itertools.chain(first, chunks))

@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""Programs with the Python package that are run again with the same id for a batch."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DaemonTest
+from python_package import echo_app
+from python_tasks import locksley, url_of
+
+from locksley import wire
+from locksley.app import option_words, stream
+
+
+class Again(DaemonTest):
+    """One that has so few jobs that a single command has room for them."""
+
+    def setUp(self):
+        app, self.identity = echo_app(url_of(self.start()))
+        self.addCleanup(app.close)
+
+    def slowly(self, items):
+        """Streams them in, as if each had taken long to come; one that is None interrupts the program."""
+
+        def payloads():
+            for item in items:
+                if item is None:
+                    raise KeyboardInterrupt
+                yield [self.identity.payload((item,), {})]
+
+        wire.now(stream(self.identity.app.transport.ask, "echo", "mine", option_words({"name": "identity"}), payloads()))
+
+    def mapped(self, items):
+        return [value["args"][0] for value in self.identity.map(items, id="mine").values()]
+
+    def test_it_adds_what_is_missing_though_the_jobs_came_slowly_at_first(self):
+        for before in ([None], [0, None], [0, 1, 2, None]):
+            with self.assertRaises(KeyboardInterrupt):
+                self.slowly(before)
+        self.assertEqual(self.mapped(range(6)), list(range(6)))
+        self.assertEqual(self.mapped(range(6)), list(range(6)))  # complete, and closed
+        with self.assertRaisesRegex(locksley.LocksleyError, "CLOSED|has 6 jobs, not these 7|OFFSET"):
+            self.identity.map(range(7), id="mine")
+
+    def test_other_jobs_under_the_same_id_are_refused(self):
+        self.assertEqual((self.mapped("abc"), self.mapped("abc")), (["a", "b", "c"], ["a", "b", "c"]))
+        for other in ("abd", "abcd", ""):
+            with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
+                self.identity.map(other, id="mine")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Commands and workers in lanes: concurrency, rate, shares, turns, replacement of workers, and what is shown of it all."""
+# Length: the tests share the worker programs and the checks of one class.
 
 import pathlib
 import sys

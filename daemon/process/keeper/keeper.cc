@@ -113,7 +113,7 @@ class Keeper {
     // The terminal's signals are for the daemon only.
     ::setsid();
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
-    // If it were ignored, as a parent may have left it, the kernel would reap the children and tell nobody.
+    // If it were ignored, as a parent may have left it, the kernel would reap the children without a report.
     std::signal(SIGCHLD, SIG_DFL);
     sigset_t children;
     ::sigemptyset(&children);

@@ -137,7 +137,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   if (queue.job_cost_ > 0) {
     time = time_of(queue.job_cost_ * jobs);
   } else {
-    time = std::max(time, time_of(first_cost_of(queue) * jobs));
+    time = std::max(time, time_of(first_costs_of(queue).mean(queue.kind_) * jobs));
   }
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);

@@ -250,12 +250,12 @@ class FairRing {
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // What a job of a queue without a measured cost is expected to cost, in nanoseconds: as the first jobs of the earlier queues
-  // of its kind, of its customer at its gate, or else of its tenant. 0: unknown.
-  static double first_cost_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  // What the first jobs of the earlier queues of its kind have cost: of its customer at its gate, or else of its tenant. A job of
+  // a queue without a measured cost is expected to cost the same.
+  static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     const RingSeat& seat = *queue.seat_;
-    const double own = seat.first_costs.of(queue.kind_);
-    return own > 0 || seat.parent == nullptr ? own : seat.parent->first_costs.of(queue.kind_);
+    const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;
+    return is_known ? seat.first_costs : seat.parent->first_costs;
   }
   Service service_of(const RingGate& gate, const Settlement& settlement) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);

@@ -2,39 +2,52 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
 namespace locksley {
 
-// A decaying mean for each kind of jobs (QueueOptions::kind): of a new queue whose jobs have not been measured, this is what
-// they are expected to cost. A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate.
-// Only allocation fails.
+// For each kind of jobs (QueueOptions::kind): of a new queue whose jobs have not been measured, this is what they are expected to
+// cost. A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate. Only allocation fails.
 class FirstCosts {
  public:
-  // In nanoseconds; 0: unknown.
-  double of(const void* kind) const {
-    const auto found = std::ranges::find(all_, kind, &Cost::kind);
-    return found == all_.end() ? 0 : found->mean;
+  // A decaying mean in nanoseconds; 0: unknown.
+  double mean(const void* kind) const {
+    const Cost* const found = find(kind);
+    return found == nullptr ? 0 : found->mean;
+  }
+  // The least of the last kRecent in nanoseconds; 0: unknown, or there were fewer. One job whose executor was held up does not
+  // change it.
+  double least(const void* kind) const {
+    const Cost* const found = find(kind);
+    return found == nullptr ? 0 : std::ranges::min(found->recent);
   }
   void learn(const void* kind, double cost) {
-    const auto found = std::ranges::find(all_, kind, &Cost::kind);
-    if (found != all_.end()) {
-      found->mean += (cost - found->mean) * kGain;
-      return;
+    auto found = std::ranges::find(all_, kind, &Cost::kind);
+    if (found == all_.end()) {
+      if (all_.size() == kMost) all_.erase(all_.begin());
+      found = all_.insert(all_.end(), Cost{.kind = kind, .mean = cost});
     }
-    if (all_.size() == kMost) all_.erase(all_.begin());
-    all_.push_back({kind, cost});
+    found->mean += (cost - found->mean) * kGain;
+    found->recent[found->count++ % kRecent] = cost;
   }
 
  private:
   static constexpr double kGain = 0.25;     // as that of a queue's own mean
   static constexpr std::size_t kMost = 64;  // guess; kinds of handlers that were removed do not stay for ever
+  static constexpr std::size_t kRecent = 4;  // guess
 
   struct Cost {
     const void* kind;
     double mean;
+    std::array<double, kRecent> recent{};
+    std::size_t count = 0;
   };
+  const Cost* find(const void* kind) const {
+    const auto found = std::ranges::find(all_, kind, &Cost::kind);
+    return found == all_.end() ? nullptr : &*found;
+  }
   std::vector<Cost> all_;  // the oldest kind first
 };
 

@@ -1,76 +1,52 @@
 #include "daemon/process/isolated_plugin.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <csignal>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "config/units.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/plugin_file.h"
-#include "daemon/process/keeper/child.h"
 #include "daemon/process/process_pipes.h"
+#include "daemon/process/run_to_end.h"
 #include "daemon/process/runners/job_end.h"
 
 namespace locksley::daemon {
 namespace {
 
-std::string read_to_end(int descriptor) {
-  std::string result;
-  std::array<char, 4096> bytes;
-  for (;;) {
-    const ssize_t got = ::read(descriptor, bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return result;
-    result.append(bytes.data(), static_cast<std::size_t>(got));
-  }
-}
-
-// Waits for the process's end, and kills what remains in its group.
-siginfo_t reap(pid_t pid) {
-  siginfo_t end{};
-  while (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
-  ::kill(-pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
-  return end;
-}
+// For the check, which runs the plugin's init. A guess: longer than gigabytes of a model take from a slow disk.
+constexpr auto kCheckLimit = std::chrono::minutes(2);
 
 // Runs the check, and returns the plugin's description.
 std::expected<std::string, std::string> try_out(const Program& program, const std::string& file) {
   SpawnRequest request = program.request();
   request.arguments.emplace_back("--check");
-  auto null = open_null();
-  if (!null) return std::unexpected(null.error());
-  auto output = make_pipe();
-  if (!output) return std::unexpected(output.error());
-  const std::array<int, 3> descriptors{null->get(), output->write.get(), STDERR_FILENO};
   Descriptor rules;
   if (request.confinement.is_needed()) {
     auto created = make_confinement(request.confinement);
     if (!created) return std::unexpected(std::move(created.error()));
     rules = std::move(*created);
   }
-  const Started started = start_program(request, descriptors, rules.get());
-  if (started.pid < 0) {
+  auto end = run_to_end(request, rules.get(), kCheckLimit);
+  if (!end) {
     return std::unexpected(fmt::format("{}: cannot start the process that checks it: {}", file,
-                                       std::generic_category().message(started.error)));
+                                       std::generic_category().message(end.error().error)));
   }
-  output->write.close();
-  std::string answer = read_to_end(output->read.get());
-  const siginfo_t end = reap(started.pid);
-  const bool has_exited = end.si_code == CLD_EXITED;
-  if (has_exited && end.si_status == kExitOk) return answer;
-  if (has_exited && end.si_status == kExitConfig && !answer.empty())
-    return std::unexpected(std::move(answer));
+  if (end->has_timed_out) {
+    return std::unexpected(fmt::format(
+        "{}: the process that checks it was killed, because it had not ended after {}: see what its init "
+        "waits for",
+        file, config::to_string(config::Duration(kCheckLimit))));
+  }
+  if (end->has_exited && end->status == kExitOk) return std::move(end->output);
+  if (end->has_exited && end->status == kExitConfig && !end->output.empty())
+    return std::unexpected(std::move(end->output));
   return std::unexpected(
       fmt::format("{}: the process that checks it ended without a result: {}", file,
-                  has_exited ? fmt::format("exit status {}", end.si_status) : killed_by(end.si_status)));
+                  end->has_exited ? fmt::format("exit status {}", end->status) : killed_by(end->status)));
 }
 
 }  // namespace

@@ -95,6 +95,12 @@ class Added(ReloadTest):
         self.assertEqual(metrics['locksley_batches_total{handler="sh",event="accepted"}'], 1)
         self.assertRegex(self.daemon.log(), r"configuration changed key=handlers\.sh\n")
 
+    def test_a_helper_that_the_init_of_an_isolated_plugin_starts_holds_up_nothing(self):
+        """It has the standard output of the process that checks the plugin, and does not end with it."""
+        connection = self.serve({})
+        self.reload({"h": {"plugin": str(PLUGINS / "init_leaves_a_helper.so"), "isolate": True}})
+        self.assertEqual(connection("RUN", "h", "JOBS", "x"), [["ok", "x"]])
+
     def test_batches_of_the_store_begin_when_their_handler_comes(self):
         for later in (shell(), worker(), {"plugin": C_PLUGIN}):
             with tempfile.TemporaryDirectory() as store:

@@ -1,5 +1,6 @@
 /* A plugin with one fault, or one peculiarity, which the build chooses. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/plugin.h"
 
@@ -26,6 +27,14 @@ static int32_t init(locksley_setup* setup, void** state) {
   (void)setup;
   (void)reason;
   abort();
+#elif defined(FAULT_INIT_LEAVES_A_HELPER)
+  (void)setup;
+  (void)reason;
+  if (fork() == 0) {
+    sleep(300);
+    _exit(0);
+  }
+  return LOCKSLEY_OK;
 #elif defined(FAULT_INIT_IS_SILENT)
   (void)setup;
   (void)reason;

@@ -1,0 +1,99 @@
+#include "daemon/process/run_to_end.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "daemon/process/process_pipes.h"
+
+namespace locksley::daemon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A pipe of which one end is read without waiting.
+class Output {
+ public:
+  explicit Output(Descriptor read_end) : pipe_(std::move(read_end)) {}
+
+  // Takes what is there now.
+  void read() {
+    std::array<char, 4096> bytes;
+    while (pipe_.get() >= 0) {
+      const ssize_t got = ::read(pipe_.get(), bytes.data(), bytes.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return;
+      if (got == 0) return pipe_.close();
+      text_.append(bytes.data(), std::min(static_cast<std::size_t>(got), kMostRunOutput - text_.size()));
+      // A program that writes without end is read in turns with looks at the time.
+      if (static_cast<std::size_t>(got) < bytes.size()) return;
+    }
+  }
+  int descriptor() const { return pipe_.get(); }  // -1: closed by all that could write
+  std::string take() { return std::move(text_); }
+
+ private:
+  Descriptor pipe_;
+  std::string text_;
+};
+
+// Whether the process has ended. It is not reaped: until then no other process gets its number.
+bool has_ended(pid_t pid) {
+  siginfo_t end{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOWAIT | WNOHANG) != 0 || end.si_pid != 0;
+}
+
+// Reads the output until the process has ended. False: it has not, at the deadline.
+bool wait_for_end(pid_t pid, Output& output, Clock::time_point deadline) {
+  const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  while (!has_ended(pid)) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return false;
+    // Without a pidfd (Linux before 5.3), by looks at the process.
+    constexpr auto kLook = std::chrono::milliseconds(10);
+    const auto wait = ended.get() >= 0 ? left : std::min(left, kLook);
+    std::array<pollfd, 2> wanted{{{output.descriptor(), POLLIN, 0}, {ended.get(), POLLIN, 0}}};
+    ::poll(wanted.data(), wanted.size(), static_cast<int>(wait.count()));
+    output.read();
+  }
+  return true;
+}
+
+std::unexpected<Started> not_started(int error) {
+  return std::unexpected(Started{.pid = -1, .step = KeeperReport::Step::kDescriptors, .error = error});
+}
+
+}  // namespace
+
+std::expected<RunEnd, Started> run_to_end(const SpawnRequest& request, int confinement,
+                                          std::chrono::milliseconds limit) {
+  auto null = open_null();
+  if (!null) return not_started(errno);
+  auto pipe = make_output_pipe();
+  if (!pipe) return not_started(errno);
+  const std::array<int, 3> descriptors{null->get(), pipe->write.get(), STDERR_FILENO};
+  const Started started = start_program(request, descriptors, confinement);
+  if (started.pid < 0) return std::unexpected(started);
+  pipe->write.close();
+  Output output(std::move(pipe->read));
+  RunEnd result;
+  result.has_timed_out = !wait_for_end(started.pid, output, Clock::now() + limit);
+  ::kill(-started.pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(started.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  output.read();
+  result.output = output.take();
+  result.has_exited = WIFEXITED(status);
+  result.status = result.has_exited ? WEXITSTATUS(status) : WTERMSIG(status);
+  return result;
+}
+
+}  // namespace locksley::daemon

@@ -164,8 +164,8 @@ class Batch(Generic[R]):
         return as_status(await one(ask, "STATUS", self.id))
 
     async def _wait(self, ask: Ask, /, timeout: float | None = None, on_progress: Callable[[Status], object] | None = None) -> Status:
-        """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch. `on_progress` is called twice a
-        second."""
+        """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch; while no daemon answers, it is
+        tried again for the application's patience. `on_progress` is called twice a second."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))

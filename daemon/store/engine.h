@@ -36,7 +36,7 @@ struct EngineError {
     kFull,     // no room
     kDamaged,  // what was written cannot be read
     kInUse,    // by another daemon
-    kFenced,   // another daemon has taken the rows over: final
+    kFenced,   // another daemon has taken the rows over, or acknowledged groups are gone: final
   };
   Kind kind = Kind::kFailed;
   std::string what;  // the words of the engine, or of the system

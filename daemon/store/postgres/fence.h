@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@ class logger;
 
 namespace locksley::daemon {
 
-// Says once that another daemon has taken over, whichever thread is told so first. Any thread.
+// Says once that this daemon may not write any more, whichever thread is told so first. Any thread.
 class Fence {
  public:
   // `on_fenced`: as PostgresOptions says. `place`: of the store, for the log.
@@ -22,7 +23,11 @@ class Fence {
 
   // A thread that reads false, and writes, is told by the database.
   bool is_fenced() const { return is_fenced_; }
+  // Another daemon has taken over.
   void be_fenced();
+  // The database has lost groups that were acknowledged: `acknowledged` is the number of the last one that was, `committed` of
+  // the last one that is there. What this daemon has in memory follows from groups that are gone.
+  void be_set_back(std::int64_t acknowledged, std::int64_t committed);
 
  private:
   const std::function<void()> on_fenced_;

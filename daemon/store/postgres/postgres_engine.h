@@ -35,8 +35,8 @@ struct PostgresOptions {
   // While it stands by, it keeps a copy of the rows of the index of these kinds, ascending, from which scan_batches() with the
   // same kinds is served at first. Empty: of none.
   std::string followed_kinds = {};
-  // Another daemon has taken over: from now on nothing can be written, and no client may be answered. Called once, by any
-  // thread; may not return. Empty: commits fail with kFenced, and that is all.
+  // Another daemon has taken over, or the database has lost groups that were acknowledged: from now on nothing can be written,
+  // and no client may be answered. Called once, by any thread; may not return. Empty: commits fail with kFenced, and that is all.
   std::function<void()> on_fenced = {};
 };
 

@@ -27,6 +27,9 @@ using Outcome = Written::Outcome;
 constexpr auto kAttemptPause = std::chrono::milliseconds(200);  // guess: of a promotion that takes seconds
 
 EngineError fenced() { return {EngineError::Kind::kFenced, std::string(kFencedWords)}; }
+EngineError set_back() {
+  return {EngineError::Kind::kFenced, "the database has lost groups that were acknowledged"};
+}
 
 }  // namespace
 
@@ -118,7 +121,10 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
   const Instant lock_deadline = now() + options_.reply_time;
   for (;;) {
     const Written written = write(changes, number, safety);
-    if (written.outcome == Outcome::kDone) return {};
+    if (written.outcome == Outcome::kDone) {
+      done_ = number;
+      return {};
+    }
     if (written.outcome == Outcome::kFenced) {
       fence_.be_fenced();
       return std::unexpected(written.error);
@@ -140,7 +146,10 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
           .with("store", place_)
           .write(*engine_.log, spdlog::level::info);
     }
-    if (*is_written) return {};
+    if (*is_written) {
+      done_ = number;
+      return {};
+    }
     // What went ahead of it may be gone with the server.
     if (has_ahead) return fail(written.error);
   }
@@ -236,6 +245,11 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (!epoch) {
     if (epoch.error().error.kind == EngineError::Kind::kFenced) fence_.be_fenced();
     return std::unexpected(epoch.error());
+  }
+  // A server that was killed, or a replica that lagged behind when it was promoted.
+  if (epoch->committed < done_) {
+    fence_.be_set_back(done_, epoch->committed);
+    return std::unexpected(PgError{set_back(), ""});
   }
   options_.cluster->beaten(sent);
   const MutexLock lock(generations_.mutex);

@@ -37,7 +37,8 @@ namespace locksley::daemon {
 // group was the last. If that takes longer than PostgresOptions::patience, the commit has failed, and reopen()
 // makes sure of the same. No reading begins meanwhile.
 //
-// Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced.
+// Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced. The same holds
+// once the database has lost a group that was acknowledged: other groups, and replies, follow from it.
 class ServerEngine final : public Engine {
  public:
   static std::expected<std::unique_ptr<ServerEngine>, std::string> open(EngineOptions engine,
@@ -132,6 +133,8 @@ class ServerEngine final : public Engine {
   std::unique_ptr<PgConnection> connection_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // null: it is not open
   std::int64_t epoch_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                    // of the connection
   std::int64_t number_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;                   // of the last group
+  std::int64_t done_ LOCKSLEY_GUARDED_BY(kStoreWriter) =
+      0;  // of the last group that commit() said to be written
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
 

@@ -5,8 +5,10 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -139,6 +141,49 @@ TEST_F(UnknownOutcomeTest, AServerThatStaysAwayIsAFailureUntilItIsBack) {
   ASSERT_TRUE(engine->reopen().has_value());
   EXPECT_TRUE(has("a"));
   ASSERT_TRUE(put("c").has_value());
+}
+
+// As after a server that was killed with groups that it had not synced, or a replica that lagged behind when it was promoted.
+class LostGroupsTest : public UnknownOutcomeTest {
+ protected:
+  void open_and_lose_one_of_two_groups() LOCKSLEY_REQUIRES(kStoreWriter) {
+    adjust = [this](PostgresOptions& options) { options.on_fenced = [this] { ++ends; }; };
+    open();
+    ASSERT_TRUE(put("a").has_value());
+    ASSERT_TRUE(put("b").has_value());
+    server.emplace(disk.url());
+    server->run("update locksley_node set committed = 1");
+    server->run("delete from locksley_name where name = 'b'");
+  }
+  void expect_end(const EngineDone& done) {
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().kind, EngineError::Kind::kFenced);
+    EXPECT_EQ(ends, 1);
+    EXPECT_THAT(logged.str(),
+                ContainsRegex("has lost groups that were acknowledged.*lost_groups.1.last_acknowledged.2"));
+    EXPECT_EQ(server->value("select committed from locksley_node"), "1");
+    EXPECT_EQ(server->value("select count(*) from locksley_name where name = 'c'"), "0");
+  }
+
+  std::optional<testing::TestConnection> server;
+  std::atomic<int> ends{0};
+};
+
+TEST_F(LostGroupsTest, EndTheDaemonAtTheNextUnknownOutcome) {
+  const ThreadRoleScope role(kStoreWriter);
+  open_and_lose_one_of_two_groups();
+  proxy.set_fault(Fault::kCutBefore);
+  expect_end(put("c"));
+  ASSERT_FALSE(put("d").has_value());
+  const EngineDone opened = engine->reopen();
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().kind, EngineError::Kind::kFenced);
+}
+
+TEST_F(LostGroupsTest, EndTheDaemonWhenItOpensTheDatabaseAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  open_and_lose_one_of_two_groups();
+  expect_end(engine->reopen());
 }
 
 // A session of the server that is held up, by a debugger for example, has a whole group before it when its daemon has given

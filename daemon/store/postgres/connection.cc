@@ -367,6 +367,28 @@ PgExpected<Result> PgConnection::run(const std::string& sql, const Parameters& p
   return answer(deadline);
 }
 
+PgExpected<Result> PgConnection::run_committed(const char* sql, const Parameters& parameters,
+                                               Instant deadline) {
+  const auto lost = [](const PgError& error) { return std::unexpected(error); };
+  const Parameters none;
+  for (const auto& [each, with] : {std::pair{"begin", &none}, std::pair{sql, &parameters}, {"end", &none}}) {
+    if (const auto sent = send(nullptr, each, *with); !sent) return lost(sent.error());
+  }
+  if (const auto ended = end_pipeline(); !ended) return lost(ended.error());
+  if (const auto begun = next(deadline); !begun) return lost(begun.error());
+  auto result = next(deadline);
+  if (result) {
+    take_warning();
+    if (const auto committed = next(deadline); !committed) result = lost(committed.error());
+  }
+  if (!result && result.error().is_lost()) return result;
+  if (const auto finished = finish(deadline); !finished) return lost(finished.error());
+  if (!result) {
+    if (const auto undone = run("rollback", deadline); !undone) return lost(undone.error());
+  }
+  return result;
+}
+
 PgExpected<void> PgConnection::send(const char* name, const char* sql, const Parameters& parameters) {
   PGconn* const raw = connection_.get();
   if (PQpipelineStatus(raw) == PQ_PIPELINE_OFF && PQenterPipelineMode(raw) == 0) {

@@ -134,6 +134,9 @@ class PgConnection {
   // The same in two steps, so that the server works meanwhile: nothing else may be called between them.
   PgExpected<void> ask(const std::string& sql, const Parameters& parameters);
   PgExpected<Result> answer(Instant deadline) { return last_result(deadline); }
+  // One statement as a transaction, in one round trip. Binary results. After it take_warning() has only what the server warned of
+  // in the COMMIT. After an error of the server the transaction was rolled back.
+  PgExpected<Result> run_committed(const char* sql, const Parameters& parameters, Instant deadline);
 
   // Several statements in one round trip: send() each, end_pipeline(), next() for the result of each in their order, and
   // finish(). After an error of the server, the rest of the pipeline was not run. A statement with a name is parsed once for
@@ -153,7 +156,8 @@ class PgConnection {
   // COPY … FROM STDIN: sends `bytes`, at most some megabytes.
   PgExpected<void> copy_in(const std::string& sql, std::string_view bytes, Instant deadline);
 
-  // What the server has warned of since the last call; empty: nothing.
+  // The last warning of the server since the last call; empty: there was none. Only one of a COMMIT says that the wait for the
+  // standby was cancelled; a statement before it may be warned of anything, such as transaction ids that run out.
   std::string take_warning() { return std::exchange(warning_, {}); }
 
  private:

@@ -270,7 +270,6 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
     return {.outcome = error.state == kLockNotAvailable ? Outcome::kLocked : Outcome::kRefused,
             .error = error.error};
   };
-  connection.take_warning();
   Sender sender(connection, writer);
   sender.send(kBegin);
   if (safety == Safety::kAhead) sender.send(kAsynchronous);
@@ -289,7 +288,10 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   sender.end();
   if (!sender.sent()) return failed(sender.sent().error());
   bool is_alive = true;
+  std::string warning;
   for (std::size_t i = 0; i < sender.count(); ++i) {
+    // The COMMIT is last, and what comes from now on is of it.
+    if (i + 1 == sender.count()) warning = connection.take_warning();
     const auto result = connection.next(deadline);
     if (!result) return failed(result.error());
     if (i == fence) is_alive = rows_changed(**result) == 1;
@@ -297,10 +299,10 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   if (const auto finished = connection.finish(deadline); !finished) return failed(finished.error());
   if (!is_alive)
     return {.outcome = Outcome::kFenced, .error = {EngineError::Kind::kFenced, std::string(kFencedWords)}};
-  if (std::string warning = connection.take_warning(); !warning.empty()) {
-    return {.outcome = Outcome::kUnknown, .error = {EngineError::Kind::kFailed, std::move(warning)}};
+  if (std::string of_commit = connection.take_warning(); !of_commit.empty()) {
+    return {.outcome = Outcome::kUnknown, .error = {EngineError::Kind::kFailed, std::move(of_commit)}};
   }
-  return {};
+  return {.warning = std::move(warning)};
 }
 
 Written write_beat(PgConnection& connection, const Writer& writer, Instant deadline) {
@@ -312,8 +314,7 @@ Written write_beat(PgConnection& connection, const Writer& writer, Instant deadl
 }
 
 PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Instant deadline) {
-  connection.take_warning();
-  const auto begun = connection.run(kBeginEpoch, {Parameter::int4(node)}, deadline);
+  const auto begun = connection.run_committed(kBeginEpoch, {Parameter::int4(node)}, deadline);
   if (!begun) return std::unexpected(begun.error());
   if (PQntuples(begun->get()) != 1) {
     return std::unexpected(PgError{{EngineError::Kind::kFenced, std::string(kFencedWords)}, ""});

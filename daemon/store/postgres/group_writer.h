@@ -25,7 +25,8 @@ struct Written {
     kUnknown,  // the connection was lost, or the server warned: it may be written or not, and may still become so
   };
   Outcome outcome = Outcome::kDone;
-  EngineError error;  // of all but kDone
+  EngineError error = {};    // of all but kDone
+  std::string warning = {};  // of kDone: what the server warned of, which does not concern the outcome
 };
 
 // How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is that is kSafe.

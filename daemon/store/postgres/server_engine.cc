@@ -208,6 +208,13 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   const Written written =
       write_group(*connection_, {node_, epoch_}, number, {group, after, begun, list}, safety, deadline);
   if (written.outcome == Outcome::kDone) {
+    if (!written.warning.empty() && warnings_.open(now())) {
+      LogLine("store: the database warns")
+          .with("store", place_)
+          .with("warning", written.warning)
+          .with("unlogged", warnings_.held_back())
+          .write(*engine_.log, spdlog::level::warn);
+    }
     options_.cluster->beaten(sent);
     after.count(group);
     generations_.value = std::move(after);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "core/sync/mutex.h"
+#include "daemon/base/rate_gate.h"
 #include "daemon/base/time.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/postgres/change_lists.h"
@@ -137,6 +139,8 @@ class ServerEngine final : public Engine {
       0;  // of the last group that commit() said to be written
   // Rows of write_ahead() may be lost with the server, until the next commit.
   bool has_ahead_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
+
+  RateGate warnings_ LOCKSLEY_GUARDED_BY(kStoreWriter){std::chrono::minutes(1)};  // their lines in the log
 
   SharedGenerations generations_;
   TableSizes sizes_;

@@ -99,9 +99,9 @@ PgExpected<void> ServerUpkeep::connect(Instant deadline) {
 
 PgExpected<void> ServerUpkeep::beat(Instant deadline) {
   const Instant sent = now();
-  connection_->take_warning();
-  const auto beaten = connection_->run("update locksley_node set beat = beat + 1 where node = $1 and alive",
-                                       {Parameter::int4(node_)}, deadline);
+  const auto beaten =
+      connection_->run_committed("update locksley_node set beat = beat + 1 where node = $1 and alive",
+                                 {Parameter::int4(node_)}, deadline);
   // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
   if (!beaten && beaten.error().state == kLockNotAvailable) return {};
   if (!beaten) return std::unexpected(beaten.error());

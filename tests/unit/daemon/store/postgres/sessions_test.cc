@@ -1,9 +1,12 @@
 // The sessions of an engine: what a role says of them, what ends them, and tables that others have locked.
 #include <gmock/gmock.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <chrono>
 #include <future>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
+#include "daemon/store/cluster_board.h"
 #include "daemon/store/key.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/rows.h"
@@ -77,6 +81,36 @@ TEST_F(SessionsTest, WhatARoleSaysOfASessionDoesNotCount) {
   EXPECT_EQ(are("lock_timeout"), "0");
   EXPECT_EQ(are("idle_in_transaction_session_timeout"), "0");
   EXPECT_EQ(are("idle_session_timeout"), "0");
+}
+
+// As PostgreSQL warns with each statement that writes once transaction ids run out.
+TEST_F(SessionsTest, AWarningOfAStatementIsNoCancelledWaitForTheStandby) {
+  const ThreadRoleScope role(kStoreWriter);
+  open().reset();  // the tables are there
+  testing::TestConnection server(disk.url());
+  server.run(
+      "create function warn() returns trigger language plpgsql as $$ begin raise warning 'ids run out'; "
+      "return new; end $$");
+  for (const std::string table : {"locksley_index", "locksley_node"}) {
+    server.run("create trigger warn before insert or update on " + table +
+               " for each row execute function warn()");
+  }
+  std::ostringstream logged;
+  PostgresOptions options = disk.options();
+  options.cluster = std::make_shared<ClusterBoard>();
+  auto opened = postgres_engine(options)(
+      {"", config::Durability::kFsync,
+       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(logged))});
+  ASSERT_TRUE(opened.has_value()) << opened.error();
+  const EngineDone done = put(**opened, 1);
+  EXPECT_TRUE(done.has_value()) << done.error().what;
+  const Instant beaten_at = options.cluster->beaten_at();
+  EXPECT_TRUE(wait_until_true([&] { return options.cluster->beaten_at() > beaten_at; }))
+      << "the thread of the beats has had none confirmed";
+  opened->reset();
+  EXPECT_THAT(logged.str(), ::testing::AllOf(::testing::HasSubstr("the database warns"),
+                                             ::testing::HasSubstr("ids run out"),
+                                             ::testing::Not(::testing::HasSubstr("unknown"))));
 }
 
 TEST_F(SessionsTest, AGroupWaitsForABeatWhateverTheIsolationOfTheDatabase) {

@@ -7,6 +7,7 @@
 
 #include "daemon/base/time.h"
 #include "daemon/store/postgres/generations.h"
+#include "daemon/store/postgres/group_writer.h"
 
 namespace locksley::daemon {
 namespace {
@@ -141,11 +142,25 @@ std::expected<void, std::string> convert_schema(PgConnection& connection, std::i
   const auto form = connection.run("select form from locksley_cluster", deadline);
   if (!form) return std::unexpected(form.error().error.what);
   if (text(**form, 0) == std::to_string(kForm)) return {};
+  // Other daemons wait for the row of this one until the end, so none takes over in between.
+  const auto fence =
+      connection.run(fmt::format("begin; set local lock_timeout = 0; "
+                                 "update locksley_node set beat = beat + 1 where node = {} and alive",
+                                 node),
+                     deadline);
+  if (!fence) return std::unexpected(fence.error().error.what);
+  if (rows_changed(**fence) != 1) {
+    static_cast<void>(connection.run("rollback", deadline));
+    return std::unexpected(std::string(kFencedWords));
+  }
+  const auto form_now = connection.run("select form from locksley_cluster", deadline);
+  if (!form_now) return std::unexpected(form_now.error().error.what);
+  const bool is_converted = text(**form_now, 0) == std::to_string(kForm);
   const auto converted =
-      connection.run(fmt::format("begin; update locksley_node set beat = beat + 1 where node = {};\n{}{}{}"
-                                 "update locksley_cluster set form = {}; commit",
-                                 node, conversion_of("locksley_payload"), conversion_of("locksley_result"),
-                                 kTableOfSpans, kForm),
+      connection.run(is_converted ? "commit"
+                                  : fmt::format("{}{}{}update locksley_cluster set form = {}; commit",
+                                                conversion_of("locksley_payload"),
+                                                conversion_of("locksley_result"), kTableOfSpans, kForm),
                      deadline);
   if (!converted) {
     return std::unexpected(

@@ -17,8 +17,9 @@ namespace locksley::daemon {
 // its creation has chosen. The error is a sentence without the place.
 std::expected<std::string, std::string> prepare_schema(PgConnection& connection);
 
-// Tables of an earlier version get their form of today, which programs of that version cannot use. Needs: this daemon, with the
-// row `node`, is the active one. The error likewise. Blocks until indexes are made anew.
+// Tables of an earlier version get their form of today, which programs of that version cannot use. An error if this
+// daemon, with the row `node`, is not the active one. The error likewise. Blocks until indexes are made anew, and other daemons
+// wait meanwhile for the row.
 std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node);
 
 // Whether the table of the lists of changed batches is there, in the schema of the other tables.

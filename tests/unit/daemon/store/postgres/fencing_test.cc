@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "daemon/store/key.h"
+#include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/schema.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_proxy.h"
 #include "tests/support/store_fixture.h"
@@ -177,6 +179,25 @@ TEST_F(FencingTest, TablesOfAnotherVersionAreRefused) {
   const auto refused = open(disk.options());
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error(), HasSubstr("'99'"));
+}
+
+TEST_F(FencingTest, TablesOfAnEarlierVersionAreNotConvertedByADaemonThatWasFenced) {
+  open_second().reset();  // its row is not alive any more
+  testing::TestConnection server(disk.url());
+  server.run("drop table locksley_payload, locksley_result, locksley_generation");
+  for (const std::string table : {"locksley_payload", "locksley_result"}) {
+    server.run(
+        "create table " + table +
+        " (shard int, batch bigint, part bigint, value bytea not null, primary key (shard, batch, part))");
+  }
+  server.run("update locksley_cluster set form = 1");
+  const auto connection = PgConnection::open(disk.url(), "test");
+  ASSERT_TRUE(connection.has_value());
+  EXPECT_FALSE(convert_schema(**connection, 1).has_value());
+  EXPECT_EQ(server.value("select form from locksley_cluster"), "1");
+  EXPECT_EQ(server.value("select to_regclass('locksley_payload_1') is null"), "t");
+  EXPECT_NE(open_second(), nullptr) << "the active daemon converts them";
+  EXPECT_EQ(server.value("select form from locksley_cluster"), "2");
 }
 
 TEST_F(FencingTest, APasswordIsInNoMessage) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -46,6 +47,31 @@ std::uint64_t bytes_of(const WriteBacklog::Writes& writes) {
 
 bool brings_jobs(const StoreWrite& write) {
   return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
+}
+
+// Takes out what brings jobs. Changes that follow jobs of their batch count them; so they are made those of a batch without these
+// jobs, which is open, so that its client can add them again. Returns whether there were jobs.
+bool erase_jobs(WriteBacklog::Writes& writes) {
+  struct Erased {
+    std::uint64_t first;  // job
+    std::uint64_t bytes = 0;
+  };
+  std::unordered_map<std::uint64_t, Erased> erased;
+  for (StoreWrite& each : writes) {
+    if (const auto* add = std::get_if<AddJobs>(&each)) {
+      erased.try_emplace(add->sequence, add->first).first->second.bytes += add->payloads->payload_bytes();
+      continue;
+    }
+    auto* const change = std::get_if<ChangeBatch>(&each);
+    if (change == nullptr) continue;
+    const auto before = erased.find(change->sequence);
+    ChangesRow& row = change->changes;
+    if (before == erased.end() || row.jobs <= before->second.first) continue;
+    row.jobs = before->second.first;
+    row.payload_bytes -= std::min(row.payload_bytes, before->second.bytes);
+    row.is_closed = row.is_cancelled;
+  }
+  return std::erase_if(writes, brings_jobs) != 0;
 }
 
 }  // namespace
@@ -97,7 +123,7 @@ WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket t
     if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
   }
   Refusal refusal{.why = room ? "there was no room for jobs before these" : room.error().what,
-                  .has_jobs = std::erase_if(writes, brings_jobs) != 0};
+                  .has_jobs = erase_jobs(writes)};
   // The rest may have room: a batch that is too large for the disk concerns nothing else.
   if (const auto rest = check_room(writes); !rest) {
     refusal.why = rest.error().what;
@@ -170,8 +196,9 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
 }
 
 void WriteBacklog::keep(Writes writes) {
+  erase_jobs(writes);
   for (StoreWrite& each : writes) {
-    if (!brings_jobs(each) && !std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
+    if (!std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
   }
 }
 

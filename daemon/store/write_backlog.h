@@ -53,8 +53,9 @@ class WriteBacklog {
     bool has_jobs = false;  // something that brings jobs was taken out
   };
   // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones of their batch, which was not
-  // known when they were put (AddJobs::settled): their indexes are too high. If there is no room for the rest either, the disk
-  // is_full(), and the group must not be written. `ticket`: the group's.
+  // known when they were put (AddJobs::settled): their indexes are too high. Changes that follow such jobs of their batch do not
+  // count them any more, and leave the batch open. If there is no room for the rest either, the disk is_full(), and the group
+  // must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }
@@ -66,7 +67,7 @@ class WriteBacklog {
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // What brings jobs among `writes` is refused. `ticket`: the group's. See refuse_without_room().
   void note_refused(const Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Keeps the rest, but for what brings jobs.
+  // Keeps the rest, but for what brings jobs, which it takes out as refuse_without_room() does.
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // ---- What is kept ----

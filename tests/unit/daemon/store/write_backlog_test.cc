@@ -95,6 +95,54 @@ TEST_F(WriteBacklogTest, JobsThatAreTooLargeForTheDiskAreRefusedAndTheRestMayBeW
   EXPECT_THAT(batches_of(writes), ElementsAre(2));
 }
 
+// A crash before the refusal is undone would leave a batch that counts jobs which have no payloads.
+class ChangesAfterRefusedJobsTest : public WriteBacklogTest {
+ protected:
+  // An ADD of the job 10, and then a CLOSE.
+  static Writes add_and_close(bool is_cancelled = false) {
+    ChangeBatch close{.sequence = 1, .changes = {}, .freed_rows = {0, 0}};
+    close.changes.jobs = 11;
+    close.changes.payload_bytes = 100;
+    close.changes.is_closed = true;
+    close.changes.is_cancelled = is_cancelled;
+    close.changes.weight = 5;
+    return writes_of(add(1, 0), std::move(close));
+  }
+  static void expect_changes_without_the_job(const Writes& writes) {
+    ASSERT_THAT(batches_of(writes), ElementsAre(1));
+    const auto& changes = std::get<ChangeBatch>(writes.front()).changes;
+    EXPECT_EQ(changes.jobs, 10U);
+    EXPECT_EQ(changes.payload_bytes, 97U) << "without those of the payload `job`";
+    EXPECT_FALSE(changes.is_closed) << "so that the job can be added again";
+    EXPECT_EQ(changes.weight, 5U);
+  }
+};
+
+TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemOnADiskWithoutRoom) {
+  const ThreadRoleScope role(kStoreWriter);
+  disk.room = 0;
+  Writes writes = add_and_close();
+  EXPECT_TRUE(backlog.refuse_without_room(writes, ++group).has_jobs);
+  expect_changes_without_the_job(writes);
+}
+
+TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemWhenTheyAreKept) {
+  const ThreadRoleScope role(kStoreWriter);
+  backlog.keep(add_and_close());
+  std::size_t dropped = 0;
+  const auto written = backlog.write_kept(dropped);
+  ASSERT_TRUE(written.has_value());
+  expect_changes_without_the_job(*written);
+}
+
+TEST_F(ChangesAfterRefusedJobsTest, LeaveACancelledBatchClosed) {
+  const ThreadRoleScope role(kStoreWriter);
+  disk.room = 0;
+  Writes writes = add_and_close(true);
+  EXPECT_TRUE(backlog.refuse_without_room(writes, ++group).has_jobs);
+  EXPECT_TRUE(std::get<ChangeBatch>(writes.front()).changes.is_closed);
+}
+
 // Put before the refusal of those before them was known: their indexes are too high by as many.
 TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   const ThreadRoleScope role(kStoreWriter);

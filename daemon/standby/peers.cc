@@ -33,8 +33,7 @@ std::vector<ClusterNode> peers_in(const ClusterView& view) {
 
 // A daemon of another version, or one that has too many clients, replies with an error: it lives, and knows nothing.
 PeerReply reply_of(const proto::Reply& reply) {
-  constexpr auto kUnknown = std::chrono::hours(24);
-  if (!reply.is_aggregate() || reply.elements.size() != 2) return {.active = 0, .age = kUnknown};
+  if (!reply.is_aggregate() || reply.elements.size() != 2) return {.active = 0, .age = PeerReply::kNever};
   return {.active = static_cast<std::int32_t>(reply.elements[0].to_integer().value_or(0)),
           .age = std::chrono::milliseconds(reply.elements[1].to_integer().value_or(0))};
 }

@@ -43,11 +43,17 @@ void active_command(Session& session, proto::Command&) {
   const ClusterBoard* const cluster = session.state().cluster();
   const ClusterBoard::View view = cluster == nullptr ? nullptr : cluster->get();
   const ClusterNode* const active = view == nullptr ? nullptr : view->active();
-  const auto age = view != nullptr && view->seen_at ? now() - *view->seen_at : Nanoseconds(0);
+  // A daemon that has not seen the database yet knows nothing, which is older than anything.
+  auto age = std::chrono::milliseconds(0);
+  if (view != nullptr && view->seen_at) {
+    age = std::chrono::duration_cast<std::chrono::milliseconds>(now() - *view->seen_at);
+  } else if (cluster != nullptr && active == nullptr) {
+    age = std::chrono::milliseconds::max();
+  }
   proto::ReplyWriter reply = session.reply();
   reply.array(2);
   reply.integer(active == nullptr ? 0 : active->number);
-  reply.integer(std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
+  reply.integer(age.count());
 }
 
 void nodes_command(Session& session, proto::Command&) {

@@ -43,6 +43,11 @@ TEST(PeersTest, Verdicts) {
   EXPECT_EQ(verdict({std::nullopt, std::nullopt}), PeerVerdict::kAlone);
 }
 
+TEST(PeersTest, OneThatKnowsNothingSaysNothingHoweverLongTheDatabaseIsAway) {
+  const Replies replies{PeerReply{.active = 0, .age = PeerReply::kNever}};
+  EXPECT_EQ(judge(kSelf, std::chrono::hours(25), replies), PeerVerdict::kGoOn);
+}
+
 // Replies to all that it is sent, one connection at a time.
 class Peer {
  public:

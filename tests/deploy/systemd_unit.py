@@ -97,6 +97,13 @@ class File(unittest.TestCase):
         self.assertGreaterEqual(int(unit["LimitNOFILE"][0]), config["limits"]["max_clients"] + OTHER_DESCRIPTORS)
         self.assertGreater(seconds(unit["TimeoutStopSec"][0]), seconds(config["shutdown"]["drain_timeout"]))
 
+    def test_a_daemon_whose_database_is_away_is_started_again_without_end(self):
+        self.assertEqual(settings()["StartLimitIntervalSec"], ["0"])
+        self.assertEqual(settings()["Restart"], ["on-failure"])
+        for key in ("RestartPreventExitStatus", "SuccessExitStatus"):
+            self.assertNotIn("69", settings()[key][-1].split())
+        self.assertGreaterEqual(seconds(settings()["RestartSec"][-1]), 1, "it does not spin")
+
     def test_the_filter_knows_what_it_is_asked(self):
         self.assertLessEqual({"futex", "epoll_wait", "fdatasync", "vfork", "fchown", "landlock_restrict_self"}, allowed())
         self.assertFalse({"setuid", "setresuid", "chroot", "mount", "ptrace", "keyctl", "reboot"} & allowed())

@@ -101,7 +101,7 @@ std::expected<Joined, std::string> Joining::run() {
   bool has_failed = false;
   for (;;) {
     const auto is_active = advance();
-    if (is_active && *is_active) return Joined{own_, std::move(follower_)};
+    if (is_active && *is_active) return Joined{own_, std::move(follower_), std::move(connection_)};
     if (is_in_use_) {
       withdraw();
       return std::unexpected(*is_in_use_);

@@ -23,6 +23,8 @@ struct Joined {
   std::int32_t node = 0;  // the number of this daemon's row
   // Of the daemon that was active before; null: this one has not stood by.
   std::unique_ptr<IndexFollower> follower = {};
+  // Over which this daemon became the active one.
+  std::unique_ptr<PgConnection> connection = {};
 };
 
 // Each life of a daemon has a row in locksley_node. At first it stands by (committed = -1, alive = false); then it may be

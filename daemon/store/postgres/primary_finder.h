@@ -26,8 +26,9 @@ class PrimaryFinder {
   explicit PrimaryFinder(std::string url);
 
   enum class Look : std::uint8_t {
-    kFirst,  // the first server that can be written and has no lower timeline than was seen, in the order of the URL
-    kAll,  // asks all servers at once: after a loss, as the first may be an old primary
+    kFirst,  // the one that kAll found last, and all if it is not that one any more; before, the first in the order of the URL that
+             // can be written
+    kAll,    // asks all servers at once: after a loss, as the first may be an old primary
   };
   // Connects to it. The error has what each server said.
   PgExpected<std::unique_ptr<PgConnection>> connect(const std::string& name, Look look);
@@ -43,6 +44,8 @@ class PrimaryFinder {
   const std::string url_;
   const std::vector<ServerAddress> servers_;  // fewer than two: libpq alone knows which there are
   std::atomic<std::uint32_t> newest_{0};      // the highest timeline that any thread has seen
+  std::atomic<const ServerAddress*> last_{
+      nullptr};  // of servers_: that kAll found last, written by any thread
 };
 
 // The servers that a URL names, in its order; none if it leaves their names to libpq, or is wrong.

@@ -51,11 +51,9 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   if (options.cluster == nullptr) options.cluster = std::make_shared<ClusterBoard>();
   auto joined = join(options, *store, *primary, std::move(*connection), *engine.log);
   if (!joined) return std::unexpected(fmt::format("the store {} {}", place, joined.error()));
-  auto after = primary->connect("locksley", PrimaryFinder::Look::kAll);
-  if (!after) return cannot(after.error().error.what);
-  if (const auto converted = convert_schema(**after, joined->node); !converted)
+  if (const auto converted = convert_schema(*joined->connection, joined->node); !converted)
     return cannot(converted.error());
-  const auto lists = prepare_changes(**after);
+  const auto lists = prepare_changes(*joined->connection);
   if (!lists) return cannot(lists.error());
   if (!*lists) {
     LogLine("store: daemons that stand by cannot follow the index, and read all of it at a takeover")
@@ -68,8 +66,7 @@ std::expected<std::unique_ptr<ServerEngine>, std::string> ServerEngine::open(Eng
   // It ends before the engine, because its thread uses the engine's PrimaryFinder.
   const std::unique_ptr<IndexFollower> follower = std::move(joined->follower);
   const ThreadRoleScope role(kStoreWriter);
-  // By the same way as later: the name of the session, its settings, and a first beat.
-  if (auto ready = opened->reopen(); !ready) return cannot(ready.error().what);
+  if (auto ready = opened->begin(std::move(joined->connection)); !ready) return cannot(ready.error().what);
   if (follower != nullptr) opened->set_copy(follower->take());
   return opened;
 }
@@ -247,8 +244,13 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   if (const auto kept = check_promises(**opened, options_.replication); !kept) {
     return std::unexpected(PgError::failed(kept.error()));
   }
+  return begin_epoch_over(std::move(*opened), deadline);
+}
+
+PgExpected<std::int64_t> ServerEngine::begin_epoch_over(std::unique_ptr<PgConnection> opened,
+                                                        Instant deadline) {
   const Instant sent = now();
-  const auto epoch = begin_epoch(**opened, node_, deadline);
+  const auto epoch = begin_epoch(*opened, node_, deadline);
   if (!epoch) {
     if (epoch.error().error.kind == EngineError::Kind::kFenced) fence_.be_fenced();
     return std::unexpected(epoch.error());
@@ -260,11 +262,11 @@ PgExpected<std::int64_t> ServerEngine::reconnect(Instant deadline) {
   }
   options_.cluster->beaten(sent);
   const MutexLock lock(generations_.mutex);
-  auto generations = read_generations(**opened, deadline);
+  auto generations = read_generations(*opened, deadline);
   if (!generations) return std::unexpected(generations.error());
   generations_.value = std::move(*generations);
   generations_.are_unknown = false;
-  connection_ = std::move(*opened);
+  connection_ = std::move(opened);
   epoch_ = epoch->number;
   return epoch->committed;
 }
@@ -279,6 +281,17 @@ void ServerEngine::close() {
 EngineDone ServerEngine::fail(EngineError error) {
   close();
   return std::unexpected(std::move(error));
+}
+
+EngineDone ServerEngine::begin(std::unique_ptr<PgConnection> adopted) {
+  const Instant deadline = now() + options_.reply_time;
+  const auto named = adopted->run("select set_config('application_name', $1, false)",
+                                  {Parameter::text(session_name(store_, node_))}, deadline);
+  // It may be lost since.
+  if (!named || primary_->is_outdated(*adopted) || !begin_epoch_over(std::move(adopted), deadline))
+    return reopen();
+  gate_.open();
+  return {};
 }
 
 EngineDone ServerEngine::reopen() {

@@ -115,6 +115,12 @@ class ServerEngine final : public Engine {
   EngineDone renew_closed() LOCKSLEY_REQUIRES(kStoreWriter);
   // Connects, begins an epoch, reads the generations, and returns the number of the last group that was committed.
   PgExpected<std::int64_t> reconnect(Instant deadline) LOCKSLEY_REQUIRES(kStoreWriter);
+  // The part after connecting.
+  PgExpected<std::int64_t> begin_epoch_over(std::unique_ptr<PgConnection> opened, Instant deadline)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  // The first reopen(), over the connection with which this daemon became the active one: to connect again may take longer than
+  // other daemons wait for its next beat.
+  EngineDone begin(std::unique_ptr<PgConnection> adopted) LOCKSLEY_REQUIRES(kStoreWriter);
   // For reading and writing: from now on nothing begins.
   void close() LOCKSLEY_REQUIRES(kStoreWriter);
   EngineDone fail(EngineError error) LOCKSLEY_REQUIRES(kStoreWriter);

@@ -244,6 +244,29 @@ TEST_F(StandingByTest, OfTwoThatStandByOneTakesOver) {
   EXPECT_EQ(value("select count(*) from locksley_node where alive"), "1");
 }
 
+// A daemon that has taken over says at once that it lives, though it takes 3 s to find out that a server is silent.
+TEST_F(StandingByTest, OneTakesOverBesideAServerOfTheUrlThatIsSilent) {
+  testing::PostgresProxy silent{testing::postgres_server().socket()};
+  silent.freeze();
+  PostgresOptions of_active = through_proxy();
+  of_active.lease = std::chrono::milliseconds(1500);
+  PostgresOptions options = of_active;
+  options.url = "postgresql://locksley@/postgres?host=" + silent.folder() + "," +
+                testing::postgres_server().folder().string() + "&options=-csearch_path%3D" + disk.name();
+  const auto active = open_active(of_active);
+  StandbyDaemon one(options);
+  StandbyDaemon other(options);
+  ASSERT_TRUE(wait_until_true([&] { return one.waits > 3 && other.waits > 3; }));
+  proxy.freeze();
+  ASSERT_TRUE(wait_until_true([&] { return one.is_open || other.is_open; }));
+  StandbyDaemon& second = one.is_open ? other : one;
+  const int waits = second.waits;
+  // Of 20 ms and more: two leases.
+  ASSERT_TRUE(wait_until_true([&] { return second.has_ended || second.waits > waits + 150; }));
+  EXPECT_FALSE(second.has_ended);
+  EXPECT_EQ(one.board->fencings() + other.board->fencings(), 1U);
+}
+
 TEST_F(StandingByTest, ADaemonWhoseRowWasForgottenGetsAnother) {
   const auto active = open_active(disk.options());
   StandbyDaemon standby(patient(disk.options()));

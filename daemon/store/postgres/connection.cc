@@ -1,7 +1,10 @@
 // Length: one class, libpq's calls with deadlines and errors.
 #include "daemon/store/postgres/connection.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -206,12 +209,19 @@ PgExpected<std::unique_ptr<PgConnection>> PgConnection::open(const std::string& 
       new PgConnection(PQconnectdbParams(kKeywords.data(), values.data(), 1)));
   PGconn* const raw = connection->connection_.get();
   if (raw == nullptr || PQstatus(raw) != CONNECTION_OK) return std::unexpected(connection->lost(""));
+  connection->socket_ = ::fcntl(PQsocket(raw), F_DUPFD_CLOEXEC, 0);
   PQsetnonblocking(raw, 1);
   PQsetNoticeReceiver(raw, &PgConnection::note_warning, connection.get());
   if (const auto set = connection->run(session_settings(PQserverVersion(raw)), now() + kSettingsTime); !set)
     return std::unexpected(set.error());
   return connection;
 }
+
+PgConnection::~PgConnection() {
+  if (socket_ >= 0) ::close(socket_);
+}
+
+void PgConnection::break_off() const { ::shutdown(socket_, SHUT_RDWR); }
 
 bool PgConnection::is_closed() const {
   pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};

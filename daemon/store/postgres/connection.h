@@ -116,12 +116,16 @@ class PgConnection {
   // `server`: this one of those that the URL names; null: the first that can be written.
   static PgExpected<std::unique_ptr<PgConnection>> open(const std::string& url, const std::string& name,
                                                         const ServerAddress* server = nullptr);
+  ~PgConnection();
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
 
   // Whether the server has closed it, as far as this machine knows, or has said something without being asked. Never blocks.
   // Needs: nothing is under way.
   bool is_closed() const;
+
+  // Whatever waits for the server fails now, and later. Any thread.
+  void break_off() const;
 
   // Of the server's log, for PrimaryFinder; 0: unknown.
   std::uint32_t timeline() const { return timeline_; }
@@ -178,6 +182,8 @@ class PgConnection {
   PgError lost(std::string_view what) const;
 
   const std::unique_ptr<PGconn, Closer> connection_;
+  // Of the same connection, for break_off(): libpq closes its own when it likes. -1: not connected.
+  int socket_ = -1;
   std::vector<const char*> prepared_;  // names
   // What was sent in this pipeline and has no result yet, in that order.
   enum class Sent : std::uint8_t { kPreparation, kStatement };

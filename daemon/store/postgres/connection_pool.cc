@@ -5,26 +5,50 @@
 namespace locksley::daemon {
 
 PgExpected<ConnectionPool::Taken> ConnectionPool::take() {
+  std::unique_ptr<PgConnection> connection;
   {
     const MutexLock lock(mutex_);
-    while (!kept_.empty()) {
-      Taken taken = std::move(kept_.back());
+    while (!kept_.empty() && connection == nullptr) {
+      connection = std::move(kept_.back());
       kept_.pop_back();
-      if (!primary_.is_outdated(*taken) && !taken->is_closed()) return taken;
+      if (primary_.is_outdated(*connection) || connection->is_closed()) connection.reset();
     }
   }
-  return primary_.connect(name_, PrimaryFinder::Look::kFirst);
+  if (connection == nullptr) {
+    auto opened = primary_.connect(name_, PrimaryFinder::Look::kFirst);
+    if (!opened) return std::unexpected(opened.error());
+    connection = std::move(*opened);
+  }
+  const MutexLock lock(mutex_);
+  if (is_broken_off_) return std::unexpected(PgError::failed("the connection to the database was lost"));
+  taken_.push_back(connection.get());
+  return Taken(connection.release(), Closer{this});
 }
 
-void ConnectionPool::give_back(Taken connection) {
+void ConnectionPool::give_back(Taken taken) {
+  std::unique_ptr<PgConnection> connection(taken.release());
   const MutexLock lock(mutex_);
+  std::erase(taken_, connection.get());
   if (kept_.size() < kKept) kept_.push_back(std::move(connection));
 }
 
+void ConnectionPool::close(PgConnection* connection) {
+  const std::unique_ptr<PgConnection> closed(connection);
+  const MutexLock lock(mutex_);
+  std::erase(taken_, connection);
+}
+
+void ConnectionPool::break_off() {
+  const MutexLock lock(mutex_);
+  is_broken_off_ = true;
+  for (const PgConnection* const each : taken_) each->break_off();
+}
+
 void ConnectionPool::clear() {
-  std::vector<Taken> closed;
+  std::vector<std::unique_ptr<PgConnection>> closed;
   const MutexLock lock(mutex_);
   closed.swap(kept_);
+  is_broken_off_ = false;
 }
 
 }  // namespace locksley::daemon

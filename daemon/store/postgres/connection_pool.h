@@ -17,25 +17,35 @@ namespace locksley::daemon {
 // A member of the engine. Any thread. take() blocks on the network while it connects.
 class ConnectionPool {
  public:
+  struct Closer {
+    ConnectionPool* pool;
+    void operator()(PgConnection* connection) const { pool->close(connection); }
+  };
   // Not given back: closed.
-  using Taken = std::unique_ptr<PgConnection>;
+  using Taken = std::unique_ptr<PgConnection, Closer>;
 
   ConnectionPool(PrimaryFinder& primary, std::string name) : primary_(primary), name_(std::move(name)) {}
 
   PgExpected<Taken> take() LOCKSLEY_EXCLUDES(mutex_);
   // A connection that is in order and in no transaction.
   void give_back(Taken connection) LOCKSLEY_EXCLUDES(mutex_);
+  // From now on, until clear(), readings fail, those that are under way too: they may wait for a server that says nothing.
+  void break_off() LOCKSLEY_EXCLUDES(mutex_);
   // Closes those that are kept. Needs: none is taken.
   void clear() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  static constexpr std::size_t kKept =
-      6;  // a start has three cursors at once; the reader, and workers, one each
+  // A start has four copies at once, and a connection for patterns; later the reader and workers have one each.
+  static constexpr std::size_t kKept = 6;
+
+  void close(PgConnection* connection) LOCKSLEY_EXCLUDES(mutex_);
 
   PrimaryFinder& primary_;
   const std::string name_;
   Mutex mutex_;
-  std::vector<Taken> kept_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<PgConnection>> kept_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<const PgConnection*> taken_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool is_broken_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace locksley::daemon

@@ -26,7 +26,7 @@ bool PostgresCursor::is_done(const PgExpected<T>& done) {
 }
 
 PostgresCursor::PostgresCursor(ConnectionPool& pool, const RowRange& range)
-    : pool_(pool), table_(range.table), is_read_once_(range.is_read_once) {
+    : pool_(pool), table_(range.table), is_read_once_(range.is_read_once), patience_(kReadPatience) {
   auto taken = pool.take();
   if (!is_done(taken)) return;
   connection_ = std::move(*taken);
@@ -43,6 +43,7 @@ PostgresCursor::~PostgresCursor() {
 void PostgresCursor::open(const RowRange& range) {
   const PlaceRange places = places_in(range.table, range.low, range.high);
   if (places.is_of_one_batch()) return open_in_batch(places, range);
+  patience_ = kScanPatience;
   open_over_batches(places, range);
 }
 
@@ -213,7 +214,7 @@ void PostgresCursor::ask_for_page() {
 
 void PostgresCursor::take_asked_page() {
   const int size = std::exchange(asked_for_, 0);
-  keep_page(connection_->answer(now() + kScanPatience), size);
+  keep_page(connection_->answer(now() + patience_), size);
 }
 
 void PostgresCursor::keep_page(PgExpected<Result> page, int size) {

@@ -61,7 +61,8 @@ class PostgresCursor final : public RowCursor {
   ConnectionPool::Taken connection_;  // null: none, or it is lost
   EngineDone status_;
   const bool is_read_once_;
-  int asked_for_ = 0;  // rows of a page that has not been taken yet; 0: none was asked for
+  std::chrono::seconds patience_;  // with a page
+  int asked_for_ = 0;              // rows of a page that has not been taken yet; 0: none was asked for
   Result page_;
   int page_size_ = 0;  // the rows that were asked for
   int row_ = 0;

@@ -24,6 +24,7 @@ namespace {
 
 using Outcome = Written::Outcome;
 
+constexpr int kMostUnknown = 2;                                 // outcomes of one group
 constexpr auto kAttemptPause = std::chrono::milliseconds(200);  // guess: of a promotion that takes seconds
 
 EngineError fenced() { return {EngineError::Kind::kFenced, std::string(kFencedWords)}; }
@@ -116,7 +117,7 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
   const Safety safety = sync == Sync::kSynced ? Safety::kSafe : Safety::kAhead;
   const bool has_ahead = std::exchange(has_ahead_, safety == Safety::kAhead);
   const Instant lock_deadline = now() + options_.reply_time;
-  for (;;) {
+  for (int unknown = 0;;) {
     const Written written = write(changes, number, safety);
     if (written.outcome == Outcome::kDone) {
       done_ = number;
@@ -135,6 +136,8 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
         .with("store", place_)
         .with("error", written.error.what)
         .write(*engine_.log, spdlog::level::warn);
+    // A locked table is no reason to end readings of others.
+    if (!is_locked) pool_.break_off();
     const auto is_written = settle(number, now() + options_.patience);
     if (!is_written) return fail(is_written.error());
     if (!is_locked) {
@@ -147,8 +150,9 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
       done_ = number;
       return {};
     }
-    // What went ahead of it may be gone with the server.
-    if (has_ahead) return fail(written.error);
+    // What went ahead of it may be gone with the server. And a server that loses the group twice may lose it again and again.
+    if (!is_locked) ++unknown;
+    if (has_ahead || unknown == kMostUnknown) return fail(written.error);
   }
 }
 
@@ -173,6 +177,7 @@ EngineDone ServerEngine::renew_closed() {
   LogLine("store: the database has closed the connection while it was idle: another one is made")
       .with("store", place_)
       .write(*engine_.log, spdlog::level::info);
+  pool_.break_off();
   if (auto settled = settle(number_, now() + options_.patience); !settled) return fail(settled.error());
   return {};
 }
@@ -279,6 +284,7 @@ void ServerEngine::close() {
 }
 
 EngineDone ServerEngine::fail(EngineError error) {
+  pool_.break_off();
   close();
   return std::unexpected(std::move(error));
 }
@@ -295,6 +301,7 @@ EngineDone ServerEngine::begin(std::unique_ptr<PgConnection> adopted) {
 }
 
 EngineDone ServerEngine::reopen() {
+  pool_.break_off();
   close();
   const auto committed = reconnect(now() + options_.reply_time);
   if (!committed) return std::unexpected(committed.error().error);

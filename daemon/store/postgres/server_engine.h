@@ -36,8 +36,9 @@ namespace locksley::daemon {
 //
 // A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
 // written, begins an epoch there, after which nothing that the lost connection has sent can have an effect, and reads which
-// group was the last. If that takes longer than PostgresOptions::patience, the commit has failed, and reopen()
-// makes sure of the same. No reading begins meanwhile.
+// group was the last. It ends the readings that are under way, waits until they have ended, and makes one attempt to connect or
+// more. If no attempt succeeds within PostgresOptions::patience, or if the outcome is unknown a second time, the commit has failed,
+// and reopen() makes sure of the same. No reading begins meanwhile.
 //
 // Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced. The same holds
 // once the database has lost a group that was acknowledged: other groups, and replies, follow from it.

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -212,6 +213,47 @@ TEST_F(UnknownOutcomeTest, AGroupThatASessionHasBeforeItHasNoEffectOnceItWasWrit
       [&] { return server.run("select from pg_stat_activity where pid = " + pid).empty(); }));
   EXPECT_EQ(server.value("select convert_from(value, 'utf8') from locksley_name where name = 'a'"), "second");
   EXPECT_EQ(server.value("select committed from locksley_node"), "3");
+}
+
+// A session of a reading that the server holds up: the reading waits for its second page, and the writer for the reading.
+TEST_F(UnknownOutcomeTest, AReadingThatWaitsForTheServerDoesNotHoldUpTheWriter) {
+  const ThreadRoleScope role(kStoreWriter);
+  open();
+  const auto rows = engine->new_group();
+  for (std::uint64_t part = 0; part < 8; ++part)
+    rows->put(Table::kResults, Key().append(1).append(part), std::string(20'000, 'x'));
+  ASSERT_TRUE(engine->commit(*rows, Sync::kSynced).has_value());
+  testing::TestConnection server(disk.url());
+  std::promise<void> is_stopped;
+  auto read = std::async(std::launch::async, [&, stopped = is_stopped.get_future()]() mutable {
+    const EngineReading reading(*engine);
+    const std::string low(Key().append(1).append(0));
+    const std::string high(Key().append(2).append(0));
+    const auto row = reading.scan({.table = Table::kResults, .low = low, .high = high});
+    stopped.wait();
+    while (row->is_valid()) row->next();
+    return row->status().has_value();
+  });
+  std::vector<std::vector<std::string>> session;
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    session = server.run(
+        "select pid from pg_stat_activity where application_name like 'locksley %/1 reads' and query like "
+        "'fetch %' and state = 'idle in transaction'");
+    return session.size() == 1;
+  }));
+  const pid_t pid = session.empty() ? 0 : std::stoi(session[0][0]);
+  ASSERT_NE(pid, 0);
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  is_stopped.set_value();
+  proxy.set_fault(Fault::kCutBefore);
+  auto done = std::async(std::launch::async, [&] {
+    const ThreadRoleScope of_writer(kStoreWriter);
+    return put("a").has_value();
+  });
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(15)), std::future_status::ready);
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  EXPECT_TRUE(done.get());
+  EXPECT_FALSE(read.get()) << "the reading was broken off";
 }
 
 // The server says that the commit is done, though the standby has not confirmed it.

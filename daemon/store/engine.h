@@ -174,6 +174,11 @@ class Engine {
   virtual bool begin_reading(ReadingWait wait) = 0;
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
+  // By default as get().
+  virtual std::expected<bool, EngineError> get_briefly(Table table, std::string_view key,
+                                                       std::string& value) {
+    return get(table, key, value);
+  }
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
   // By default with a cursor.
   virtual std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range);
@@ -206,6 +211,11 @@ class EngineReading {
   // False: there is no such row, and `value` is undefined.
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) const {
     return engine_.get(table, key, value);
+  }
+  // The same for a thread that serves all clients: an engine on another machine fails with kAway if that has not replied after
+  // half a second. If it must connect first, it may block for longer.
+  std::expected<bool, EngineError> get_briefly(Table table, std::string_view key, std::string& value) const {
+    return engine_.get_briefly(table, key, value);
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }

@@ -51,7 +51,8 @@ std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) cons
   if (!reading.is_valid()) return std::unexpected("the disk fails");
   std::string error;
   const auto row = [&](char kind, std::string& bytes) -> std::optional<std::string_view> {
-    const auto found = reading.get(Table::kIndex, row_key(kind, sequence), bytes);
+    if (!error.empty()) return std::nullopt;  // the next row would be waited for as long
+    const auto found = reading.get_briefly(Table::kIndex, row_key(kind, sequence), bytes);
     if (!found) error = found.error().what;
     if (!found || !*found) return std::nullopt;
     return bytes;

@@ -38,8 +38,8 @@ constexpr std::array<Query, kTables> kFirstQueries{
 
 // The result of the statement, which is sent alone, or in a transaction that locks the table before.
 PgExpected<Result> run(PgConnection& connection, const Query& statement, const Parameters& parameters,
-                       std::optional<Table> locked) {
-  const Instant deadline = now() + kReadPatience;
+                       std::optional<Table> locked, std::chrono::milliseconds patience) {
+  const Instant deadline = now() + patience;
   const auto send = [&](const Query& each, const Parameters& with = {}) {
     return connection.send(each.name, each.sql, with);
   };
@@ -66,10 +66,11 @@ PgExpected<Result> run(PgConnection& connection, const Query& statement, const P
 
 // The same with a connection of the pool, which gets it back if all went well.
 std::expected<Result, EngineError> run(ConnectionPool& pool, const Query& statement,
-                                       const Parameters& parameters, std::optional<Table> locked) {
+                                       const Parameters& parameters, std::optional<Table> locked,
+                                       std::chrono::milliseconds patience) {
   auto connection = pool.take();
   if (!connection) return std::unexpected(reading_error(connection.error()));
-  auto result = run(**connection, statement, parameters, locked);
+  auto result = run(**connection, statement, parameters, locked, patience);
   if (!result) return std::unexpected(reading_error(result.error()));
   pool.give_back(std::move(*connection));
   return std::move(*result);
@@ -78,7 +79,7 @@ std::expected<Result, EngineError> run(ConnectionPool& pool, const Query& statem
 }  // namespace
 
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
-                                         std::string& value) {
+                                         std::string& value, std::chrono::milliseconds patience) {
   Query statement = kNameQuery;
   Parameters parameters{place_name(table), Parameter::bytea(key)};
   if (const auto place = place_of(table, key)) {
@@ -87,7 +88,7 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
                   Parameter::int8(place->part)};
     if (table == Table::kIndex) parameters.push_back(Parameter::one_char(place->kind));
   }
-  const auto found = run(pool, statement, parameters, std::nullopt);
+  const auto found = run(pool, statement, parameters, std::nullopt, patience);
   if (!found) return std::unexpected(found.error());
   const bool is_there = PQntuples(found->get()) == 1;
   if (is_there) value = bytes_of(**found, 0, 0);
@@ -107,7 +108,8 @@ std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(Connectio
   Parameters parameters{Parameter::int4(shard_of(places.low.batch)), Parameter::int8(places.low.batch),
                         Parameter::int8(places.low.part), Parameter::int8(last), Parameter::int8(from)};
   if (range.table == Table::kIndex) parameters.push_back(Parameter::one_char(places.low.kind));
-  const auto found = run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table);
+  const auto found =
+      run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table, kReadPatience);
   if (!found) return std::unexpected(found.error());
   if (PQntuples(found->get()) == 0) return std::nullopt;
   RowPlace place = places.low;

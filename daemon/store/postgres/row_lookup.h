@@ -1,6 +1,7 @@
 // Reads single rows from PostgreSQL. Internal to daemon/store/postgres.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -14,9 +15,9 @@ namespace locksley::daemon {
 
 // All in one round trip, and any thread; they block on the network.
 
-// As EngineReading::get().
+// As EngineReading::get(). Waits for the reply for `patience`, after it may have connected.
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
-                                         std::string& value);
+                                         std::string& value, std::chrono::milliseconds patience);
 
 // As EngineReading::first_row(). Needs: the range is in one batch (PlaceRange::is_of_one_batch).
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,

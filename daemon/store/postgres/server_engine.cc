@@ -14,6 +14,7 @@
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/postgres_cursor.h"
 #include "daemon/store/postgres/postgres_group.h"
+#include "daemon/store/postgres/reading.h"
 #include "daemon/store/postgres/row_lookup.h"
 #include "daemon/store/postgres/row_place.h"
 #include "daemon/store/postgres/schema.h"
@@ -313,7 +314,12 @@ EngineDone ServerEngine::reopen() {
 Engine::Usage ServerEngine::usage() const { return {.bytes = sizes_.tables(), .space = std::nullopt}; }
 
 std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view key, std::string& value) {
-  return get_row(pool_, table, key, value);
+  return get_row(pool_, table, key, value, kReadPatience);
+}
+
+std::expected<bool, EngineError> ServerEngine::get_briefly(Table table, std::string_view key,
+                                                           std::string& value) {
+  return get_row(pool_, table, key, value, kBriefPatience);
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {

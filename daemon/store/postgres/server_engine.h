@@ -92,6 +92,8 @@ class ServerEngine final : public Engine {
   bool begin_reading(ReadingWait wait) override { return gate_.enter(wait); }
   void end_reading() override { gate_.leave(); }
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override;
+  std::expected<bool, EngineError> get_briefly(Table table, std::string_view key,
+                                               std::string& value) override;
   std::unique_ptr<RowCursor> scan(const RowRange& range) override;
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) override;
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) override;

@@ -241,6 +241,19 @@ TEST_F(LockedTableTest, OfTheIndexDoesNotHoldUpTheBeats) {
   EXPECT_TRUE(has_beats());
 }
 
+// Else a client that looks at a batch holds up all others.
+TEST_F(LockedTableTest, OfTheIndexIsNotWaitedForByALookAtABatch) {
+  const auto opened = Store::open({.path = "", .engine = disk.engine()}, testing::silent_log());
+  ASSERT_TRUE(opened.has_value()) << opened.error();
+  testing::TestConnection vacuum(disk.url());
+  vacuum.run("begin; lock table locksley_index in access exclusive mode");
+  auto loaded = std::async(std::launch::async, [&] { return (*opened)->load(1).has_value(); });
+  EXPECT_EQ(loaded.wait_for(std::chrono::seconds(10)), std::future_status::ready)
+      << "three rows of 20 s each";
+  vacuum.run("commit");
+  EXPECT_FALSE(loaded.get());
+}
+
 // It also looks whether they have rows.
 TEST_F(LockedTableTest, OfAGenerationDoesNotHoldUpTheBeats) {
   open().reset();

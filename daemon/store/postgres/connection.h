@@ -110,7 +110,8 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
 // A session with a server that can be written. After the loss of the connection, or of a deadline, it
 // is of no use any more: its owner destroys it, and connects again. The server may go on with what it was told.
 //
-// One thread at a time. All members may block on the network, until the deadline.
+// One thread at a time, but for break_off(). Members with a deadline block on the network, for the reply until then; and what sends
+// something, for kSendTime at most, whatever the deadline is. open() has time-outs of its own: 3 s for each address, and 3 s more.
 class PgConnection {
  public:
   // `server`: this one of those that the URL names; null: the first that can be written.

@@ -30,7 +30,8 @@ namespace locksley::daemon {
 // A thread that says that the daemon lives while nothing is committed, looks at the other daemons, measures how large the tables
 // are, and gives the room of deleted rows back. It has a connection of its own, and makes another one after a loss.
 //
-// A member of the engine, from the constructor to the destructor, which waits for a statement that is under way.
+// A member of the engine, from the constructor to the destructor, which waits for the rest of a round: a beat, looks and
+// measurements, of up to a lease each if the server is silent.
 class ServerUpkeep {
  public:
   // What it shares with the engine, which outlives it.

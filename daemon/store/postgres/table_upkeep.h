@@ -42,7 +42,7 @@ constexpr bool is_hindrance(Freed freed) {
 // because TRUNCATE can have no condition; and the spans in the database. Changes `generations` likewise, unless the outcome
 // is an error.
 //
-// The caller sees to it that this daemon writes no rows meanwhile. Blocks until `deadline`, and the daemon's writer as long,
+// The caller sees to it that this daemon writes no rows meanwhile, but for truncate_changes(). Blocks until `deadline`, and the daemon's writer as long,
 // by the lock of its row; a table that is in use is waited for for 100 ms. After an error the connection is of no use, and
 // if that is lost the transaction may have had its effect or not, or may still have it.
 

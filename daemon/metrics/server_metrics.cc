@@ -92,6 +92,12 @@ void read_server_metrics(const ServerStats& stats, Families& families) {
     errors.add({{"code", std::string(kErrorCodeNames[code])}}, stats.command_errors[code].get());
   }
   std::move(errors).move_to(families);
+  Family full = Family::counter("locksley_queue_full_errors_total",
+                                "Error replies QUEUEFULL, by whose limit was reached.");
+  for (std::size_t limit = 0; limit < kFullLimits; ++limit) {
+    full.add({{"limit", std::string(kFullLimitNames[limit])}}, stats.queue_full_errors[limit].get());
+  }
+  std::move(full).move_to(families);
 
   Family batches = Family::counter("locksley_batches_total", "Events of batches, by handler.");
   for (const auto& [handler, events] : stats.batches) {

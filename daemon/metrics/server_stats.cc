@@ -1,5 +1,7 @@
 #include "daemon/metrics/server_stats.h"
 
+#include <algorithm>
+
 namespace locksley::daemon {
 
 ErrorCode error_code_of(std::string_view error_text) {
@@ -8,6 +10,15 @@ ErrorCode error_code_of(std::string_view error_text) {
     if (kErrorCodeNames[i] == code) return static_cast<ErrorCode>(i);
   }
   return ErrorCode::kOther;
+}
+
+FullLimit full_limit_of(std::string_view error_text) {
+  error_text.remove_prefix(std::min(error_text.size(), std::string_view("QUEUEFULL ").size()));
+  if (error_text.starts_with("MAXJOBS ")) return FullLimit::kCustomer;
+  // limits.max_customers is of each user; the other limits of a user have the user's name in front.
+  const bool is_users = error_text.starts_with("users.") || error_text.starts_with("limits.max_customers ") ||
+                        error_text.starts_with("unfinished commands of the user's clients ");
+  return is_users ? FullLimit::kUser : FullLimit::kAll;
 }
 
 }  // namespace locksley::daemon

@@ -44,6 +44,14 @@ inline constexpr std::array<std::string_view, kErrorCodes> kErrorCodeNames = {
 // The code with which the text of an error reply begins.
 ErrorCode error_code_of(std::string_view error_text);
 
+// Whose limit an error QUEUEFULL names: the label `limit` of locksley_queue_full_errors_total.
+enum class FullLimit : std::uint8_t { kAll, kUser, kCustomer };
+inline constexpr std::size_t kFullLimits = 3;
+inline constexpr std::array<std::string_view, kFullLimits> kFullLimitNames = {"all", "user", "customer"};
+
+// Of the text of such an error.
+FullLimit full_limit_of(std::string_view error_text);
+
 // The events of batches: the label `event` of locksley_batches_total.
 enum class BatchEvent : std::uint8_t { kAccepted, kDone, kCancelled, kRejected };
 inline constexpr std::size_t kBatchEvents = 4;
@@ -71,7 +79,8 @@ struct ServerStats {
 
   std::array<OwnedCounter, static_cast<std::size_t>(proto::CommandId::kCount)> commands;  // by CommandId
   OwnedCounter unknown_commands;
-  std::array<OwnedCounter, kErrorCodes> command_errors;  // by ErrorCode
+  std::array<OwnedCounter, kErrorCodes> command_errors;     // by ErrorCode
+  std::array<OwnedCounter, kFullLimits> queue_full_errors;  // by FullLimit; together those of kQueueFull
   OwnedCounter protocol_errors;
 
   OwnedCounter received_bytes;
@@ -93,6 +102,14 @@ struct ServerStats {
 
   // Call it on the thread that reads the counters, which is the I/O thread.
   void add_handler(const std::string& name) { batches.try_emplace(name); }
+
+  // Replies with this text.
+  void count_errors(std::string_view error_text, std::uint64_t count) {
+    const ErrorCode code = error_code_of(error_text);
+    command_errors[static_cast<std::size_t>(code)].add(count);
+    if (code != ErrorCode::kQueueFull) return;
+    queue_full_errors[static_cast<std::size_t>(full_limit_of(error_text))].add(count);
+  }
 
   void count_batch(std::string_view handler, BatchEvent event) {
     if (const auto found = batches.find(handler); found != batches.end()) {

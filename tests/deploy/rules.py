@@ -50,6 +50,7 @@ PROMISED = {
     "locksley_connections": set(),
     "locksley_commands_total": {"command"},
     "locksley_command_errors_total": {"code"},
+    "locksley_queue_full_errors_total": {"limit"},
     "locksley_received_bytes_total": set(),
     "locksley_sent_bytes_total": set(),
     "locksley_queued_bytes": set(),

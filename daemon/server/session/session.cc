@@ -197,7 +197,7 @@ void Session::release_replies(const std::string& error) {
   const std::string reply = error.empty() ? std::string() : not_stored(error);
   const std::size_t errors = output_.release(reply, info_.protocol);
   if (errors != 0) {
-    state_.stats().command_errors[static_cast<std::size_t>(error_code_of(reply))].add(errors);
+    state_.stats().count_errors(reply, errors);
     state_.audit().refused_by_store(login_.user().get(), peer(), errors);
   }
   wakeup().wake();
@@ -208,7 +208,7 @@ void Session::hold_replies(Ticket ticket) {
 }
 
 void Session::fail(std::string_view text) {
-  state_.stats().command_errors[static_cast<std::size_t>(error_code_of(text))].add(1);
+  state_.stats().count_errors(text, 1);
   if (audit_entry_ != nullptr) audit_entry_->outcome = Audit::code_of(text);
   reply().error(text);
 }

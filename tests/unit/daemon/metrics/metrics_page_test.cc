@@ -197,7 +197,7 @@ TEST_F(MetricsPageTest, CountsWhatTheServerDid) {
   stats->connections.set(3);
   stats->commands[static_cast<std::size_t>(proto::CommandId::kSubmit)].add(7);
   stats->unknown_commands.add(1);
-  stats->command_errors[static_cast<std::size_t>(ErrorCode::kQueueFull)].add(2);
+  stats->count_errors("QUEUEFULL users.bob.max_queued_jobs is 1, and 1 are in use: ...", 2);
   stats->received_bytes.add(123456789012345);
   stats->queued_bytes.set(42);
   stats->count_batch("test", BatchEvent::kAccepted);
@@ -207,6 +207,8 @@ TEST_F(MetricsPageTest, CountsWhatTheServerDid) {
   EXPECT_EQ(read.at(R"(locksley_commands_total{command="ping"})"), 0);
   EXPECT_EQ(read.at(R"(locksley_commands_total{command="unknown"})"), 1);
   EXPECT_EQ(read.at(R"(locksley_command_errors_total{code="QUEUEFULL"})"), 2);
+  EXPECT_EQ(read.at(R"(locksley_queue_full_errors_total{limit="user"})"), 2);
+  EXPECT_EQ(read.at(R"(locksley_queue_full_errors_total{limit="all"})"), 0);
   EXPECT_EQ(read.at("locksley_received_bytes_total"), 123456789012345);
   EXPECT_EQ(read.at("locksley_queued_bytes"), 42);
   EXPECT_EQ(read.at(R"(locksley_batches_total{handler="test",event="accepted"})"), 1);

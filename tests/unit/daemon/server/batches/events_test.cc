@@ -262,5 +262,14 @@ TEST(ServerStatsTest, KnowsTheCodeThatAnErrorStartsWith) {
   EXPECT_EQ(error_code_of("other x"), ErrorCode::kOther);
 }
 
+TEST(ServerStatsTest, KnowsWhoseLimitIsReached) {
+  EXPECT_EQ(full_limit_of("QUEUEFULL limits.max_queued_jobs is 3, and 3 are in use"), FullLimit::kAll);
+  EXPECT_EQ(full_limit_of("QUEUEFULL store.max_bytes is 3, and 3 are in use"), FullLimit::kAll);
+  EXPECT_EQ(full_limit_of("QUEUEFULL users.bob.max_batches is 3, and 3 are in use"), FullLimit::kUser);
+  EXPECT_EQ(full_limit_of("QUEUEFULL limits.max_customers is 3, and so many"), FullLimit::kUser);
+  EXPECT_EQ(full_limit_of("QUEUEFULL MAXJOBS of the customer 'acme' is 2"), FullLimit::kCustomer);
+  EXPECT_EQ(full_limit_of("QUEUEFULL"), FullLimit::kAll);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

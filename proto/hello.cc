@@ -1,6 +1,7 @@
 #include "proto/hello.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "proto/number.h"
@@ -26,7 +27,8 @@ std::expected<Hello, std::string> parse_hello(const ArgumentList& arguments, Pro
       return std::unexpected("ERR Syntax error in HELLO option '" + printable(arguments[i]) + "'");
     }
   }
-  if (hello.name && !is_client_name(*hello.name)) return std::unexpected(std::string(kBadClientName));
+  if (hello.name && !is_client_name(*hello.name))
+    return std::unexpected(client_name_error("Client names", *hello.name));
   return hello;
 }
 
@@ -61,8 +63,17 @@ void write_hello(ReplyWriter reply, Protocol protocol, std::uint64_t id) {
 }
 
 bool is_client_name(std::string_view name) {
-  constexpr std::size_t kMaxBytes = 256;  // guess
-  return name.size() <= kMaxBytes && std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+  return name.size() <= kMaxClientNameBytes &&
+         std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+}
+
+std::string client_name_error(std::string_view what, std::string_view name) {
+  std::string text = "ERR " + std::string(what);
+  if (name.size() > kMaxClientNameBytes) {
+    return text + " cannot have more than " + std::to_string(kMaxClientNameBytes) + " bytes, found " +
+           std::to_string(name.size()) + ".";
+  }
+  return text + " cannot contain spaces, newlines or special characters.";
 }
 
 }  // namespace locksley::proto

@@ -55,8 +55,12 @@ inline constexpr std::string_view kRedisVersion = "7.4.0";
 // Whether a client may give itself this name: printable ASCII without spaces, and not too long. An empty name removes
 // the one that was set.
 bool is_client_name(std::string_view name);
-// Redis' text, also for a name that is too long.
+inline constexpr std::size_t kMaxClientNameBytes = 256;  // guess
+// Redis' text.
 inline constexpr std::string_view kBadClientName =
     "ERR Client names cannot contain spaces, newlines or special characters.";
+// The error about a name that is none; `what` is its subject, for a client's name "Client names". Redis' text, unless
+// the name is too long.
+std::string client_name_error(std::string_view what, std::string_view name);
 
 }  // namespace locksley::proto

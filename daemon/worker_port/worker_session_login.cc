@@ -79,7 +79,8 @@ void WorkerSession::client_command() {
                     role == ClusterBoard::Role::kActive ? "master" : "slave"));
   }
   if (is(1, "SETNAME") && arguments.size() == 3) {
-    if (!proto::is_client_name(arguments[2])) return reply.error(proto::kBadClientName);
+    if (!proto::is_client_name(arguments[2]))
+      return reply.error(proto::client_name_error("Client names", arguments[2]));
     name_ = arguments[2];
     return reply.ok();
   }

@@ -29,8 +29,7 @@ void set_library(Session& session, const proto::Command& command) {
     return session.fail(fmt::format("ERR Unrecognized option '{}'", proto::printable(attribute)));
   }
   if (!proto::is_client_name(value)) {
-    return session.fail(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
-                                    proto::printable(attribute)));
+    return session.fail(proto::client_name_error(proto::printable(attribute), value));
   }
   *target = value;
   session.reply().ok();
@@ -126,7 +125,8 @@ void execute(Session& session, const proto::Command& command, const proto::Subco
     case kClientSetinfo:
       return set_library(session, command);
     case kClientSetname:
-      if (!proto::is_client_name(command.arguments[2])) return session.fail(proto::kBadClientName);
+      if (!proto::is_client_name(command.arguments[2]))
+        return session.fail(proto::client_name_error("Client names", command.arguments[2]));
       session.info().name = command.arguments[2];
       return session.reply().ok();
     default:

@@ -52,6 +52,9 @@ TEST(HelloTest, WhatIsWrongIsSaidAsRedisDoes) {
   EXPECT_EQ(read({"HELLO", "3", "AUTH", "u"}), "ERR Syntax error in HELLO option 'AUTH'");
   EXPECT_EQ(read({"HELLO", "3", "SETNAME"}), "ERR Syntax error in HELLO option 'SETNAME'");
   EXPECT_EQ(read({"HELLO", "3", "SETNAME", "a b"}), kBadClientName);
+  const std::string long_name(257, 'x');
+  EXPECT_EQ(read({"HELLO", "3", "SETNAME", long_name}),
+            "ERR Client names cannot have more than 256 bytes, found 257.");
 }
 
 TEST(AuthTest, WithoutANameItIsTheDefaultUser) {

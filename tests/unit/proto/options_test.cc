@@ -364,7 +364,9 @@ TEST(ReadOptionsTest, OfRunning) {
   EXPECT_EQ(parse_running(words("RUNNING count 3"))->count, 3u);
   EXPECT_EQ(parse_running(words("RUNNING count 3"))->id, std::nullopt);
   EXPECT_EQ(parse_running(words("RUNNING x COUNT 3"))->count, 3u);
-  EXPECT_EQ(parse_running(words("RUNNING x COUNT")).error(), "ERR unknown option 'x'");
+  EXPECT_EQ(parse_running(words("RUNNING x COUNT")).error(), "ERR option 'COUNT' needs a value");
+  EXPECT_EQ(parse_running(words("RUNNING x foo")).error(), "ERR unknown option 'foo'");
+  EXPECT_EQ(parse_running(words("RUNNING COUNT"))->id, "COUNT");
   EXPECT_FALSE(parse_running(words("RUNNING COUNT 0")).has_value());
 }
 

@@ -12,6 +12,8 @@
 namespace locksley::proto {
 namespace {
 
+void write_info(ReplyWriter& reply, const SubcommandSpec& spec);
+
 // One entry of COMMAND INFO as Redis 7 has it: name, arity, flags, first key, last key, step, categories,
 // tips, key specifications, subcommands. There are no keys here.
 void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, std::uint8_t flags,
@@ -36,9 +38,11 @@ void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, s
   reply.array(0);
   reply.array(0);
   reply.array(subcommands.size());
-  for (const SubcommandSpec& one : subcommands) {
-    write_info(reply, full_name(one), one.arity(), kNoFlags, one.group, {});
-  }
+  for (const SubcommandSpec& one : subcommands) write_info(reply, one);
+}
+
+void write_info(ReplyWriter& reply, const SubcommandSpec& spec) {
+  write_info(reply, full_name(spec), spec.arity(), kNoFlags, spec.group, {});
 }
 
 void write_info(ReplyWriter& reply, const CommandSpec& spec) {
@@ -130,17 +134,33 @@ std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view sepa
   return text;
 }
 
-// The commands that the arguments name, from the third argument on, without the unknown ones. All commands if
-// the arguments name none.
-std::vector<const CommandSpec*> named_commands(const ArgumentList& arguments) {
-  std::vector<const CommandSpec*> found;
+// A command, or one of its subcommands.
+struct Named {
+  const CommandSpec* command = nullptr;        // null: there is none of this name
+  const SubcommandSpec* subcommand = nullptr;  // null: the command itself
+
+  bool operator==(const Named&) const = default;
+};
+
+// `name`: as full_name() has it, or of a command.
+Named find_named(std::string_view name) {
+  const std::size_t bar = name.find('|');
+  const CommandSpec* const command = find_command(name.substr(0, bar));
+  if (bar == std::string_view::npos || command == nullptr) return {command};
+  const SubcommandSpec* const subcommand = find_subcommand(command->id, name.substr(bar + 1));
+  return subcommand == nullptr ? Named{} : Named{command, subcommand};
+}
+
+// What the arguments name, from the third argument on, without the unknown ones. All commands if the arguments name none.
+std::vector<Named> named_commands(const ArgumentList& arguments) {
+  std::vector<Named> found;
   if (arguments.size() <= 2) {
-    for (const CommandSpec& spec : commands()) found.push_back(&spec);
+    for (const CommandSpec& spec : commands()) found.push_back({&spec});
   }
   for (std::size_t i = 2; i < arguments.size(); ++i) {
-    const CommandSpec* spec = find_command(arguments[i]);
-    const bool is_new = spec != nullptr && std::ranges::find(found, spec) == found.end();
-    if (is_new) found.push_back(spec);
+    const Named named = find_named(arguments[i]);
+    const bool is_new = named.command != nullptr && std::ranges::find(found, named) == found.end();
+    if (is_new) found.push_back(named);
   }
   return found;
 }
@@ -181,8 +201,10 @@ void write_command_info(ReplyWriter& reply, const ArgumentList& arguments) {
   }
   reply.array(arguments.size() - 2);
   for (std::size_t i = 2; i < arguments.size(); ++i) {
-    if (const CommandSpec* spec = find_command(arguments[i])) {
-      write_info(reply, *spec);
+    if (const Named named = find_named(arguments[i]); named.subcommand != nullptr) {
+      write_info(reply, *named.subcommand);
+    } else if (named.command != nullptr) {
+      write_info(reply, *named.command);
     } else {
       reply.null();
     }
@@ -190,9 +212,14 @@ void write_command_info(ReplyWriter& reply, const ArgumentList& arguments) {
 }
 
 void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments) {
-  const std::vector<const CommandSpec*> found = named_commands(arguments);
+  const std::vector<Named> found = named_commands(arguments);
   reply.map(found.size());
-  for (const CommandSpec* spec : found) {
+  for (const auto& [spec, subcommand] : found) {
+    if (subcommand != nullptr) {
+      reply.bulk(full_name(*subcommand));
+      write_docs(reply, *subcommand, {});
+      continue;
+    }
     reply.bulk(spec->name);
     write_docs(reply, *spec, spec->subcommands());
   }

@@ -55,6 +55,12 @@ std::string error_of_options(const proto::Command& command, CommandId id) {
       return error_of(proto::parse_results(words));
     case CommandId::kList:
       return error_of(proto::parse_list(words));
+    case CommandId::kJob:
+      return error_of(proto::parse_job(words));
+    case CommandId::kLog:
+      return error_of(proto::parse_log(words));
+    case CommandId::kRunning:
+      return error_of(proto::parse_running(words));
     default:
       return {};
   }

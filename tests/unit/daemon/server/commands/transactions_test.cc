@@ -81,7 +81,8 @@ TEST_F(TransactionsTest, AWrongOptionSpoilsTheWhole) {
   for (const char* wrong :
        {"SUBMIT echo NOSUCH 1 JOBS a", "SUBMIT echo WEIGHT 0 JOBS a", "SUBMIT echo ID b",
         "OPEN echo KEEP some", "ADDAT spoiled x a", "RETRY spoiled ROUND x", "WEIGHT spoiled 0",
-        "WAIT spoiled -1", "RESULTS spoiled FROM x", "LIST COUNT x"}) {
+        "WAIT spoiled -1", "RESULTS spoiled FROM x", "LIST COUNT x", "JOB spoiled x", "LOG spoiled 0 BLOCK x",
+        "LOG spoiled x", "RUNNING spoiled COUNT x"}) {
     EXPECT_THAT(ask(client, {"MULTI", "SUBMIT echo ID spoiled JOBS a", wrong, "EXEC"}),
                 ElementsAre("+OK", "+QUEUED", StartsWith("-ERR "),
                             "-EXECABORT Transaction discarded because of previous errors."))

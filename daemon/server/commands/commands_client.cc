@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <expected>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/client_info.h"
@@ -72,8 +76,59 @@ void kill_client(Session& session, const proto::Command& command) {
   session.reply().integer(other == nullptr ? 0 : 1);
 }
 
+// What CLIENT LIST is asked for.
+struct ListedClients {
+  bool is_of_ids = false;
+  std::vector<std::uint64_t> ids = {};  // ascending
+  enum class Type : std::uint8_t { kAny, kNormal, kSubscribed, kNone } type = Type::kAny;
+
+  bool wants(const Session& client) const {
+    if (is_of_ids && !std::ranges::binary_search(ids, client.id())) return false;
+    if (type == Type::kAny) return true;
+    return type == (client.is_subscribed() ? Type::kSubscribed : Type::kNormal);
+  }
+};
+
+// CLIENT LIST [TYPE type] [ID client-id …], each at most once and in this order, as in Redis. The error is the text of the
+// reply.
+std::expected<ListedClients, std::string> parse_client_list(const proto::ArgumentList& words) {
+  ListedClients listed;
+  std::size_t at = 2;
+  if (words.size() >= at + 2 && equals_ignoring_case(words[at], "TYPE")) {
+    const std::string_view type = words[at + 1];
+    if (equals_ignoring_case(type, "NORMAL")) {
+      listed.type = ListedClients::Type::kNormal;
+    } else if (equals_ignoring_case(type, "PUBSUB")) {
+      listed.type = ListedClients::Type::kSubscribed;
+    } else if (equals_ignoring_case(type, "MASTER") || equals_ignoring_case(type, "REPLICA") ||
+               equals_ignoring_case(type, "SLAVE")) {
+      listed.type = ListedClients::Type::kNone;
+    } else {
+      return std::unexpected(fmt::format("ERR Unknown client type '{}'", proto::printable(type)));
+    }
+    at += 2;
+  }
+  if (at == words.size()) return listed;
+  if (!equals_ignoring_case(words[at], "ID") || ++at == words.size()) {
+    return std::unexpected("ERR syntax error: expected CLIENT LIST [TYPE type] [ID client-id ...]");
+  }
+  listed.is_of_ids = true;
+  for (; at < words.size(); ++at) {
+    const auto id = proto::parse_uint64(words[at]);
+    if (!id || *id == 0) return std::unexpected("ERR Invalid client ID");
+    listed.ids.push_back(*id);
+  }
+  std::ranges::sort(listed.ids);
+  return listed;
+}
+
 // Ten thousand lines take some 20 ms: in slices, so that however many connections of a user ask, others have their turns.
-Coroutine<void> list_clients(Session& session) LOCKSLEY_REQUIRES(kIoThread) {
+Coroutine<void> list_clients(Session& session, const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
+  const auto listed = parse_client_list(command.arguments);
+  if (!listed) {
+    session.fail(listed.error());
+    co_return;
+  }
   constexpr int kAtOnce = 16;  // some 30 us
   const Sessions::ById& all = session.sessions().by_id();
   std::string lines;
@@ -83,7 +138,7 @@ Coroutine<void> list_clients(Session& session) LOCKSLEY_REQUIRES(kIoThread) {
     auto next = all.upper_bound(last);
     for (int n = 0; n < kAtOnce && next != all.end(); ++n, ++next) {
       last = next->first;
-      if (!may_see(session, *next->second)) continue;
+      if (!may_see(session, *next->second) || !listed->wants(*next->second)) continue;
       lines += next->second->describe();
       lines += '\n';
     }
@@ -141,7 +196,7 @@ Coroutine<void> client_command(Session& session, proto::Command& command) {
   const proto::SubcommandSpec* spec = subcommand_of(session, command, proto::CommandId::kClient);
   if (spec == nullptr) co_return;
   if (spec->id == proto::SubcommandId::kClientList) {
-    co_await list_clients(session);
+    co_await list_clients(session, command);
   } else {
     execute(session, command, *spec);
   }

@@ -287,8 +287,8 @@ std::string Session::describe() const {
   const auto seconds = [](Instant since) {
     return std::chrono::duration_cast<std::chrono::seconds>(now() - since).count();
   };
-  const bool is_subscribed = !subscriptions_.empty();
-  const std::string_view flags = is_subscribed ? (info_.no_evict ? "Pe" : "P") : (info_.no_evict ? "e" : "N");
+  const bool subscribed = is_subscribed();
+  const std::string_view flags = subscribed ? (info_.no_evict ? "Pe" : "P") : (info_.no_evict ? "e" : "N");
   // As in Redis: -1 outside of MULTI and EXEC.
   const std::int64_t queued = transaction_.is_open() ? static_cast<std::int64_t>(transaction_.size()) : -1;
   const std::size_t input = reader_.buffered_bytes();

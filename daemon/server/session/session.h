@@ -108,6 +108,7 @@ class Session final : private Subscriptions::Sink,
   Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
+  bool is_subscribed() const { return !subscriptions_.empty(); }
   // The commands from MULTI to EXEC.
   Transaction& transaction() { return transaction_; }
   // The audit's line about the command that is executed; null: it has none.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -223,6 +224,36 @@ TEST_F(SessionTest, KilledClientIsClosed) {
   EXPECT_EQ(client.ask("CLIENT KILL ID " + id), ":1");
   EXPECT_TRUE(victim.is_closed());
   EXPECT_EQ(client.ask("CLIENT KILL ID 9999"), ":0");
+}
+
+TEST_F(SessionTest, ClientListHasTheClientsThatAreAskedFor) {
+  start();
+  Client first(port_);
+  Client second(port_);
+  Client subscriber(port_);
+  EXPECT_EQ(first.ask("CLIENT ID"), ":1");
+  EXPECT_EQ(second.ask("CLIENT ID"), ":2");
+  EXPECT_EQ(subscriber.ask("CLIENT ID"), ":3");
+  subscriber.send("SUBSCRIBE batches\r\n");
+  EXPECT_EQ(subscriber.line(), "*3");
+  // The ids of the lines.
+  const auto listed = [&](const std::string& filter) {
+    first.send("CLIENT LIST " + filter + "\r\n");
+    std::string ids;
+    std::istringstream lines(first.bulk());
+    for (std::string line; std::getline(lines, line);) ids += line.substr(0, line.find(' ')) + " ";
+    return ids;
+  };
+  EXPECT_EQ(listed(""), "id=1 id=2 id=3 ");
+  EXPECT_EQ(listed("ID 2"), "id=2 ");
+  EXPECT_EQ(listed("id 3 1 77"), "id=1 id=3 ");
+  EXPECT_EQ(listed("TYPE normal"), "id=1 id=2 ");
+  EXPECT_EQ(listed("type PUBSUB"), "id=3 ");
+  EXPECT_EQ(listed("TYPE replica"), "");
+  EXPECT_EQ(listed("TYPE normal ID 2 3"), "id=2 ");
+  for (const char* wrong : {"ID", "ID x", "ID 0", "TYPE", "TYPE wrong", "NAME x", "ID 1 TYPE normal"}) {
+    EXPECT_THAT(first.ask(std::string("CLIENT LIST ") + wrong), StartsWith("-ERR ")) << wrong;
+  }
 }
 
 TEST_F(SessionTest, InfoTellsStockClientsThatThisIsAReadyMaster) {

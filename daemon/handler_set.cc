@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "config/lanes.h"
@@ -98,8 +100,40 @@ HandlerProblems find_missing_programs(const std::map<std::string, config::Handle
   return problems;
 }
 
+std::vector<std::string> warnings_about_names(const config::Config& config) {
+  std::set<std::string, std::less<>> known;
+  for (const auto& handler : register_builtins()) known.insert(handler->name());
+  for (const auto& [name, handler] : config.handlers) known.insert(name);
+  std::vector<std::string> warnings;
+  const auto warn_of_unknown = [&](const std::string& key, const std::string& name) {
+    warnings.push_back(fmt::format("{}: there is no handler '{}'", key, name));
+  };
+  bool offers_any = config.upstream.handlers.empty();
+  for (const std::string& name : config.upstream.handlers) {
+    if (known.contains(name)) {
+      offers_any = true;
+    } else if (name == config::kExecHandler && config.exec == config::Exec::kYes) {
+      warnings.push_back(fmt::format(
+          "upstream.handlers: '{}' runs no jobs of another daemon, which could run any command here", name));
+    } else {
+      warn_of_unknown("upstream.handlers", name);
+    }
+  }
+  if (!offers_any) {
+    warnings.emplace_back(
+        "upstream.handlers: none of these handlers can run jobs of the upstream: it sends none");
+  }
+  for (const auto& [user, settings] : config.users) {
+    for (const std::string& name : settings.handlers) {
+      if (!known.contains(name)) warn_of_unknown("users." + user + ".handlers", name);
+    }
+  }
+  return warnings;
+}
+
 std::vector<std::string> warnings_before_start(const config::Config& config) {
   std::vector<std::string> warnings = config::lane_warnings(config);
+  append(warnings, warnings_about_names(config));
   // The user who checks the file need not be the one who starts the daemon, so this is no error.
   if (config.exec == config::Exec::kYes && config.process.user.empty() && ::geteuid() == 0) {
     const std::string name(config::kExecHandler);

@@ -1,15 +1,18 @@
 // locksleyd: loads the configuration, builds each part by hand, runs, and takes the parts down in reverse.
 #include <fmt/format.h>
 #include <spdlog/logger.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <expected>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,7 @@
 #include "daemon/command_line.h"
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
+#include "daemon/handler_set.h"
 #include "daemon/handlers/plugin_worker.h"
 #include "daemon/http/login.h"
 #include "daemon/kept_hangups.h"
@@ -40,6 +44,7 @@
 #include "daemon/startup.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/tls/context.h"
+#include "daemon/upstream_part.h"
 #include "daemon/work_program.h"
 
 namespace locksley::daemon {
@@ -90,6 +95,7 @@ void start_jobs(SchedulerParts& scheduler, Store* store, WorkerPort& workers) LO
 
 void log_start(const config::Config& config, const ConfigSource& source, const SchedulerParts& scheduler,
                const PortParts& bound, const Store* store, spdlog::logger& log) LOCKSLEY_REQUIRES(kIoThread) {
+  for (const std::string& warning : warnings_about_names(config)) log.warn("{}", warning);
   LogLine("started")
       .with("version", kBuildVersion)
       .with("revision", kBuildRevision)
@@ -263,7 +269,8 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
   }
 }
 
-// What a start by this user would find wrong with certificates, keys and the token, one sentence each. The user who checks the
+// What a start by this user, or the jobs then, would find wrong with process.user and with certificates, keys, passwords
+// and folders, one sentence each. The user who checks the
 // configuration need not be the one who starts the daemon and may read these files, so none of it is an error.
 std::vector<std::string> warnings_about_files(const config::Config& config, const ConfigSource& source) {
   std::vector<std::string> warnings;
@@ -279,6 +286,20 @@ std::vector<std::string> warnings_about_files(const config::Config& config, cons
     }
   }
   if (const auto token = read_http_token(config.http); !token) refuse(token.error());
+  if (const auto user = Privileges::make(config.process); !user) refuse(user.error());
+  if (const auto checked = check_upstream(config.upstream); !checked) refuse(checked.error());
+  const auto warn = [&](std::string problem) {
+    warnings.push_back(with_positions(source, {std::move(problem)}).front());
+  };
+  if (const std::string& file = config.upstream.ca_file; !file.empty() && ::access(file.c_str(), R_OK) != 0) {
+    warn(fmt::format("upstream.ca_file: {} cannot be read", file));
+  }
+  for (const auto& [name, handler] : config.handlers) {
+    std::error_code failed;
+    if (handler.directory.empty() || std::filesystem::is_directory(handler.directory, failed)) continue;
+    warn(fmt::format("handlers.{}.directory: {} is no folder that this user can see", name,
+                     handler.directory));
+  }
   return warnings;
 }
 

@@ -29,6 +29,15 @@ std::expected<std::string, std::string> read_password(const std::string& file) {
 
 }  // namespace
 
+std::expected<void, std::string> check_upstream(const config::Upstream& settings) {
+  if (settings.url.empty()) return {};
+  const auto password = read_password(settings.password_file);
+  if (!password) return Problem(password.error());
+  if (const auto addresses = upstream_addresses(settings, *password); !addresses)
+    return Problem(addresses.error());
+  return {};
+}
+
 std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
                                                                     const Pool* pool, HandlerUse& use,
                                                                     std::shared_ptr<spdlog::logger> log) {

@@ -15,6 +15,9 @@
 
 namespace locksley::daemon {
 
+// Whether make_upstream() would refuse these settings. Reads the password. The error is a sentence. Blocks on the file.
+std::expected<void, std::string> check_upstream(const config::Upstream& settings);
+
 // Null: the configuration names no upstream. Reads the password. The error is a sentence. `pool`: null if there is
 // none. main()'s thread; blocks on the file.
 std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,

@@ -102,6 +102,36 @@ class CommandLine(unittest.TestCase):
         shipped = run("--check-config", "--config", ROOT / "deploy" / "locksley.yaml")
         self.assertEqual((shipped.returncode, shipped.stderr), (OK, ""))
 
+    def warnings(self, text):
+        """Of a configuration that is accepted."""
+        self.file.write_text(text)
+        checked = run("--check-config", "--config", self.file)
+        self.assertEqual(checked.returncode, OK, checked.stderr)
+        return checked.stderr
+
+    def test_names_that_are_no_handlers_are_warned_of(self):
+        upstream = "upstream: {url: redis://127.0.0.1:1, handlers: [%s]}\nhandlers: {mine: {command: ['true']}}\n"
+        self.assertEqual(self.warnings(upstream % "mine, echo"), "")
+        self.assertEqual(self.warnings(upstream % "mine, mien"), "warning: upstream.handlers: there is no handler 'mien'\n")
+        none = self.warnings(upstream % "mien")
+        self.assertIn("warning: upstream.handlers: none of these handlers can run jobs of the upstream", none)
+        hash = "$argon2id$v=19$m=19456,t=2,p=1$" + "A" * 22 + "$" + "A" * 43
+        self.assertIn("warning: users.alice.handlers: there is no handler 'nosuch'\n",
+                      self.warnings(f"users: {{alice: {{password_hash: '{hash}', handlers: [echo, nosuch]}}}}\n"))
+
+    def test_files_and_users_that_are_not_there_are_warned_of(self):
+        self.assertIn("process.user: there is no user 'nosuchuser' on this machine", self.warnings("process: {user: nosuchuser}\n"))
+        upstream = "upstream: {url: rediss://u@127.0.0.1, %s}\n"
+        refused = "warning: started by this user, the daemon will refuse this file: "
+        for file, said in {"/nonexistent": "no password can be read from it", "/etc/passwd": "every user of this machine can read or change it"}.items():
+            told = self.warnings(upstream % f"password_file: {file}")
+            self.assertIn(refused, told)
+            self.assertIn(f"upstream.password_file: {file}: {said}", told)
+        self.assertIn("upstream.ca_file: /nonexistent cannot be read", self.warnings(upstream % "ca_file: /nonexistent"))
+        folder = "handlers: {mine: {command: ['true'], directory: %s}}\n"
+        self.assertIn("handlers.mine.directory: /nonexistent is no folder", self.warnings(folder % "/nonexistent"))
+        self.assertEqual(self.warnings(folder % "/tmp"), "")
+
     def test_every_problem_of_a_configuration_is_told_at_once(self):
         self.file.write_text("listen:\n  prot: 1\npool: {workers: many}\nlimits:\n  max_payload: 3 apples\nusers:\n  alice: {weight: 2}\n")
         for arguments in (["--config", self.file], ["--check-config", "--config", self.file]):

@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from job_facts import TALKER, WORKER, as_map
 from locksley_daemon import DaemonTest, merged, program, wait_for
-from remote_worker import port_for_workers, wait_for_machines
+from remote_worker import RemoteWorker, port_for_workers, wait_for_machines
 
 TALK = {"command": [sys.executable, "-c", TALKER], "concurrency": 2}
 WORK = {"worker": [sys.executable, "-c", WORKER], "concurrency": 2}
@@ -63,6 +63,27 @@ class RemoteJobs(DaemonTest):
         self.assertEqual((job["status"], job["progress"]), ("ok", 40))
         self.assertEqual(self.command("LOG", batch, 0)[1], f"works on wait{self.go}\n", "nothing is there twice")
         self.assertEqual(self.command("RUNNING"), [])
+
+    def test_a_claimed_job_that_has_not_begun_is_queued_whatever_is_kept(self):
+        with RemoteWorker(self.owner, "work") as worker:
+            for keep in "none", "failures", "all":
+                batch = self.command("SUBMIT", "work", "KEEP", keep, "JOBS", *"abcdef")
+                worker.settle(worker.claim("JOBS", 2), ["a", "b"])
+                lease = worker.claim("JOBS", 3)
+                self.assertEqual((lease.first, lease.count), (2, 3))
+                if keep == "all":
+                    self.command("RESULTS", batch, "FROM", 2, "DISCARD")
+                statuses = lambda: [self.job(batch, index)["status"] for index in range(6)]
+                self.assertEqual(statuses()[2:], ["queued"] * 4, keep)
+                worker("BEAT", lease.name, lease.first + 1)
+                self.assertEqual(statuses()[2:], ["running", "queued", "queued", "queued"], keep)
+                worker.settle(lease, ["c", "d"])
+                worker("BEAT", lease.name, lease.first + 3)
+                self.assertEqual(statuses(), ["ok"] * 4 + ["running", "queued"], f"KEEP {keep}: what has ended is known once all else is")
+                worker.settle(lease, ["e"], first=4)
+                worker.settle(worker.claim(), ["f"])
+                self.command.wait(batch)
+                self.assertEqual(statuses(), ["ok"] * 6, keep)
 
     def test_the_note_reaches_the_next_attempt_there(self):
         self.machine()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -36,13 +37,13 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
   look.record_ = record;
   look.view_.index = index;
   look.view_.attempt = record->attempt(index);
+  // Before the executors and the ring are asked: a job that moves on meanwhile is found there, or still counts as claimed.
+  const BatchStatus before = record->status();
   look.look_at_running(state);
-  if (look.place_ == Place::kUnknown && !record->is_over() && !record->is_stopping() &&
-      record->lane->view().is_queued(*record, index).value_or(false)) {
-    look.place_ = Place::kQueued;
-  }
+  if (look.place_ == Place::kUnknown && !record->is_over()) look.look_at_queue(state, before);
+  const bool may_have_row = look.place_ == Place::kUnknown || look.place_ == Place::kMaybeClaimed;
   const std::uint64_t rows = look.place_ == Place::kMaybeRunning ? kNearRows
-                             : look.place_ == Place::kUnknown    ? ~std::uint64_t{0}
+                             : may_have_row                      ? ~std::uint64_t{0}
                                                                  : 0;
   look.found_ = state.batches().find_job(record, index, rows, std::move(on_found));
   return look;
@@ -80,6 +81,32 @@ void JobLookup::look_at_running(const ServerState& state) {
     since(running.job.since);
     view_.worker = fmt::format("pool/{}", running.worker);
   }
+}
+
+void JobLookup::look_at_queue(const ServerState& state, const BatchStatus& before) {
+  const std::optional<bool> is_queued = record_->lane->view().is_queued(*record_, view_.index);
+  if (is_queued.value_or(false)) {
+    place_ = record_->is_stopping() ? Place::kMaybeClaimed : Place::kQueued;
+    return;
+  }
+  const std::uint64_t running = count_running(state, before);
+  const std::uint64_t in_ring = record_->lane->view().batch(*record_).queued;
+  const std::uint64_t claimed = before.queued + before.running - before.waiting;
+  if ((!is_queued && in_ring != 0) || record_->is_requeueing || claimed > in_ring + running) {
+    place_ = Place::kMaybeClaimed;
+  }
+}
+
+std::uint64_t JobLookup::count_running(const ServerState& state, const BatchStatus& before) const {
+  constexpr std::size_t kMostExecutors = 1024;  // some 100 us, if all of them run jobs of the batch
+  if (before.running == 0) return 0;
+  const auto is_of_batch = [this](const Batch& batch) { return &batch == record_.get(); };
+  if (record_->lane == state.lanes().front()) return state.pool().running(is_of_batch).size();
+  std::uint64_t running = 0;
+  const std::size_t next =
+      record_->lane->running().visit(0, kMostExecutors, 0, is_of_batch, [&](const auto&) { ++running; });
+  // Executors beyond these are taken to run a job each.
+  return next == 0 ? running : std::max(running, before.running);
 }
 
 std::expected<JobView, std::string> JobLookup::end() const {
@@ -125,21 +152,21 @@ std::string_view JobLookup::status_without_row() const {
   if (place_ == Place::kRunning || place_ == Place::kMaybeRunning) return "running";
   if (place_ == Place::kQueued) return "queued";
   const BatchStatus status = record_->status();
-  const bool keeps_all = record_->options().keep == Keep::kAll && status.discarded == 0;
-  const bool is_over = record_->is_over();
-  if (!keeps_all) {
-    const std::optional<bool> has_failed = record_->failures().has(view_.index);
-    if (has_failed.value_or(false)) return "failed";
-    if (is_over && status.failed + status.cancelled == 0) return "ok";
-    if (is_over) return has_failed.has_value() && status.cancelled == 0 ? "ok" : "ended";
+  const Keep keep = record_->options().keep;
+  const std::optional<bool> has_failed = record_->failures().has(view_.index);
+  if (has_failed.value_or(false)) return "failed";
+  if (!record_->is_over()) {
     // A job that failed before and has not failed for good waits for its next attempt.
     if (record_->attempt(view_.index) > record_->attempt()) return "queued";
-    return status.running == 0 && status.ok == 0 ? "queued" : "ok";
+    const bool has_row = keep == Keep::kAll && status.discarded == 0;
+    // An executor has claimed it, and is about to run it or to report its end.
+    if (has_row || place_ == Place::kMaybeClaimed) return status.queued == 0 ? "running" : "queued";
   }
-  if (is_over) return "ended";
-  if (record_->attempt(view_.index) > record_->attempt()) return "queued";
-  // An executor has claimed it, and is about to run it or to report its end.
-  return status.running == 0 ? "queued" : "running";
+  // It has ended.
+  const bool is_no_failure =
+      has_failed.has_value() || status.failed == 0 || (keep == Keep::kFailures && status.discarded == 0);
+  const bool is_ok = is_no_failure && status.cancelled == 0 && (keep != Keep::kAll || status.discarded != 0);
+  return is_ok ? "ok" : "ended";
 }
 
 }  // namespace locksley::daemon

@@ -60,11 +60,16 @@ class JobLookup {
   std::expected<JobView, std::string> end() const LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  enum class Place : std::uint8_t { kUnknown, kRunning, kMaybeRunning, kQueued };
+  enum class Place : std::uint8_t { kUnknown, kRunning, kMaybeRunning, kQueued, kMaybeClaimed };
 
   explicit JobLookup(Batches& batches) : batches_(&batches) {}
 
   void look_at_running(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
+  // For a job that no executor shows. `before`: of a moment before they were asked.
+  void look_at_queue(const ServerState& state, const BatchStatus& before) LOCKSLEY_REQUIRES(kIoThread);
+  // How many jobs of the batch the executors show.
+  std::uint64_t count_running(const ServerState& state, const BatchStatus& before) const
+      LOCKSLEY_REQUIRES(kIoThread);
   // The status of a job for which neither a row nor an executor was found.
   std::string_view status_without_row() const LOCKSLEY_REQUIRES(kIoThread);
 

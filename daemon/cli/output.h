@@ -20,6 +20,8 @@ class Output {
 
   void append(std::string_view bytes);
   void flush();
+  // Nothing is left to be written. After flush() that is so unless a signal has stopped it.
+  bool is_empty() const { return buffer_.empty(); }
   // 0, or the errno of the failed write; EPIPE: the reader has closed the pipe.
   int error() const { return error_; }
 

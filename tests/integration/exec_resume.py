@@ -115,6 +115,35 @@ class Joblogs(ResumeTest):
         self.assertEqual(self.end_of(process, "exec"), INTERRUPTED)
 
 
+class NotShown(ResumeTest):
+    """A job whose output did not leave the program is not in the joblog, and --resume shows it."""
+
+    words = ("--", "sh", "-c", NOTE, "_", ":::", 1, 2, 3)
+
+    def resumed(self, *options):
+        done = self.exec(*options, "--joblog", "log", "--resume", *self.words)
+        self.assertEqual((self.ran(), self.numbers()), ([1, 2, 3], [1, 2, 3]), "no job runs or is logged again")
+        self.assertFalse((self.work / "log.batch").exists())
+        return sorted(done.stdout.split())
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "wb") as full:
+            process = self.popen("exec", "--joblog", "log", *self.words, cwd=self.work, stdout=full)
+            self.assertEqual(self.end_of(process, "exec with a full standard output"), EXEC_FAILED)
+        self.assertIn(b"No space left on device", process.stderr.read())
+        self.assertEqual(self.rows(), [])
+        self.assertEqual(self.resumed(), [b"1", b"2", b"3"])
+
+    def test_a_file_that_cannot_be_written(self):
+        (self.work / "out/1/2/stdout").mkdir(parents=True)
+        self.exec("-j", 1, "--results", "out", "--joblog", "log", *self.words, code=EXEC_FAILED)
+        self.assertEqual(self.numbers(), [1])
+        wait_for("all jobs", lambda: self.ran() == [1, 2, 3])
+        (self.work / "out/1/2/stdout").rmdir()
+        self.resumed("--results", "out")
+        self.assertEqual([(self.work / f"out/1/{i}/stdout").read_text() for i in (1, 2, 3)], ["1\n", "2\n", "3\n"])
+
+
 class Interrupted(ResumeTest):
     def test_ctrl_c_cancels_and_the_rest_can_run_later(self):
         words = ("--", "sh", "-c", "[ -e free ] || trap 'exit 1' TERM; echo $1 >> ran; [ -e free ] || [ $1 -lt 20 ] || sleep 60 & wait", "_", ":::", *range(40))

@@ -128,7 +128,7 @@ class ExecRun {
         if (moved) shown = *moved;
         if (!moved) read = std::unexpected(std::move(moved.error()));
       }
-      output_.flush();
+      results_.flush();
       if (const auto code = after_page(read)) return *code;
       if (read && shown == 0 && results_.held() != 0) {
         if (feed_->is_over())
@@ -138,7 +138,11 @@ class ExecRun {
       }
     }
     results_.finish();
-    if (const auto code = output_failure()) return *code;
+    do {
+      results_.flush();
+      if (const auto code = output_failure()) return *code;
+      if (const auto code = interruption()) return *code;
+    } while (!output_.is_empty());
     while (!is_ending_ && !feed_->is_over() && !feed_->awaits_input()) {
       (void)client_->sleep(kExecLook);
       if (const auto code = interruption()) return *code;

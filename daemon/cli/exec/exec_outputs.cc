@@ -1,5 +1,6 @@
 #include "daemon/cli/exec/exec_outputs.h"
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -39,32 +40,45 @@ std::string json_of(const ExecJob& job, const ExecEnd& end, std::string_view err
          "\n";
 }
 
-// Two texts as one, for OrderedOutputs.
-std::string packed(std::string_view output, std::string_view errors) {
-  const std::uint64_t size = output.size();
-  std::string text(sizeof size, '\0');
-  std::memcpy(text.data(), &size, sizeof size);
-  return text.append(output).append(errors);
-}
-
 }  // namespace
 
-ExecOutputs::ExecOutputs(const Options& options, Output& output, std::function<void()> before_message)
-    : options_(options), output_(output), before_message_(std::move(before_message)) {
+ExecOutputs::ExecOutputs(const Options& options, Output& output, std::function<void()> before_message,
+                         OnShown on_shown)
+    : options_(options),
+      output_(output),
+      before_message_(std::move(before_message)),
+      on_shown_(std::move(on_shown)) {
   if (!options_.keeps_order) return;
   order_ = std::make_unique<OrderedOutputs>(kKeptMemoryBytes, [this](const client::ResultRow& row) {
-    std::uint64_t size = 0;
-    if (row.output.size() < sizeof size || row.status == "lost") return show({}, row.output);
-    std::memcpy(&size, row.output.data(), sizeof size);
-    const std::string_view both = row.output.substr(sizeof size);
-    show(both.substr(0, size), both.substr(size));
+    if (row.status != "lost") return show(unpacked(row.output));
+    if (problem_.empty()) problem_ = row.output;
   });
 }
 
-void ExecOutputs::add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors) {
-  if (options_.files != nullptr && problem_.empty()) {
-    if (auto written = options_.files->write(job, end.output, errors); !written)
+std::string ExecOutputs::packed(const Texts& texts) {
+  const std::array<std::uint64_t, 2> sizes{texts.output.size(), texts.errors.size()};
+  std::string text(sizeof sizes, '\0');
+  std::memcpy(text.data(), sizes.data(), sizeof sizes);
+  return text.append(texts.output).append(texts.errors).append(texts.log_line);
+}
+
+ExecOutputs::Texts ExecOutputs::unpacked(std::string_view text) {
+  std::array<std::uint64_t, 2> sizes{};
+  std::memcpy(sizes.data(), text.data(), sizeof sizes);
+  text.remove_prefix(sizeof sizes);
+  return {.output = text.substr(0, sizes[0]),
+          .errors = text.substr(sizes[0], sizes[1]),
+          .log_line = text.substr(sizes[0] + sizes[1])};
+}
+
+void ExecOutputs::add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors,
+                      std::string_view log_line) {
+  if (!problem_.empty()) return;
+  if (options_.files != nullptr) {
+    if (auto written = options_.files->write(job, end.output, errors); !written) {
       problem_ = written.error().message;
+      return;
+    }
   }
   std::string output(options_.files == nullptr ? end.output : std::string_view());
   std::string shown_errors(errors);
@@ -81,28 +95,31 @@ void ExecOutputs::add(std::uint64_t index, const ExecJob& job, const ExecEnd& en
     shown_errors += "locksley: job " + std::to_string(job.number) + " (" + printable(job.joined()) +
                     "): " + printable(message) + "\n";
   }
+  const Texts texts{.output = output, .errors = shown_errors, .log_line = log_line};
   if (order_ != nullptr) {
-    order_->add({index, end.status, packed(output, shown_errors)});
+    order_->add({index, "ok", packed(texts)});
   } else {
-    show(output, shown_errors);
+    show(texts);
   }
 }
 
 void ExecOutputs::skip(std::uint64_t index) {
-  if (order_ != nullptr) order_->add({index, "ok", packed({}, {})});
+  if (order_ != nullptr) order_->add({index, "ok", packed({})});
 }
 
 void ExecOutputs::finish() {
   if (order_ != nullptr) order_->finish();
-  output_.flush();
 }
 
-void ExecOutputs::show(std::string_view output, std::string_view errors) {
-  if (!output.empty()) output_.append(output);
-  if (errors.empty()) return;
-  output_.flush();
-  before_message_();
-  std::fwrite(errors.data(), 1, errors.size(), stderr);
+void ExecOutputs::show(const Texts& texts) {
+  if (!problem_.empty()) return;
+  if (!texts.output.empty()) output_.append(texts.output);
+  if (!texts.errors.empty()) {
+    output_.flush();
+    before_message_();
+    std::fwrite(texts.errors.data(), 1, texts.errors.size(), stderr);
+  }
+  if (!texts.log_line.empty()) on_shown_(texts.log_line);
 }
 
 }  // namespace locksley::cli

@@ -18,9 +18,12 @@ namespace locksley::cli {
 // standard error to standard error; as the jobs end, or in the order of the input; each line after the job's
 // arguments, if so asked; as lines of JSON; or to files.
 //
-// Used by one thread. Blocks like Output, and for files.
+// Used by one thread. Blocks like Output, and for files. After the first failure nothing more is shown.
 class ExecOutputs {
  public:
+  // Takes the line for the joblog of a job that was shown. With Output, its last bytes may still be in the buffer.
+  using OnShown = std::function<void(std::string_view log_line)>;
+
   struct Options {
     bool json = false;
     bool keeps_order = false;
@@ -29,24 +32,34 @@ class ExecOutputs {
   };
 
   // Borrows all. Calls `before_message` before each write to standard error, to remove a progress bar.
-  ExecOutputs(const Options& options, Output& output, std::function<void()> before_message);
+  ExecOutputs(const Options& options, Output& output, std::function<void()> before_message, OnShown on_shown);
 
-  // `index`: the job's place in its batch.
-  void add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors);
+  // `index`: the job's place in its batch. A job whose `log_line` is empty is shown without a call of `on_shown`.
+  void add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors,
+           std::string_view log_line);
   // A job that has nothing to show: those after it need not wait.
   void skip(std::uint64_t index);
   // After the last job.
   void finish();
 
-  // Why a file could not be written; empty: no failure.
+  // Why a file could not be written, or a held output is lost; empty: no failure.
   const std::string& problem() const { return problem_; }
 
  private:
-  void show(std::string_view output, std::string_view errors);
+  struct Texts {
+    std::string_view output;
+    std::string_view errors;
+    std::string_view log_line;
+  };
+  // As one text, for OrderedOutputs; and back.
+  static std::string packed(const Texts& texts);
+  static Texts unpacked(std::string_view text);
+  void show(const Texts& texts);
 
   const Options options_;
   Output& output_;
   const std::function<void()> before_message_;
+  const OnShown on_shown_;
   std::unique_ptr<OrderedOutputs> order_;
   std::string problem_;
 };

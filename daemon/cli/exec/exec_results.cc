@@ -24,12 +24,14 @@ ExecResults::ExecResults(ExecPlan& plan, PassingNames& names, Joblog& joblog, Ou
     : plan_(plan),
       names_(names),
       joblog_(joblog),
+      output_(output),
       files_(files_of(options.files)),
       outputs_({.json = options.json,
                 .keeps_order = options.keeps_order,
                 .tags = options.tags,
                 .files = files_ ? &*files_ : nullptr},
-               output, std::move(before_message)) {}
+               output, std::move(before_message),
+               [this](std::string_view log_line) { joblog_.add(log_line); }) {}
 
 Expected<std::size_t> ExecResults::show(client::Client& client, std::optional<std::uint64_t> total) {
   std::size_t shown = 0;
@@ -46,10 +48,7 @@ Expected<std::size_t> ExecResults::show(client::Client& client, std::optional<st
       indexes.push_back(row.index);
       bytes += row.output.size();
     }
-    if (indexes.empty()) {
-      if (auto logged = joblog_.flush(); !logged) problem_ = logged.error().message;
-      return shown;
-    }
+    if (indexes.empty()) return shown;
     const auto facts = ask_job_facts(client, plan_.submit().batch.id, indexes, joblog_.is_open());
     if (!facts) return std::unexpected(facts.error());
     for (const JobFacts& of_one : *facts) {
@@ -72,18 +71,24 @@ void ExecResults::show(const Row& row, const JobFacts& facts, std::optional<std:
   plan_.halt().count(end.is_ok());
   if (!halt_status_ && plan_.halt().is_reached(total)) halt_status_ = end.shell_status();
   if (plan_.is_logged(job.number)) return outputs_.skip(row.index);
-  outputs_.add(row.index, job, end, facts.errors);
-  if (joblog_.is_open()) log(job, end, facts);
+  outputs_.add(row.index, job, end, facts.errors, log_line(job, end, facts));
 }
 
-void ExecResults::log(const ExecJob& job, const ExecEnd& end, const JobFacts& facts) {
-  joblog_.add({.number = job.number,
-               .started_ms = facts.started_ms,
-               .runtime_us = facts.duration_us,
-               .received = end.output.size(),
-               .exit_value = end.exit_value,
-               .signal = end.signal,
-               .command = plan_.command_line(job)});
+void ExecResults::flush() {
+  output_.flush();
+  if (output_.error() != 0 || !output_.is_empty()) return;
+  if (auto logged = joblog_.flush(); !logged) problem_ = logged.error().message;
+}
+
+std::string ExecResults::log_line(const ExecJob& job, const ExecEnd& end, const JobFacts& facts) const {
+  if (!joblog_.is_open()) return {};
+  return Joblog::line_of({.number = job.number,
+                          .started_ms = facts.started_ms,
+                          .runtime_us = facts.duration_us,
+                          .received = end.output.size(),
+                          .exit_value = end.exit_value,
+                          .signal = end.signal,
+                          .command = plan_.command_line(job)});
 }
 
 }  // namespace locksley::cli

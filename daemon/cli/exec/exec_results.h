@@ -21,10 +21,10 @@
 namespace locksley::cli {
 
 // The results of `locksley exec` on their way: held as rows until their jobs are known and the daemon has said the rest
-// about them; then shown, counted, and written to the joblog. A job is shown before it is in the joblog, so after kill
-// -9 one may be shown twice, and none is missing.
+// about them; then shown, counted, and written to the joblog. A job is in the joblog only after the whole of its output
+// has left this program, so after kill -9 one may be shown twice, and none is missing.
 //
-// Used by one thread. Borrows all. show() blocks like Client, Output and files.
+// Used by one thread. Borrows all. show() blocks like Client, Output and files; flush() like Output and Joblog.
 class ExecResults {
  public:
   struct Options {
@@ -46,8 +46,10 @@ class ExecResults {
 
   // Shows the results whose jobs are known; returns how many. `total`: the number of jobs, if it is known.
   client::Expected<std::size_t> show(client::Client& client, std::optional<std::uint64_t> total);
-  // After the last one.
+  // After the last one: shows what waited for jobs before it.
   void finish() { outputs_.finish(); }
+  // Writes what was shown and is still in a buffer; then, unless that failed or was interrupted, the joblog.
+  void flush();
 
   std::uint64_t ended() const { return ended_; }    // of jobs that ran
   std::uint64_t failed() const { return failed_; }  // of them
@@ -66,11 +68,13 @@ class ExecResults {
   };
 
   void show(const Row& row, const JobFacts& facts, std::optional<std::uint64_t> total);
-  void log(const ExecJob& job, const ExecEnd& end, const JobFacts& facts);
+  // Empty: no joblog is kept.
+  std::string log_line(const ExecJob& job, const ExecEnd& end, const JobFacts& facts) const;
 
   ExecPlan& plan_;
   PassingNames& names_;
   Joblog& joblog_;
+  Output& output_;
   std::optional<ExecFiles> files_;
   ExecOutputs outputs_;
   std::deque<Row> rows_;

@@ -146,11 +146,11 @@ std::vector<std::pair<std::uint64_t, std::string>> Joblog::failed(std::size_t ro
   return result;
 }
 
-void Joblog::add(const Row& row) {
+std::string Joblog::line_of(const Row& row) {
   std::array<char, 128> numbers{};
   std::snprintf(numbers.data(), numbers.size(), "%10.3f\t%10.3f", static_cast<double>(row.started_ms) / 1e3,
                 static_cast<double>(row.runtime_us) / 1e6);
-  unwritten_.append(std::to_string(row.number))
+  return std::to_string(row.number)
       .append("\t:\t")
       .append(numbers.data())
       .append("\t0\t")

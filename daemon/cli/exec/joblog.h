@@ -64,8 +64,10 @@ class Joblog {
 
   // ---- This run ----
 
-  // Holds the row until flush().
-  void add(const Row& row);
+  // A row as the file has it.
+  static std::string line_of(const Row& row);
+  // Holds the line until flush().
+  void add(std::string_view line) { unwritten_ += line; }
   client::Expected<void> flush();
 
   std::optional<ExecNote> note() const;

@@ -1,20 +1,27 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "daemon/cli/event.h"
 #include "daemon/cli/exec/command_template.h"
 #include "daemon/cli/exec/exec_end.h"
 #include "daemon/cli/exec/exec_files.h"
 #include "daemon/cli/exec/exec_input.h"
 #include "daemon/cli/exec/exec_job.h"
+#include "daemon/cli/exec/exec_outputs.h"
 #include "daemon/cli/exec/halt.h"
 #include "daemon/cli/exec/shell_words.h"
+#include "daemon/cli/output.h"
+#include "tests/support/own_path.h"
 #include "tests/support/seed.h"
 
 // `locksley exec`: words, replacement strings, and what is made of results.
@@ -196,6 +203,50 @@ TEST(ExecFilesTest, NoArgumentLeavesTheFolder) {
                                                        {std::string(300, 'x'), "5"},
                                                        {"../../x", "..+z..+zx"}};
   for (const auto& [argument, folder] : cases) EXPECT_EQ(ExecFiles::folder_of(argument, 5), folder);
+}
+
+// ExecOutputs to /dev/null, with the joblog's lines of the jobs that it has shown.
+struct ShownJobs {
+  explicit ShownJobs(ExecOutputs::Options options)
+      : outputs(options, output, [] {}, [this](std::string_view line) { lines.emplace_back(line); }) {}
+  ~ShownJobs() { ::close(null); }
+  ShownJobs(const ShownJobs&) = delete;
+  ShownJobs& operator=(const ShownJobs&) = delete;
+
+  // Job `index` + 1, with its number as argument, output and line.
+  void add(std::uint64_t index) {
+    const std::string text = std::to_string(index + 1);
+    outputs.add(index, {.number = index + 1, .arguments = {text}}, ExecEnd::of({index, "ok", text}), {},
+                text);
+  }
+
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  Event stop;
+  Output output{null, stop.fd()};
+  Words lines;
+  ExecOutputs outputs;
+};
+
+TEST(ExecOutputsTest, AJobThatIsHeldBackIsNotYetShown) {
+  ShownJobs shown({.keeps_order = true});
+  for (const std::uint64_t index : {2U, 0U, 3U}) shown.add(index);
+  EXPECT_EQ(shown.lines, Words{"1"});
+  shown.add(1);
+  EXPECT_EQ(shown.lines, (Words{"1", "2", "3", "4"}));
+  shown.add(5);
+  EXPECT_EQ(shown.lines.size(), 4U);
+  shown.outputs.finish();
+  EXPECT_EQ(shown.lines.back(), "6");
+}
+
+TEST(ExecOutputsTest, NoJobIsShownAfterAFileThatCannotBeWritten) {
+  const testing::OwnPath folder("exec_outputs");
+  std::filesystem::create_directories(folder.text() + "/1/2/stdout");
+  ExecFiles files(folder.text());
+  ShownJobs shown({.files = &files});
+  for (const std::uint64_t index : {0U, 1U, 2U}) shown.add(index);
+  EXPECT_EQ(shown.lines, Words{"1"});
+  EXPECT_NE(shown.outputs.problem().find("1/2/stdout"), std::string::npos) << shown.outputs.problem();
 }
 
 }  // namespace

@@ -244,6 +244,16 @@ class Ends(ExecTest):
                     (self.work / name).unlink()
         self.exec("--halt", "never", "--", "false", ":::", 1, 2, code=2)
 
+    def test_halt_soon_lets_the_running_commands_end(self):
+        # The first one fails once the second runs, which ends once the failure is known.
+        script = "echo $1 >> ran; if [ $1 = 1 ]; then until grep -q 2 ran; do sleep 0.01; done; exit 7; fi; until [ -e go ]; do sleep 0.01; done; echo whole"
+        process = self.popen("exec", "-j", 2, "--halt", "soon,fail=1", "--", "sh", "-c", script, "_", ":::", 1, 2, 3, 4, 5, cwd=self.work)
+        wait_for("no more to start", lambda: self.is_held() or process.poll() is not None)
+        (self.work / "go").touch()
+        self.assertEqual(self.end_of(process, "exec"), 7)
+        began = len((self.work / "ran").read_text().split())
+        self.assertEqual(process.stdout.read(), b"whole\n" * (began - 1))
+
 
 if __name__ == "__main__":
     unittest.main()

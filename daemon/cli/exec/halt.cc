@@ -40,7 +40,7 @@ std::expected<Halt, std::string> Halt::parse(std::string_view text) {
 }
 
 std::optional<std::uint32_t> Halt::most_failed() const {
-  if (when_ == When::kNever || what_ != What::kFail || is_percent_) return std::nullopt;
+  if (when_ != When::kNow || what_ != What::kFail || is_percent_) return std::nullopt;
   return static_cast<std::uint32_t>(number_);
 }
 

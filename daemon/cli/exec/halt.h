@@ -19,7 +19,8 @@ class Halt {
   static std::expected<Halt, std::string> parse(std::string_view text);
 
   When when() const { return when_; }
-  // The number of failed jobs that halts it, if it is such a number: the daemon can count them.
+  // The number of failed jobs that halts it, if the daemon can count them and end the batch: only with `now`, because the
+  // daemon then ends the jobs that run.
   std::optional<std::uint32_t> most_failed() const;
 
   // One more job has ended. `total`: the number of jobs, if it is known.

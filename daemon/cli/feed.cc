@@ -44,6 +44,17 @@ Expected<void> Feed::look_whether_it_is_there() {
   return {};
 }
 
+Expected<bool> Feed::is_there_and_closed() {
+  if (arguments_.has_new_id) return false;
+  if (!is_there_and_closed_) {
+    const auto status = client_.status(arguments_.batch.id);
+    if (!status && status.error().kind != client::ClientError::Kind::kRefused)
+      return std::unexpected(status.error());
+    is_there_and_closed_ = status && status->state != "open";
+  }
+  return *is_there_and_closed_;
+}
+
 Expected<Outcome> Feed::next_payload(std::string& payload) {
   if (payloads_) return payloads_(payload, kPause);
   auto outcome = source_.next(payload, kPause);
@@ -60,8 +71,13 @@ Expected<void> Feed::run() {
   while (chunk.size() < BatchStream::kChunkJobs && bytes < BatchStream::kChunkBytes) {
     const auto outcome = next_payload(payload);
     if (!outcome) return std::unexpected(outcome.error());
-    if (*outcome == Outcome::kIdle && !chunk.empty()) break;
-    if (*outcome == Outcome::kIdle) continue;
+    if (*outcome == Outcome::kIdle) {
+      if (chunk.empty()) continue;
+      const auto is_closed = is_there_and_closed();
+      if (!is_closed) return std::unexpected(is_closed.error());
+      if (*is_closed) continue;
+      break;
+    }
     // SUBMIT needs a job; a stream may stay empty, and an empty input is an empty batch.
     if (*outcome == Outcome::kEnd && chunk.empty()) break;
     if (*outcome == Outcome::kEnd) {

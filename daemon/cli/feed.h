@@ -29,6 +29,9 @@ using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::str
 // If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that it has are passed
 // over: so the same command again continues one that was interrupted.
 //
+// A batch that one SUBMIT made is only found again by a SUBMIT of the same jobs: for an ID that is not new, input that
+// pauses is collected if the daemon has a closed batch of this ID.
+//
 // Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
 class Feed {
@@ -56,6 +59,8 @@ class Feed {
  private:
   // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not say so.
   client::Expected<void> look_whether_it_is_there();
+  // Whether the daemon has a batch of this id that takes no more jobs. Asks once.
+  client::Expected<bool> is_there_and_closed();
   client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);
   client::Expected<void> submit_range();
   // The batch that is continued has so many jobs: says so on standard error, too.
@@ -68,6 +73,7 @@ class Feed {
   const Payloads payloads_;  // empty: source_
   const Events events_;
   bool was_there_ = false;
+  std::optional<bool> is_there_and_closed_;
 };
 
 // A Feed on a thread and a connection of its own, so that `run` can read results while it submits: on one

@@ -162,6 +162,32 @@ TEST(CliFeedTest, ABatchThatWasThereIsKnown) {
   }
 }
 
+TEST(CliFeedTest, InputThatPausesFindsABatchThatOneSubmitMade) {
+  Pipe input;
+  input.write("x\n");
+  bool has_paused = false;
+  std::vector<std::string> jobs;
+  FakeServer server([&](const Words& words) {
+    if (words[0] == "STATUS" && !std::exchange(has_paused, true)) {
+      input.write("y\n");
+      input.close_writer();
+    }
+    if (words[0] == "STATUS") return Answer::text(status_map("b", "done", 2, 2));
+    if (words[0] != "SUBMIT") return Answer::text("-EXISTS batch b\r\n");
+    jobs.assign(std::ranges::find(words, "JOBS") + 1, words.end());
+    return Answer::text(bulk("b"));
+  });
+  auto client = client::Client::connect(server.address()).value();
+  Event stop;
+  SubmitArguments arguments = arguments_for("echo", {});
+  arguments.has_new_id = false;
+  Feed feed(client, arguments, input.ends[0], stop.fd(), {.on_jobs = [](std::uint64_t) {}});
+  const auto fed = feed.run();
+  EXPECT_TRUE(fed) << fed.error().message;
+  EXPECT_THAT(jobs, ElementsAre("x", "y"));
+  EXPECT_TRUE(feed.was_there());
+}
+
 TEST(CliFeedTest, FilesAreNamedInTheirOrder) {
   const testing::OwnPath own("named");
   const std::string& name = own.text();

@@ -67,7 +67,7 @@ int exit_code_of(const ClientError& error) {
 }
 
 bool is_temporary(const ClientError& error) {
-  return error.kind == Kind::kUnavailable || error.code == "DRAINING" || error.code == "STORE" ||
+  return error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.code == "DRAINING" || error.code == "STORE" ||
          error.code == "QUEUEFULL" || client::is_elsewhere(error.code);
 }
 

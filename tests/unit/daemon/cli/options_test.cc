@@ -256,5 +256,14 @@ TEST(CliExitTest, CodesSayWhatACallerCanDo) {
   EXPECT_EQ(exit_code_of({Kind::kRefused, "DRAINING", ""}), daemon::kExitUnavailable);
 }
 
+TEST(CliExitTest, ABatchStaysOpenIfItsCommandMaySucceedLater) {
+  using Kind = client::ClientError::Kind;
+  for (const Kind kind : {Kind::kUnavailable, Kind::kTimeout}) EXPECT_TRUE(is_temporary({kind, "", ""}));
+  for (const char* const code : {"DRAINING", "STORE", "QUEUEFULL"})
+    EXPECT_TRUE(is_temporary({Kind::kRefused, code, ""})) << code;
+  for (const Kind kind : {Kind::kInput, Kind::kInterrupted, Kind::kProtocol})
+    EXPECT_FALSE(is_temporary({kind, "", ""}));
+}
+
 }  // namespace
 }  // namespace locksley::cli

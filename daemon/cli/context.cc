@@ -75,6 +75,15 @@ void say_it_was_there(const std::string& id) {
   std::fprintf(stderr, "locksley: batch %s was there already: nothing was started\n", printable(id).c_str());
 }
 
+void say_it_may_be_there(const ClientError& error, const std::string& id) {
+  const bool is_unknown = error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout ||
+                          error.kind == Kind::kInterrupted;
+  if (!is_unknown) return;
+  std::fprintf(
+      stderr, "locksley: batch %s may have been submitted; the same command with --id %s does no harm\n",
+      printable(id).c_str(), printable(id).c_str());
+}
+
 void say_how_to_go_on(const std::string& id) {
   std::fprintf(stderr,
                "locksley: batch %s is left open; the same command and input with --id %s goes on with it\n",

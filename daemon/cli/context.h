@@ -54,6 +54,8 @@ int exit_code_of(const client::ClientError& error);
 bool is_temporary(const client::ClientError& error);
 // Says on standard error that a batch was submitted before, with the same jobs.
 void say_it_was_there(const std::string& id);
+// Says on standard error, after an error that leaves it unknown, that the batch may have been submitted.
+void say_it_may_be_there(const client::ClientError& error, const std::string& id);
 // Says on standard error how to continue a stream that was interrupted.
 void say_how_to_go_on(const std::string& id);
 

@@ -83,6 +83,7 @@ Expected<void> Feed::run() {
     if (*outcome == Outcome::kEnd) {
       if (auto looked = look_whether_it_is_there(); !looked) return looked;
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
+      has_sent_ = true;
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
       was_there_ = was_there_ && id;
@@ -103,6 +104,7 @@ Expected<void> Feed::submit_range() {
   const auto [low, high] = *arguments_.payloads.range;
   const auto& words = arguments_.payloads.arguments;
   const auto pattern = words.empty() ? std::nullopt : std::optional<std::string_view>(words[0]);
+  has_sent_ = true;
   auto id = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
   if (!id) return std::unexpected(std::move(id.error()));
   events_.on_jobs(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
@@ -116,6 +118,7 @@ void Feed::on_resumed(std::uint64_t jobs) {
 }
 
 Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
+  has_sent_ = true;
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
   if (stream->resumed_at() == 0) events_.on_jobs(0);
@@ -167,6 +170,7 @@ void FeedThread::run(const Context& context, const SubmitArguments& arguments, P
               make_payloads ? make_payloads(stop_.fd()) : Payloads());
     if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
     was_there_ = feed.was_there();
+    has_sent_ = feed.has_sent();
   } else {
     error_ = std::move(client.error());
   }

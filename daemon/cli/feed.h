@@ -52,6 +52,8 @@ class Feed {
        Payloads payloads = {});
 
   client::Expected<void> run();
+  // After run(): a command that makes the batch was sent, or was about to be.
+  bool has_sent() const { return has_sent_; }
   // After run(): the daemon had the whole batch before, so nothing was started. False if that is not known: the daemon
   // says so only to those who may ask for STATUS.
   bool was_there() const { return was_there_; }
@@ -73,6 +75,7 @@ class Feed {
   const Payloads payloads_;  // empty: source_
   const Events events_;
   bool was_there_ = false;
+  bool has_sent_ = false;
   std::optional<bool> is_there_and_closed_;
 };
 
@@ -102,7 +105,8 @@ class FeedThread {
   // Jobs that the daemon has confirmed.
   std::uint64_t jobs() const { return jobs_; }
 
-  // See Feed. Call it only after is_over().
+  // See Feed. Call them only after is_over().
+  bool has_sent() const { return has_sent_; }
   bool was_there() const { return was_there_; }
 
   // Ends the input at its current position, and joins the thread.
@@ -116,8 +120,8 @@ class FeedThread {
 
   Event stop_;
   Event settled_;
-  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_ and
-  // was_there_.
+  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_, was_there_ and
+  // has_sent_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
   // Written by the feed's thread through Feed. A reader that sees it true may be late: input may just have come.
@@ -126,6 +130,7 @@ class FeedThread {
   std::atomic<std::uint64_t> jobs_{0};
   std::optional<client::ClientError> error_;
   bool was_there_ = false;
+  bool has_sent_ = false;
   std::thread thread_;  // the last member: it uses all the others
 };
 

@@ -147,8 +147,11 @@ class Run {
     }
     if (!feed_->has_begun()) {
       feed_->stop();
-      return context_.fail(
-          feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"}));
+      const auto error =
+          feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"});
+      const int code = context_.fail(error);
+      if (feed_->has_sent()) say_it_may_be_there(error, id_);
+      return code;
     }
     return read_results();
   }

@@ -24,6 +24,7 @@ int run_submit(Context& context, SubmitArguments arguments) {
             {.on_jobs = [&](std::uint64_t count) { jobs = count; }});
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
+    if (!jobs && feed.has_sent()) say_it_may_be_there(fed.error(), id);
     if (jobs && is_temporary(fed.error())) {
       say_how_to_go_on(id);
       return code;

@@ -112,6 +112,27 @@ class Late(StreamTest):
         self.stream_through(rule)
         self.assertEqual(adds, 5)
 
+    def test_a_submit_whose_reply_never_comes_names_its_batch(self):
+        submitted = threading.Event()
+
+        def rule(words):
+            if words[0] != b"SUBMIT":
+                return FORWARD
+            self.proxy.listener.close()  # so that it cannot ask again
+            submitted.set()
+            return LOSE_REPLY
+
+        self.proxy.rule = rule
+        process = self.popen("submit", "echo", "a", "b")
+        self.assertTrue(submitted.wait(DEADLINE_S), "waited for the SUBMIT")
+        process.terminate()
+        out, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, out), (128 + signal.SIGTERM, b""))
+        said = re.search(r"batch (\S+) may have been submitted; the same command with --id \1 does no harm", err.decode())
+        self.assertTrue(said, err)
+        self.assertEqual(self.command("SUBMIT", "echo", "ID", said[1], "JOBS", "a", "b"), said[1])
+        self.assertEqual([batch["id"] for batch in self.command.listed()], [said[1]])
+
 
 class Restarts(StreamTest):
     def begin_stream(self):

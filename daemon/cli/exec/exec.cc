@@ -73,7 +73,11 @@ class ExecRun {
     if (!feed_->has_begun()) {
       feed_->stop();
       if (signal_) return 128 + *signal_;
-      return fail(feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"}));
+      const auto error =
+          feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"});
+      const int code = fail(error);
+      if (feed_->has_sent()) say_it_may_be_there(error, id());
+      return code;
     }
     return read_results();
   }

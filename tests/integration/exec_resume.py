@@ -186,6 +186,20 @@ class Interrupted(ResumeTest):
         self.assertFalse((self.work / "log.batch").exists())
         self.assertEqual(self.command.listed(), [], "its batch is forgotten like that of any run")
 
+    def test_the_same_command_without_resume_starts_nothing_while_the_batch_runs(self):
+        words = ("--", "sh", "-c", GATED, "_", ":::", *range(60))
+        process = self.begin(*words)
+        self.some_results()
+        self.kill(process)
+        (batch,) = [batch["id"] for batch in self.command.listed()]
+        before = (self.work / "log").read_bytes()
+        said = self.exec("--joblog", "log", *words, code=EXEC_FAILED).stderr.decode()
+        self.assertIn(f"batch {batch} of log still runs: --resume goes on with it, `locksley cancel {batch}` ends it", said)
+        self.assertEqual((self.work / "log").read_bytes(), before)
+        self.go()
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assertEqual((self.ran(), self.numbers()), (list(range(60)), list(range(1, 61))))
+
     def test_kill_9_while_the_input_still_comes(self):
         words = ("--", "sh", "-c", NOTE, "_")
         lines = [f"{i}\n".encode() for i in range(400)]

@@ -119,6 +119,9 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
   if (!arguments.joblog.empty()) {
     if (auto opened = joblog.open(arguments.joblog, resume_); !opened) return opened;
     if (auto found = find_batch(arguments, joblog, client); !found) return found;
+    if (resume_ == ExecResume::kNo) {
+      if (auto begun = joblog.begin_anew(); !begun) return begun;
+    }
     rows = joblog.rows();
     if (goes_on_) {
       const ExecNote note = *joblog.note();
@@ -143,14 +146,20 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
 }
 
 Expected<void> ExecPlan::find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client) {
-  if (resume_ == ExecResume::kNo) return {};
+  const bool is_new = resume_ == ExecResume::kNo;
   const auto note = joblog.note();
-  if (!note) return {};
+  if (!note || (!is_new && note->rows > joblog.rows())) return {};
   const auto status = client.status(note->batch);
   if (!status && status.error().code != "NOBATCH") return std::unexpected(status.error());
   // The jobs of a cancelled one are missing in the joblog, and run in a new batch.
   if (!status || status->state == "cancelled") return {};
   const bool retries = note->resume == ExecResume::kRetry;
+  if (is_new && status->is_over()) return {};
+  if (is_new) {
+    return client_error(Kind::kLocal, "batch " + note->batch + " of " + arguments.joblog + " still runs: " +
+                                          (retries ? "--retry-failed" : "--resume") +
+                                          " goes on with it, `locksley cancel " + note->batch + "` ends it");
+  }
   if (retries != (resume_ == ExecResume::kRetry)) {
     return client_error(Kind::kLocal, "batch " + note->batch + " of " + arguments.joblog +
                                           " has other jobs: " + (retries ? "--retry-failed" : "--resume") +

@@ -25,7 +25,8 @@ class ExecPlan {
  public:
   static std::expected<ExecPlan, std::string> make(const ExecArguments& arguments);
 
-  // Opens the joblog, and finds the batch of the run before.
+  // Opens the joblog, and finds the batch of the run before. A joblog whose batch still runs is not begun anew: the
+  // error is kLocal.
   client::Expected<void> begin(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
 
   // Whether it continues the batch of an earlier run.

@@ -56,14 +56,16 @@ Expected<void> Joblog::open(const std::string& path, ExecResume resume) {
   fd_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | create, 0666);
   if (fd_ < 0) return fault(std::strerror(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return fault("another locksley exec writes this joblog");
-  if (resume == ExecResume::kNo) {
-    if (::ftruncate(fd_, 0) != 0) return fault(std::strerror(errno));
-    remove_note();
-  } else if (auto read = read_rows(); !read) {
-    return read;
-  }
+  if (resume == ExecResume::kNo) return {};
+  if (auto read = read_rows(); !read) return read;
   if (::lseek(fd_, 0, SEEK_END) == 0) return write_all(kHeader);
   return {};
+}
+
+Expected<void> Joblog::begin_anew() {
+  if (::ftruncate(fd_, 0) != 0) return fault(std::strerror(errno));
+  remove_note();
+  return write_all(kHeader);
 }
 
 Expected<void> Joblog::read_rows() {
@@ -187,7 +189,7 @@ std::optional<ExecNote> Joblog::note() const {
   std::string word;
   if (!(file >> note.batch >> note.rows >> word)) return std::nullopt;
   const auto* const found = std::ranges::find(kResumeWords, word);
-  if (found == kResumeWords.end() || note.rows > rows_.size()) return std::nullopt;
+  if (found == kResumeWords.end()) return std::nullopt;
   note.resume = static_cast<ExecResume>(found - kResumeWords.begin());
   return note;
 }

@@ -48,9 +48,11 @@ class Joblog {
   Joblog(const Joblog&) = delete;
   Joblog& operator=(const Joblog&) = delete;
 
-  // With kNo the file is emptied.
+  // With kNo nothing is read, and begin_anew() must follow.
   client::Expected<void> open(const std::string& path, ExecResume resume);
   bool is_open() const { return fd_ >= 0; }
+  // Empties the file, and removes the note.
+  client::Expected<void> begin_anew();
 
   // ---- What it had when it was opened ----
 

@@ -18,30 +18,42 @@ namespace {
 
 std::string reason() { return std::strerror(errno); }
 
-Expected<void> read_file(const std::string& name, std::string& content) {
-  content.clear();
-  const int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return client_error(Kind::kInput, name + ": " + reason());
+Expected<void> read_all(int fd, const std::string& name, int stop_fd, std::string& content) {
   struct stat about{};
+  const bool has_stat = ::fstat(fd, &about) == 0;
+  // A pipe or a device may keep the reader waiting.
+  const bool may_wait = !has_stat || !S_ISREG(about.st_mode);
   std::size_t room = 64 << 10;
   // One byte more than the file's size, so that the read that finds the end needs no larger buffer.
-  if (::fstat(fd, &about) == 0 && about.st_size > 0) room = static_cast<std::size_t>(about.st_size) + 1;
+  if (has_stat && about.st_size > 0) room = static_cast<std::size_t>(about.st_size) + 1;
   std::size_t used = 0;
   for (;;) {
+    if (may_wait) {
+      pollfd entries[] = {{.fd = fd, .events = POLLIN, .revents = 0},
+                          {.fd = stop_fd, .events = POLLIN, .revents = 0}};
+      ::poll(entries, 2, -1);
+      if (entries[1].revents != 0) return client_error(Kind::kInterrupted, "interrupted");
+      if (entries[0].revents == 0) continue;
+    }
     if (used == content.size()) content.resize(used == 0 ? room : used * 2);
     const ssize_t count = ::read(fd, content.data() + used, content.size() - used);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const std::string why = reason();
-      ::close(fd);
-      return client_error(Kind::kInput, name + ": " + why);
-    }
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) return client_error(Kind::kInput, name + ": " + reason());
     if (count == 0) break;
     used += static_cast<std::size_t>(count);
   }
-  ::close(fd);
   content.resize(used);
   return {};
+}
+
+Expected<void> read_file(const std::string& name, int stop_fd, std::string& content) {
+  content.clear();
+  // O_NONBLOCK: the open() of a named pipe would wait for a writer.
+  const int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return client_error(Kind::kInput, name + ": " + reason());
+  auto read = read_all(fd, name, stop_fd, content);
+  ::close(fd);
+  return read;
 }
 
 }  // namespace
@@ -94,6 +106,7 @@ PayloadSource::PayloadSource(const PayloadOptions& options, int input_fd, int st
     : arguments_(options.arguments),
       from_arguments_(!options.arguments.empty()),
       files_(options.files),
+      stop_fd_(stop_fd),
       records_(input_fd, options.nul_separated ? '\0' : '\n', stop_fd) {}
 
 Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
@@ -107,7 +120,7 @@ Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
   }
   if (files_) {
     file_ = payload;
-    if (auto read = read_file(file_, payload); !read) return std::unexpected(std::move(read.error()));
+    if (auto read = read_file(file_, stop_fd_, payload); !read) return std::unexpected(std::move(read.error()));
   }
   return Outcome::kRecord;
 }

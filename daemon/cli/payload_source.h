@@ -58,6 +58,7 @@ class PayloadSource {
   std::size_t next_argument_ = 0;
   const bool from_arguments_;
   const bool files_;
+  const int stop_fd_;
   std::string file_;
   RecordReader records_;
 };

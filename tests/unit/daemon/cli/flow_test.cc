@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "daemon/cli/bench/bench_plan.h"
 #include "daemon/cli/bench/bench_throughput.h"
@@ -95,6 +97,23 @@ TEST(CliInputTest, FilesArePayloadsAndAMissingOneIsNamed) {
   const auto missing = source.next(payload, kLong);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, ::testing::HasSubstr(name + ".none: No such file"));
+}
+
+TEST(CliInputTest, AFileThatBlocksDoesNotHoldUpAnInterrupt) {
+  const testing::OwnPath own("fifo");
+  const std::string& name = own.text();
+  ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);
+  Event stop;
+  const PayloadOptions options{.arguments = {name, name}, .files = true};
+  PayloadSource source(options, -1, stop.fd());
+  std::string payload;
+  std::jthread writer([&name] { std::ofstream(name) << "content"; });  // opens it once it is being read
+  EXPECT_EQ(source.next(payload, kLong).value(), Outcome::kRecord);
+  EXPECT_EQ(payload, "content");
+  stop.raise();
+  const auto stopped = source.next(payload, kLong);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().kind, client::ClientError::Kind::kInterrupted);
 }
 
 SubmitArguments arguments_for(std::string handler, PayloadOptions payloads) {

@@ -81,6 +81,18 @@ class Joblogs(ResumeTest):
         self.exec("--joblog", "log", "--retry-failed")
         self.assertEqual(len(self.rows()), 2 * len(odd), "nothing failed any more")
 
+    def test_a_dry_run_prints_what_would_run(self):
+        words = ("--", "sh", "-c", "exit $1", "_", ":::", 0, 1, 2)
+        self.exec("--joblog", "log", "--", *words[1:-1], code=1)
+        before = (self.work / "log").read_bytes()
+        for option, expected, rest in (("--resume", [2], words), ("--resume-failed", [1, 2], words), ("--retry-failed", [1], ())):
+            out = self.exec("--dry-run", "--joblog", "log", option, *rest).stdout.decode()
+            self.assertEqual(out, "".join(f"sh -c 'exit $1' _ {i}\n" for i in expected), option)
+        self.assertEqual(len(self.exec("--dry-run", "--joblog", "log", *words).stdout.splitlines()), 3)
+        self.assertEqual(len(self.exec("--dry-run", "--joblog", "none", "--resume", *words).stdout.splitlines()), 3)
+        self.assertEqual((self.work / "log").read_bytes(), before)
+        self.assertEqual([path.name for path in self.work.iterdir()], ["log"])
+
     def test_a_joblog_of_gnu_parallel(self):
         head = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
         row = "{}\t:\t1385568113.432\t     0.003\t0\t2\t{}\t0\t{}\n"

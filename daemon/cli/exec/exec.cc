@@ -323,7 +323,8 @@ int run_exec(Context& context, ExecArguments arguments) {
   auto plan = ExecPlan::make(arguments);
   if (!plan) return context.fail({Kind::kLocal, "", plan.error()}), daemon::kExitExecFailed;
   if (arguments.is_dry_run) {
-    const auto printed = plan->print(context.signals().fd());
+    const auto looked = plan->look_ahead(arguments);
+    const auto printed = looked ? plan->print(context.signals().fd()) : std::unexpected(looked.error());
     if (!printed) {
       const int code = context.fail(printed.error());
       return printed.error().kind == Kind::kInterrupted ? code : daemon::kExitExecFailed;

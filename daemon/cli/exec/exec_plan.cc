@@ -130,11 +130,7 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
       resume_ = note.resume;
       logged_ = joblog.logged_after(rows);
     }
-    if (resume_ == ExecResume::kRetry) {
-      if (auto read = read_failed(joblog, rows); !read) return read;
-    } else if (resume_ != ExecResume::kNo) {
-      done_ = joblog.done(rows, resume_);
-    }
+    if (auto chosen = choose_jobs(joblog, rows); !chosen) return chosen;
   }
   if (goes_on_) return {};
   if (submit_.batch.id.empty()) {
@@ -171,6 +167,19 @@ Expected<void> ExecPlan::find_batch(const ExecArguments& arguments, Joblog& jobl
   }
   submit_.batch.id = note->batch;
   goes_on_ = true;
+  return {};
+}
+
+Expected<void> ExecPlan::look_ahead(const ExecArguments& arguments) {
+  if (resume_ == ExecResume::kNo) return {};
+  Joblog joblog;
+  if (auto read = joblog.read(arguments.joblog, resume_); !read) return read;
+  return choose_jobs(joblog, joblog.rows());
+}
+
+Expected<void> ExecPlan::choose_jobs(const Joblog& joblog, std::size_t rows) {
+  if (resume_ == ExecResume::kRetry) return read_failed(joblog, rows);
+  if (resume_ != ExecResume::kNo) done_ = joblog.done(rows, resume_);
   return {};
 }
 

@@ -37,7 +37,9 @@ class ExecPlan {
   // The jobs, in their order, without those that are left out. Each is added to `names` before it is returned. The result
   // borrows the plan and `names`.
   Payloads payloads(PassingNames& names, int stop_fd) const;
-  // Without a daemon: the commands of all jobs, one on each line. Returns the exit status of cli::print().
+  // Instead of begin(), for print(): reads the joblog, and changes nothing.
+  client::Expected<void> look_ahead(const ExecArguments& arguments);
+  // Without a daemon: the commands of the jobs, one on each line. Returns the exit status of cli::print().
   client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
   // The joblog of the run before has this job already: it is neither shown nor logged again.
@@ -49,6 +51,8 @@ class ExecPlan {
 
   ExecPlan(const ExecArguments& arguments, ExecWords words, Halt halt);
   client::Expected<void> find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
+  // By the first rows of the joblog: the jobs that are left out, or that are all.
+  client::Expected<void> choose_jobs(const Joblog& joblog, std::size_t rows);
   client::Expected<void> read_failed(const Joblog& joblog, std::size_t rows);
   Source source(int stop_fd) const;
 

@@ -57,8 +57,19 @@ Expected<void> Joblog::open(const std::string& path, ExecResume resume) {
   if (fd_ < 0) return fault(std::strerror(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return fault("another locksley exec writes this joblog");
   if (resume == ExecResume::kNo) return {};
-  if (auto read = read_rows(); !read) return read;
+  const auto whole = read_rows();
+  if (!whole) return std::unexpected(whole.error());
+  if (::ftruncate(fd_, static_cast<off_t>(*whole)) != 0) return fault(std::strerror(errno));
   if (::lseek(fd_, 0, SEEK_END) == 0) return write_all(kHeader);
+  return {};
+}
+
+Expected<void> Joblog::read(const std::string& path, ExecResume resume) {
+  path_ = path;
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0 && errno == ENOENT && resume != ExecResume::kRetry) return {};
+  if (fd_ < 0) return fault(std::strerror(errno));
+  if (const auto whole = read_rows(); !whole) return std::unexpected(whole.error());
   return {};
 }
 
@@ -68,7 +79,7 @@ Expected<void> Joblog::begin_anew() {
   return write_all(kHeader);
 }
 
-Expected<void> Joblog::read_rows() {
+Expected<std::size_t> Joblog::read_rows() {
   std::string text;
   std::vector<char> piece(std::size_t{256} << 10);
   for (;;) {
@@ -79,15 +90,13 @@ Expected<void> Joblog::read_rows() {
     text.append(piece.data(), static_cast<std::size_t>(count));
   }
   const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
-  if (whole != text.size() && ::ftruncate(fd_, static_cast<off_t>(whole)) != 0)
-    return fault(std::strerror(errno));
   std::string_view rest = std::string_view(text).substr(0, whole);
   for (std::size_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = rest.find('\n');
-    if (auto read = read_row(rest.substr(0, end), number); !read) return read;
+    if (auto read = read_row(rest.substr(0, end), number); !read) return std::unexpected(read.error());
     rest.remove_prefix(end + 1);
   }
-  return {};
+  return whole;
 }
 
 Expected<void> Joblog::read_row(std::string_view line, std::size_t line_number) {

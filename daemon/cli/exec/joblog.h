@@ -51,6 +51,8 @@ class Joblog {
   // With kNo nothing is read, and begin_anew() must follow.
   client::Expected<void> open(const std::string& path, ExecResume resume);
   bool is_open() const { return fd_ >= 0; }
+  // Instead of open(): only reads its rows, for a look ahead. A missing file has none, except with kRetry.
+  client::Expected<void> read(const std::string& path, ExecResume resume);
   // Empties the file, and removes the note.
   client::Expected<void> begin_anew();
 
@@ -83,7 +85,8 @@ class Joblog {
     std::string command;  // of one that has failed
   };
 
-  client::Expected<void> read_rows();
+  // Returns the length of the lines that are whole.
+  client::Expected<std::size_t> read_rows();
   client::Expected<void> read_row(std::string_view line, std::size_t line_number);
   client::Expected<void> write_all(std::string_view text);
   std::unexpected<client::ClientError> fault(const std::string& what) const;

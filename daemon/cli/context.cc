@@ -67,8 +67,8 @@ int exit_code_of(const ClientError& error) {
 }
 
 bool is_temporary(const ClientError& error) {
-  return error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.code == "DRAINING" || error.code == "STORE" ||
-         error.code == "QUEUEFULL" || client::is_elsewhere(error.code);
+  return error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.code == "DRAINING" ||
+         error.code == "STORE" || error.code == "QUEUEFULL" || client::is_elsewhere(error.code);
 }
 
 void say_it_was_there(const std::string& id) {
@@ -76,12 +76,12 @@ void say_it_was_there(const std::string& id) {
 }
 
 void say_it_may_be_there(const ClientError& error, const std::string& id) {
-  const bool is_unknown = error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout ||
-                          error.kind == Kind::kInterrupted;
+  const bool is_unknown =
+      error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.kind == Kind::kInterrupted;
   if (!is_unknown) return;
-  std::fprintf(
-      stderr, "locksley: batch %s may have been submitted; the same command with --id %s does no harm\n",
-      printable(id).c_str(), printable(id).c_str());
+  std::fprintf(stderr,
+               "locksley: batch %s may have been submitted; the same command with --id %s does no harm\n",
+               printable(id).c_str(), printable(id).c_str());
 }
 
 void say_how_to_go_on(const std::string& id) {

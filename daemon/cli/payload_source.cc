@@ -120,7 +120,8 @@ Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
   }
   if (files_) {
     file_ = payload;
-    if (auto read = read_file(file_, stop_fd_, payload); !read) return std::unexpected(std::move(read.error()));
+    if (auto read = read_file(file_, stop_fd_, payload); !read)
+      return std::unexpected(std::move(read.error()));
   }
   return Outcome::kRecord;
 }

@@ -177,6 +177,13 @@ class Outputs(ExecTest):
         wait_for("the jobs to end", lambda: [batch["state"] for batch in self.command.listed()] == ["cancelled"])
 
 
+    def test_an_id_that_was_there_already(self):
+        words = ("--id", "again", "--retain", "1h", "--", "echo", ":::", "a")
+        self.assertEqual(self.exec(*words).stderr, b"")
+        done = self.exec(*words)
+        self.assertEqual((done.stdout, done.stderr), (b"a\n", b"locksley: batch again was there already: nothing was started\n"))
+
+
 class Ends(ExecTest):
     def test_the_exit_status_is_the_number_of_failed_jobs(self):
         for count, code in ((0, 0), (1, 1), (7, 7), (100, 100), (101, 101), (300, 101)):

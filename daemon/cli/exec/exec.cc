@@ -153,6 +153,10 @@ class ExecRun {
     }
     if (has_feed_failed()) return after_failed_feed();
     feed_->stop();
+    if (feed_->was_there() && !plan_.goes_on()) {
+      progress_.clear();
+      say_it_was_there(id());
+    }
     return finish();
   }
 

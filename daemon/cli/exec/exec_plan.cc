@@ -152,8 +152,8 @@ Expected<void> ExecPlan::find_batch(const ExecArguments& arguments, Joblog& jobl
   const bool retries = note->resume == ExecResume::kRetry;
   if (is_new && status->is_over()) return {};
   if (is_new) {
-    return client_error(Kind::kLocal, "batch " + note->batch + " of " + arguments.joblog + " still runs: " +
-                                          (retries ? "--retry-failed" : "--resume") +
+    return client_error(Kind::kLocal, "batch " + note->batch + " of " + arguments.joblog +
+                                          " still runs: " + (retries ? "--retry-failed" : "--resume") +
                                           " goes on with it, `locksley cancel " + note->batch + "` ends it");
   }
   if (retries != (resume_ == ExecResume::kRetry)) {

@@ -151,7 +151,8 @@ TEST(HaltTest, CountsWhatItIsAskedToCount) {
   EXPECT_FALSE(halt.is_reached({}));
   halt.count(false);
   EXPECT_TRUE(halt.is_reached({}));
-  EXPECT_EQ(Halt::parse("soon,fail=2").value().most_failed(), std::nullopt) << "it would end the jobs that run";
+  EXPECT_EQ(Halt::parse("soon,fail=2").value().most_failed(), std::nullopt)
+      << "it would end the jobs that run";
   auto share = Halt::parse("soon,success=50%").value();
   EXPECT_EQ(share.most_failed(), std::nullopt);
   for (int i = 0; i < 2; ++i) share.count(true);

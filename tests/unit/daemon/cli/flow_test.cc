@@ -1,3 +1,4 @@
+// Length: one fake daemon for all of it.
 // Payloads in, outputs out: the parts of `submit` and `run` that move data, and `bench`'s sums.
 
 #include <fcntl.h>

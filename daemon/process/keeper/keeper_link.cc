@@ -59,7 +59,7 @@ using Clock = std::chrono::steady_clock;
 
 // The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to end what was sent
 // SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
-constexpr auto kEndGrace = std::chrono::seconds(3);
+constexpr auto kKeeperGrace = std::chrono::seconds(3);
 
 // How long the keeper may leave a full socket unread. It reads nothing while it starts a program, that is while the
 // kernel opens a folder and a file. A guess: a network file system that answers at all does so before.
@@ -78,7 +78,7 @@ bool ends_before(pid_t child, Clock::time_point deadline) {
 // Kills the processes that programs had started: when the keeper died, its own children died with
 // it, and their children became this process's.
 void kill_orphans() {
-  const auto deadline = Clock::now() + kEndGrace;
+  const auto deadline = Clock::now() + kKeeperGrace;
   for (std::vector<pid_t> left = all_children(); !left.empty(); left = all_children()) {
     // A process that is not root cannot kill those of other users.
     std::erase_if(left, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
@@ -92,9 +92,9 @@ void kill_orphans() {
 // Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any process of its user
 // can stop it), kills it, and what it leaves behind.
 void end_keeper(pid_t keeper) {
-  if (ends_before(keeper, Clock::now() + kEndGrace)) return;
+  if (ends_before(keeper, Clock::now() + kKeeperGrace)) return;
   ::kill(keeper, SIGKILL);
-  ends_before(keeper, Clock::now() + kEndGrace);
+  ends_before(keeper, Clock::now() + kKeeperGrace);
   kill_orphans();
 }
 

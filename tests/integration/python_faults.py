@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from local_worker import told_to_stop
@@ -82,6 +83,30 @@ class Ends(unittest.TestCase):
 
         self.assertEqual([self.end_of(each) for each in (leaves, leaves_in_a_task_of_its_own, stops_the_loop)],
                          ["SystemExit: left", "SystemExit: left", "KeyboardInterrupt"])
+
+    def test_a_coroutine_that_is_stopped_as_soon_as_it_has_begun_cleans_up(self):
+        """The signal reaches the main thread before that waits for the coroutine."""
+        begin, begun, cleaned = asyncio.run_coroutine_threadsafe, threading.Event(), []
+        job = locksley.Job("b", 0, "python")
+
+        def is_stopped_at_once(*args):
+            begin(*args)
+            begun.wait(DEADLINE_S)
+            job.stop("SIGTERM")
+            raise locksley.Stopped("SIGTERM")
+
+        @self.app.task
+        async def unusual():
+            begun.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                await asyncio.sleep(0.01)
+                cleaned.append(True)
+
+        with unittest.mock.patch("asyncio.run_coroutine_threadsafe", is_stopped_at_once):
+            self.assertEqual(worker.run_job(self.app, job, b'{"task": "unusual"}'), ("cancelled", b"SIGTERM"))
+        self.assertEqual(cleaned, [True])
 
     def test_a_function_that_raises_what_is_no_exception(self):
         for kind in (KeyboardInterrupt, GeneratorExit, BaseException):

@@ -38,8 +38,8 @@ def about():
 
 @app.task
 def sleeps(path, seconds):
-    pathlib.Path(path + "-began").touch()
     try:
+        pathlib.Path(path + "-began").touch()
         time.sleep(seconds)
     finally:
         pathlib.Path(path).touch()
@@ -54,8 +54,8 @@ def sleeps_unless_stopped(path, seconds):
 
 @app.task
 async def sleeps_as_a_coroutine(path, seconds):
-    pathlib.Path(path + "-began").touch()
     try:
+        pathlib.Path(path + "-began").touch()
         await asyncio.sleep(seconds)
     finally:
         pathlib.Path(path).touch()

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -114,17 +115,27 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any], job: Job) -> Any:
             threading.Thread(target=_serve, args=(loops[os.getpid()],), name="locksley-coroutines", daemon=True).start()
         loop = loops[os.getpid()]
 
-    async def until_it_ends() -> Any:
+    ended: Future[Any] = Future()
+
+    async def until_it_ends() -> None:
+        if not ended.set_running_or_notify_cancel():
+            coroutine.close()
+            return
         task = loop.create_task(asyncio.wait_for(coroutine, job.timeout_s or None))
         job.when_stopped(lambda: loop.call_soon_threadsafe(task.cancel))
         await asyncio.wait([task])
-        return task.result()
+        try:
+            ended.set_result(task.result())
+        except BaseException as error:
+            ended.set_exception(error)
 
-    future = asyncio.run_coroutine_threadsafe(until_it_ends(), loop)
     try:
-        return future.result()
+        asyncio.run_coroutine_threadsafe(until_it_ends(), loop)
+        return ended.result()
     except Stopped:  # of SIGTERM, in the main thread
-        return future.result()
+        if ended.cancel():  # it has not begun
+            raise
+        return ended.result()
 
 
 def run_job(app: App, job: Job, payload: bytes) -> tuple[str, bytes]:

@@ -60,7 +60,7 @@ TEST(SpawnRequestTest, APartOfOneIsNone) {
     EXPECT_FALSE(decode_spawn_request(bytes.substr(0, size))) << size;
   }
   EXPECT_FALSE(decode_spawn_request(bytes + "x"));
-  EXPECT_FALSE(decode_spawn_request(encode({}))) << "nothing to start";
+  EXPECT_FALSE(decode_spawn_request(encode(SpawnRequest{}))) << "nothing to start";
 }
 
 TEST(SpawnRequestTest, ForeignBytesAreNeitherTrustedNorAllocatedFor) {

@@ -123,13 +123,13 @@ class CommandLine(unittest.TestCase):
         self.assertIn("process.user: there is no user 'nosuchuser' on this machine", self.warnings("process: {user: nosuchuser}\n"))
         upstream = "upstream: {url: rediss://u@127.0.0.1, %s}\n"
         refused = "warning: started by this user, the daemon will refuse this file: "
-        for file, said in {"/nonexistent": "no password can be read from it", "/etc/passwd": "every user of this machine can read or change it"}.items():
+        for file, said in {"/no/such/file": "no password can be read from it", "/etc/passwd": "every user of this machine can read or change it"}.items():
             told = self.warnings(upstream % f"password_file: {file}")
             self.assertIn(refused, told)
             self.assertIn(f"upstream.password_file: {file}: {said}", told)
-        self.assertIn("upstream.ca_file: /nonexistent cannot be read", self.warnings(upstream % "ca_file: /nonexistent"))
+        self.assertIn("upstream.ca_file: /no/such/file cannot be read", self.warnings("upstream: {url: rediss://127.0.0.1, ca_file: /no/such/file}\n"))
         folder = "handlers: {mine: {command: ['true'], directory: %s}}\n"
-        self.assertIn("handlers.mine.directory: /nonexistent is no folder", self.warnings(folder % "/nonexistent"))
+        self.assertIn("handlers.mine.directory: /no/such/file is no folder", self.warnings(folder % "/no/such/file"))
         self.assertEqual(self.warnings(folder % "/tmp"), "")
 
     def test_every_problem_of_a_configuration_is_told_at_once(self):

@@ -55,7 +55,7 @@ class Ends(ProcessTest):
     """The table in daemon/process/README.md, row by row."""
 
     def test_of_a_daemon_whose_parent_ignores_the_ends_of_children(self):
-        """Which a program inherits; then the kernel reaps them, and tells nobody."""
+        """A program inherits that its parent ignores SIGCHLD. Then the kernel reaps its children without a signal."""
         script = scratch(self) / "ignores"
         script.write_text(f"#!/bin/sh\nexec env --ignore-signal=CHLD '{program('LOCKSLEYD')}' \"$@\"\n")
         script.chmod(0o755)

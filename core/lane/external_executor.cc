@@ -24,7 +24,7 @@ bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes, co
     writer_.begin_burst(first_);
     fetch(turn_.left().size(), most_bytes);
     if (fetched_ != 0) return true;
-    end_turn();  // the payload of the first job could not be read, and the job has ended
+    end_turn();  // the first payload could not be read
   }
   return false;
 }
@@ -41,6 +41,7 @@ void ExternalExecutor::fetch(std::uint64_t most, std::size_t most_bytes) {
     end_job(JobStatus::kError, std::string("cannot read the payload: ") + exception.what());
     return;
   }
+  if (most == 0) turn_.set_backoff(Backoff::kNoPayloads);
   for (std::size_t bytes = 0; fetched_ < most && (fetched_ == 0 || bytes <= most_bytes);) {
     bytes += payloads_[fetched_++].size();
   }

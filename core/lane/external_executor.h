@@ -40,7 +40,7 @@ struct ExternalJob {
 // begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results even
 // when it has no room. So the owner must not begin a turn while the journal has none. The batch is
 // charged for the time from begin_turn() to end_turn(), in which the executor served no other batch.
-// A payload that cannot be read becomes the error of its job. Calls in a wrong order are bugs, and
+// A payload that cannot be read becomes the error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order are bugs, and
 // abort.
 class ExternalExecutor {
  public:
@@ -93,13 +93,13 @@ class ExternalExecutor {
   }
   // The last job that ended broke the program that runs the jobs: after the turn, no job of the batch
   // is started until its back-off ends (Lane::end_waits()).
-  void note_broken() { turn_.set_broken(true); }
+  void note_broken() { turn_.set_backoff(Backoff::kBroken); }
   // Ends the turn. All jobs that have not ended go back.
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs, and sets fetched_. If the first payload cannot be read, its job ends as an
-  // error, and fetched_ stays 0.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload cannot be read, whose job
+  // ends as an error, or not now.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // Shows the oldest job that has started and not ended as running since this instant.
   void show(Nanoseconds since);

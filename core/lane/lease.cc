@@ -90,7 +90,10 @@ bool Lease::fetch(std::size_t most_bytes) {
     payloads.resize(fetched);
     try {
       fetched = batch().payloads().fetch(range_.low, payloads, buffers_.scratch);
-      break;
+      if (fetched != 0) break;
+      turn_.set_backoff(Backoff::kNoPayloads);
+      settle(Nanoseconds{0});
+      return false;
     } catch (const std::exception& exception) {
       // Fetches the first payload alone: perhaps only a later one cannot be read.
       if (!is_alone) continue;
@@ -139,7 +142,7 @@ std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
   const std::uint64_t count = count_of(ended);
   turn_.count_executed(count);
   if (status == JobStatus::kOk) turn_.note_ended_well();
-  turn_.set_broken(status == JobStatus::kCrashed);
+  turn_.set_backoff(status == JobStatus::kCrashed ? Backoff::kBroken : Backoff::kNone);
   turn_.follow_up(writer.end_batch());
   return count;
 }

@@ -63,7 +63,7 @@ struct LeaseBuffers {
 // destroyed is settled, for what it was charged so far.
 // One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so results pile up
 // in a journal that has no room: the owner then claims nothing. A payload that cannot be read becomes the
-// error of its job. Calls in a wrong order abort.
+// error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order abort.
 class Lease {
  public:
   // Jobs that are shown as running, by index.
@@ -153,7 +153,7 @@ class Lease {
 
  private:
   void hold(std::vector<IndexRange> ranges);
-  // False: the payload of the first job cannot be read, and the lease is over.
+  // False: the payload of the first job cannot be read, or not now, and the lease is over.
   bool fetch(std::size_t most_bytes);
   void record(JobStatus status, IndexRange jobs, std::string_view output);
   void begin_results();

@@ -47,7 +47,8 @@ void Turn::hold(Batch& batch, IndexRange range, const Charge& charged, Nanosecon
   ends_jobs_ = writer_ != nullptr && !range.empty();
   left_ = range;
   executed_ = started_ = 0;
-  has_ended_well_ = has_broken_ = false;
+  has_ended_well_ = false;
+  backoff_ = Backoff::kNone;
   charged_ = charged;
   waited_ = waited;
 }
@@ -79,7 +80,7 @@ bool Turn::settle(Nanoseconds now, Nanoseconds service, Lane::Next next, ClaimFi
                               .started = started_,
                               .left = left_,
                               .has_ended_well = has_ended_well_,
-                              .has_broken = has_broken_};
+                              .backoff = backoff_};
   Batch& batch = *std::exchange(batch_, nullptr);
   return hold(lane_.settle(batch, settlement, now, next, filter, gates));
 }

@@ -89,10 +89,10 @@ class Turn {
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
   // `jobs` jobs of the turn have begun. Needed where starts are scarce: GateOptions::start_cost.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
-  // A job ended with status ok; whether the last job that ended broke the executor. The ring is told when the turn is
-  // settled: Lane::end_waits().
+  // A job ended with status ok; why the batch is not to be served for a while. The ring is told when the turn is settled:
+  // Lane::end_waits().
   void note_ended_well() { has_ended_well_ = true; }
-  void set_broken(bool has_broken) { has_broken_ = has_broken; }
+  void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
   // If the batch now has more failures than it allows, its rest is cancelled.
@@ -155,7 +155,7 @@ class Turn {
   Step step_ = Step::kNone;
   bool ends_jobs_ = false;  // and passes their results to the writer
   bool has_ended_well_ = false;
-  bool has_broken_ = false;
+  Backoff backoff_ = Backoff::kNone;
   IndexRange left_;
   std::uint64_t executed_ = 0;  // jobs that ended; not sub-jobs
   std::uint64_t started_ = 0;   // as set_started() was told

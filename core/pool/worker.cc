@@ -251,6 +251,7 @@ void Worker::run_turn() {
     writer_.begin_burst(burst.low);
     const std::size_t bytes_before = writer_.unpublished_bytes();
     const std::uint64_t ran = run_burst(batch, burst);
+    if (ran == 0) break;
     turn_.count_ended(ran);
     // A burst that is cut short because its results are large ends the turn: so the next one is smaller.
     const std::size_t written = writer_.unpublished_bytes() - bytes_before;
@@ -297,13 +298,13 @@ std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
   std::span<std::string_view> payloads(views_.get(), burst.size());
   try {
     payloads = payloads.first(batch.payloads().fetch(burst.low, payloads, scratch_));
+    if (payloads.empty()) turn_.set_backoff(Backoff::kNoPayloads);
   } catch (const std::exception& exception) {
     if (burst.size() > 1) return run_one_by_one(batch, burst);
     fail_job(burst.low, exception.what());
     return 1;
   }
-  // [burst-overdue] relaxed: a flag on its own; one that was meant for the burst before cuts this
-  // one, at no harm.
+  // [burst-overdue] relaxed: a flag on its own; one that was meant for the burst before cuts this one, at no harm.
   overdue_.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     if (i != 0 && burst_is_cut(batch)) return i;
@@ -315,7 +316,7 @@ std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
 std::uint64_t Worker::run_one_by_one(Batch& batch, IndexRange burst) {
   std::uint64_t ran = 0;
   do {
-    run_burst(batch, {burst.low + ran, burst.low + ran + 1});
+    if (run_burst(batch, {burst.low + ran, burst.low + ran + 1}) == 0) break;
   } while (++ran < burst.size() && !burst_is_cut(batch));
   return ran;
 }

@@ -99,8 +99,8 @@ class Worker {
   void begin_turn() LOCKSLEY_REQUIRES(own_thread_);
   // Sets now_ to the end of the turn, up to which it is charged.
   void leave_turn() LOCKSLEY_REQUIRES(own_thread_);
-  // Runs the burst's jobs, at least the first, and returns how many. Fewer than all if the rest is
-  // to go back to the ring.
+  // Runs the burst's jobs, and returns how many. Fewer than all if the rest is to go back to the ring; none if the payloads
+  // cannot be read now.
   std::uint64_t run_burst(Batch& batch, IndexRange burst) LOCKSLEY_REQUIRES(own_thread_);
   void run_job(Batch& batch, std::uint64_t index, std::string_view payload) LOCKSLEY_REQUIRES(own_thread_);
   // The same where a payload of the burst cannot be read: fetches each by itself, so that only that job fails.

@@ -202,8 +202,8 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
     }
   }
   if (settlement.has_ended_well) queue.breaks_ = 0;
-  if (settlement.has_broken) [[unlikely]]
-    begin_backoff(queue, now);
+  if (settlement.backoff != Backoff::kNone) [[unlikely]]
+    begin_backoff(queue, settlement.backoff, now);
   refresh(queue, now);
   return dropped;
 }

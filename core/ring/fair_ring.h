@@ -266,7 +266,7 @@ class FairRing {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
   // Without effect on a queue that backs off, or was cancelled.
-  void begin_backoff(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().
   void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 

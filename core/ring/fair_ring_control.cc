@@ -49,13 +49,17 @@ IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds 
   return withdrawn;
 }
 
-void FairRing::begin_backoff(RingQueue& queue, Nanoseconds now) {
+void FairRing::begin_backoff(RingQueue& queue, Backoff why, Nanoseconds now) {
   if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
-  constexpr std::uint32_t kMostDoublings = 10;  // beyond RingWaits::kLongestBackoff
-  queue.backoff_end_ =
-      now + std::min(RingWaits::kLongestBackoff,
+  Nanoseconds pause = RingWaits::kPayloadBackoff;
+  if (why == Backoff::kBroken) {
+    constexpr std::uint32_t kMostDoublings = 10;  // beyond RingWaits::kLongestBackoff
+    pause = std::min(RingWaits::kLongestBackoff,
                      RingWaits::kFirstBackoff * (std::int64_t{1} << std::min(queue.breaks_, kMostDoublings)));
-  ++queue.breaks_;
+    ++queue.breaks_;
+  }
+  queue.backoff_ = why;
+  queue.backoff_end_ = now + pause;
   waits_.add_backoff(queue.backoff_end_, queue);
 }
 
@@ -63,6 +67,7 @@ void FairRing::end_backoff(RingQueue& queue) {
   if (queue.backoff_end_.count() == 0) return;
   waits_.remove_backoff(queue.backoff_end_, queue);
   queue.backoff_end_ = Nanoseconds{0};
+  queue.backoff_ = Backoff::kNone;
 }
 
 std::optional<Nanoseconds> FairRing::end_waits(Nanoseconds now) {

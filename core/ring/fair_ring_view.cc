@@ -146,7 +146,7 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
   }
   view.paused = queue.paused_;
   view.at_slots = at_slots(queue);
-  view.backs_off = queue.backoff_end_.count() != 0;
+  view.backoff = queue.backoff_;
   view.results_at_limit = tenant.results != nullptr && tenant.results->is_full();
   view.tenant_at_limit = tenant.at_limit();
   view.customer_at_limit = &group != &tenant && group.at_limit();

@@ -7,6 +7,7 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/ring/backoff.h"
 #include "core/ring/fair_owner.h"
 #include "core/ring/result_account.h"
 #include "core/ring/ring_gate.h"
@@ -85,15 +86,13 @@ struct Claim {
 
 // The account of one executor's turn.
 struct Settlement {
-  Charge charged{};             // of the claim, or as join() returned it
-  Nanoseconds actual{};         // worker time used, of all executors that the turn counts as
-  std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
-  std::uint64_t started = 0;    // jobs that began; needed where starts are scarce. Some may be in `left`
-  IndexRange left{};            // claimed jobs that were not executed, and go back
-  bool has_ended_well = false;  // a job of the turn ended with status ok
-  // The last job of the turn broke the executor (a worker program has crashed): the queue is not
-  // served until its back-off ends.
-  bool has_broken = false;
+  Charge charged{};                  // of the claim, or as join() returned it
+  Nanoseconds actual{};              // worker time used, of all executors that the turn counts as
+  std::uint64_t executed = 0;        // jobs that ended in the turn (not sub-jobs)
+  std::uint64_t started = 0;         // jobs that began; needed where starts are scarce. Some may be in `left`
+  IndexRange left{};                 // claimed jobs that were not executed, and go back
+  bool has_ended_well = false;       // a job of the turn ended with status ok
+  Backoff backoff = Backoff::kNone;  // the queue is not served until it ends
 };
 
 // The result of a settlement.

@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/ring/backoff.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_node.h"
 
@@ -74,7 +75,8 @@ class RingQueue final : public RingNode {
   std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   // Nothing of it is served before; 0: no back-off. Then it is in RingWaits.
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
-  std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // Charge::kCapped, if slots_ is not 0
+  Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
+  std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0
   bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/job.h"
+#include "core/ring/backoff.h"
 
 namespace locksley {
 
@@ -84,7 +85,7 @@ struct QueueView {
   Nanoseconds job_cost{};  // expected cost of a job, at least of its start; 0: unknown
   bool paused = false;
   bool at_slots = false;
-  bool backs_off = false;  // its jobs broke an executor: FairRing::end_waits()
+  Backoff backoff = Backoff::kNone;  // why it is not served until FairRing::end_waits()
   // The tenant, or the customer, has as many slots as it may, or its rate admits no start now.
   bool tenant_at_limit = false;
   bool customer_at_limit = false;

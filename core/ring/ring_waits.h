@@ -28,15 +28,17 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
 // has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
-  // ---- Back-offs, of queues whose job broke an executor ----
+  // ---- Back-offs, of queues whose job broke an executor, or whose payloads cannot be read now ----
 
-  // The set is bounded: it holds only queues whose job broke an executor within the last kLongestBackoff.
+  // The set is bounded: it holds only queues that had a turn within the last kLongestBackoff.
   //
   // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s. A job that ends well
   // starts the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses:
   // shorter than a person waits, and longer than most programs need to start.
   static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
   static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
+  // Guess: 10,000 such queues take some 2% of a processor.
+  static constexpr Nanoseconds kPayloadBackoff = std::chrono::milliseconds(500);
 
   void add_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     backoffs_.emplace(end, &queue);

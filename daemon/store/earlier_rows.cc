@@ -42,7 +42,7 @@ void Store::move_failed_apart() {
     // A few megabytes at a time.
     group_->wait_for_room();
     if (!group_->error().empty()) break;
-    const EngineReading reading(*engine_, ReadingWait::kBriefly);
+    const EngineReading reading(*engine_);
     std::string bytes;
     if (!reading.is_valid()) break;
     if (!reading.get(Table::kIndex, row_key(kEndKey, sequence), bytes).value_or(false)) continue;
@@ -63,7 +63,7 @@ void Store::move_patterns_apart() {
   for (const LongPattern& each : std::exchange(long_patterns_, {})) {
     group_->wait_for_room();
     if (!group_->error().empty()) break;
-    const EngineReading reading(*engine_, ReadingWait::kBriefly);
+    const EngineReading reading(*engine_);
     std::string bytes;
     if (!reading.is_valid()) break;
     if (!reading.get(Table::kIndex, row_key(kAcceptedKey, each.sequence), bytes).value_or(false)) continue;

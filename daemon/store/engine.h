@@ -2,6 +2,7 @@
 // are the store's, whatever the engine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -75,8 +76,8 @@ struct FoundRow {
   std::string value;
 };
 
-// How long a reading waits for an engine that is not open.
-enum class ReadingWait : std::uint8_t { kUntilOpen, kBriefly, kNot };
+// How long a reading waits for an engine that is not open. kBriefly: 200 ms, about as long as opening takes.
+enum class ReadingWait : std::uint8_t { kBriefly, kNot };
 
 // A database of rows, each a key and a value.
 //
@@ -145,9 +146,6 @@ class Engine {
     kContradictory,  // it can, and the rows contradict each other: no repair of the engine's would help
   };
   virtual std::string_view remedy(Damage damage) const = 0;
-  // Readings that wait until it is open stop waiting, now and later.
-  virtual void abandon() = 0;
-  virtual bool is_abandoned() const = 0;
   struct Usage {
     std::uint64_t bytes = 0;         // of all rows, deleted ones included as long as they take room
     std::optional<DiskSpace> space;  // of where they lie, if that is known
@@ -175,13 +173,18 @@ class Engine {
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
   // By default as get().
-  virtual std::expected<bool, EngineError> get_briefly(Table table, std::string_view key,
-                                                       std::string& value) {
+  virtual std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
+                                                      std::chrono::milliseconds /*patience*/) {
     return get(table, key, value);
   }
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
   // By default with a cursor.
   virtual std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range);
+  // By default as first_row().
+  virtual std::expected<std::optional<FoundRow>, EngineError> first_row_within(
+      const RowRange& range, std::chrono::milliseconds /*patience*/) {
+    return first_row(range);
+  }
   // By default with a cursor for each kind.
   virtual std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds);
   // By default with a cursor for each kind, which begins with the last row.
@@ -189,8 +192,7 @@ class Engine {
 };
 
 // A lease on an open engine, which stays open while a reading exists. Not valid if the engine is not open: while it is
-// being reopened, and after that has failed. By default the constructor waits until it is open, or until abandon().
-// kBriefly: about as long as opening takes, so that a caller is not held up by a failing disk.
+// being reopened, and after that has failed. The constructor waits for that as `wait` says.
 //
 // On the stack of the thread that reads; create it, use it and destroy it there. All else needs is_valid(), and may
 // block on the disk.
@@ -199,7 +201,7 @@ class EngineReading {
   using Wait = ReadingWait;
   using Visit = std::function<bool(std::string_view key, std::string_view value)>;
 
-  explicit EngineReading(Engine& engine, Wait wait = Wait::kUntilOpen)
+  explicit EngineReading(Engine& engine, Wait wait = Wait::kBriefly)
       : engine_(engine), is_valid_(engine.begin_reading(wait)) {}
   ~EngineReading() {
     if (is_valid_) engine_.end_reading();
@@ -212,10 +214,11 @@ class EngineReading {
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) const {
     return engine_.get(table, key, value);
   }
-  // The same for a thread that serves all clients: an engine on another machine fails with kAway if that has not replied after
-  // half a second. If it must connect first, it may block for longer.
-  std::expected<bool, EngineError> get_briefly(Table table, std::string_view key, std::string& value) const {
-    return engine_.get_briefly(table, key, value);
+  // The same for a thread that serves others, too: an engine on another machine fails with kAway if that has not replied
+  // after `patience`. If it must connect first, it may block for some seconds longer.
+  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
+                                              std::chrono::milliseconds patience) const {
+    return engine_.get_within(table, key, value, patience);
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }
@@ -223,6 +226,11 @@ class EngineReading {
   // and sends no other row.
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) const {
     return engine_.first_row(range);
+  }
+  // The same with the patience of get_within().
+  std::expected<std::optional<FoundRow>, EngineError> first_row_within(
+      const RowRange& range, std::chrono::milliseconds patience) const {
+    return engine_.first_row_within(range, patience);
   }
   // All rows of the index that are of a batch and of these kinds, which are ascending: in the order of their batches, and
   // those of one batch in the order of their keys. A start reads all batches so. Use no kind that names a customer.

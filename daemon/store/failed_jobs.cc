@@ -13,7 +13,7 @@ namespace locksley::daemon {
 
 std::expected<bool, std::string> FailedJobsReading::read_part() {
   constexpr int kRows = 64;  // with 1,024 ranges each, of some 20 ns
-  const EngineReading reading(engine_, ReadingWait::kBriefly);
+  const EngineReading reading(engine_);
   if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
   int rows = 0;
   bool is_whole = true;

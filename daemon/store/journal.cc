@@ -22,7 +22,7 @@ void StoredJournal::wait_for_room() { group_.wait_for_room(); }
 std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_rows,
                                        const std::function<bool(const ResultRow&)>& visit) {
   // A reader of results must not wait until a failed disk works again.
-  const EngineReading reading(engine_, ReadingWait::kBriefly);
+  const EngineReading reading(engine_);
   if (!reading.is_valid()) throw std::runtime_error("cannot read the store: the disk fails; retry later");
   const auto at = reading.scan({.table = Table::kResults,
                                 .low = part_key(sequence_, 0),
@@ -70,7 +70,7 @@ std::optional<std::uint64_t> StoredJournal::read_rows_inside(
 
 std::uint64_t StoredJournal::read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) {
   constexpr int kMostParts = 64;  // of a few 100 KB each, or of one larger output
-  const EngineReading reading(engine_, ReadingWait::kBriefly);
+  const EngineReading reading(engine_);
   if (!reading.is_valid()) throw std::runtime_error("cannot read the store: the disk fails; retry later");
   if (sequence_ < first_marked_) return BatchJournal::read_others(first, end, visit);
   const auto at = reading.scan({.table = Table::kResults,

@@ -10,9 +10,7 @@ bool ReadingGate::enter(ReadingWait wait) {
   // About the time that opening takes: a caller that waits briefly must not be held up by a failing disk.
   constexpr auto kBrief = std::chrono::milliseconds(200);
   const MutexLock lock(mutex_);
-  if (wait == ReadingWait::kUntilOpen) {
-    while (!is_open_ && !is_abandoned_) changed_.wait(mutex_);
-  } else if (wait == ReadingWait::kBriefly && !is_open_) {
+  if (wait == ReadingWait::kBriefly && !is_open_) {
     const auto deadline = now() + kBrief;
     while (!is_open_ && changed_.wait_until(mutex_, deadline) == std::cv_status::no_timeout) {
     }
@@ -39,19 +37,6 @@ void ReadingGate::close() {
   const MutexLock lock(mutex_);
   is_open_ = false;
   while (readings_ != 0) changed_.wait(mutex_);
-}
-
-void ReadingGate::abandon() {
-  {
-    const MutexLock lock(mutex_);
-    is_abandoned_ = true;
-  }
-  changed_.notify_all();
-}
-
-bool ReadingGate::is_abandoned() const {
-  const MutexLock lock(mutex_);
-  return is_abandoned_;
 }
 
 }  // namespace locksley::daemon

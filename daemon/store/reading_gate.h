@@ -9,7 +9,7 @@ namespace locksley::daemon {
 
 // Lets readings in while an engine is open, and lets the engine close once the last has ended.
 //
-// A member of an engine. enter(), leave(), abandon() and is_abandoned(): any thread; open() and close(): the thread that opens and closes
+// A member of an engine. enter() and leave(): any thread; open() and close(): the thread that opens and closes
 // the engine. close() blocks until there is no reading; enter() as its `wait` says.
 class ReadingGate {
  public:
@@ -18,15 +18,11 @@ class ReadingGate {
   void leave() LOCKSLEY_EXCLUDES(mutex_);
   void open() LOCKSLEY_EXCLUDES(mutex_);
   void close() LOCKSLEY_EXCLUDES(mutex_);
-  // Those that wait stop waiting, now and later.
-  void abandon() LOCKSLEY_EXCLUDES(mutex_);
-  bool is_abandoned() const LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   mutable Mutex mutex_;
   CondVar changed_;
   bool is_open_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  bool is_abandoned_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::size_t readings_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
 };
 

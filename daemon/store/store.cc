@@ -32,6 +32,7 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
       log_(log),
       group_(new GroupCommit(*engine_, options.durability, log, options.rows, options.patience)),
       reader_(std::make_unique<Reader>()),
+      reachability_(std::make_unique<Reachability>(*engine_)),
       backups_(std::make_unique<Backups>(*engine_, log_)) {}
 
 Store::~Store() = default;
@@ -47,12 +48,13 @@ std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& op
 }
 
 std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) const {
-  const EngineReading reading(*engine_, ReadingWait::kBriefly);
+  const EngineReading reading(*engine_);
   if (!reading.is_valid()) return std::unexpected("the disk fails");
+  constexpr auto kPatience = std::chrono::milliseconds(500);  // guess: the caller serves all clients
   std::string error;
   const auto row = [&](char kind, std::string& bytes) -> std::optional<std::string_view> {
     if (!error.empty()) return std::nullopt;  // the next row would be waited for as long
-    const auto found = reading.get_briefly(Table::kIndex, row_key(kind, sequence), bytes);
+    const auto found = reading.get_within(Table::kIndex, row_key(kind, sequence), bytes, kPatience);
     if (!found) error = found.error().what;
     if (!found || !*found) return std::nullopt;
     return bytes;
@@ -97,7 +99,7 @@ void Store::read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader:
 
 std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_t sequence,
                                                                     std::uint64_t row) const {
-  const EngineReading reading(*engine_, ReadingWait::kBriefly);
+  const EngineReading reading(*engine_);
   if (!reading.is_valid()) return std::unexpected("cannot read the store: the disk fails; retry later");
   const Key wanted = part_key(sequence, row);
   const auto at = reading.first_row({.table = Table::kResults,
@@ -192,9 +194,9 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
 void Store::stop() {
   backups_->stop();
   reader_->stop();
+  reachability_->stop();
   engine_->stop_upkeep();
   group_->stop();
-  engine_->abandon();
 }
 
 void Store::set_live_bytes(std::uint64_t bytes) { engine_->set_live_bytes(bytes); }
@@ -204,11 +206,11 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
 }
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, std::string inside) {
-  return std::make_unique<StoredPayloads>(*engine_, sequence, std::move(inside));
+  return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::move(inside));
 }
 
 std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low) {
-  return std::make_unique<StoredRange>(*engine_, sequence, low);
+  return std::make_unique<StoredRange>(*engine_, *reachability_, sequence, low);
 }
 
 Engine::Usage Store::usage() const {

@@ -20,6 +20,7 @@
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/group_commit.h"
+#include "daemon/store/reachability.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 #include "daemon/store/stored_batch.h"
@@ -178,6 +179,7 @@ class Store {
   std::uint64_t first_orphan_ = 1;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
+  const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<Backups> backups_;
 
   // Measured when they are asked for: background work of the engine changes the files at any time.

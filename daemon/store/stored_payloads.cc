@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <expected>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "daemon/store/engine.h"
+#include "daemon/store/reachability.h"
 #include "daemon/store/rows.h"
 
 namespace locksley::daemon {
@@ -22,8 +21,9 @@ struct StoredPayloads::Chunk {
   bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
 };
 
-StoredPayloads::StoredPayloads(Engine& engine, std::uint64_t sequence, std::string inside)
-    : engine_(engine), sequence_(sequence) {
+StoredPayloads::StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence,
+                               std::string inside)
+    : engine_(engine), reachability_(reachability), sequence_(sequence) {
   if (inside.empty()) return;
   auto chunk = std::make_shared<Chunk>();
   chunk->bytes = std::move(inside);
@@ -42,6 +42,7 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
   };
   for (bool goes_on = true; goes_on && ends.size() < out.size();) {
     const std::shared_ptr<const Chunk> chunk = chunk_of(first + ends.size());
+    if (chunk == nullptr) break;
     for (std::uint64_t at = first + ends.size() - chunk->first;
          ends.size() < out.size() && at < chunk->payloads->size(); ++at) {
       const std::string_view payload = (*chunk->payloads)[at];
@@ -70,7 +71,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
     }
   }
   std::shared_ptr<const Chunk> chunk = read(index);
-  if (chunk->payloads->size() == 1) return chunk;
+  if (chunk == nullptr || chunk->payloads->size() == 1) return chunk;
   const MutexLock lock(mutex_);
   // Another worker may have read the same chunk meanwhile: then it is in the list twice for a
   // while.
@@ -79,28 +80,34 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
   return chunk;
 }
 
-std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) const {
-  constexpr auto kPause = std::chrono::milliseconds(100);  // guess
-  for (;;) {
-    auto chunk = try_read(index);
-    if (chunk) return *std::move(chunk);
-    // A database that is away for a while is no error of the job. The reading has ended, so the engine can be reopened.
-    if (chunk.error().kind != EngineError::Kind::kAway || engine_.is_abandoned()) {
-      throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
-    }
-    std::this_thread::sleep_for(kPause);
+std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) {
+  if (!reachability_.is_reachable()) return nullptr;
+  const std::chrono::milliseconds patience = patience_;
+  auto chunk = try_read(index, patience);
+  if (chunk) {
+    if (patience != kPatience) patience_ = kPatience;
+    return *std::move(chunk);
   }
+  if (chunk.error().kind != EngineError::Kind::kAway) {
+    throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
+  }
+  patience_ = std::min(2 * patience, kMostPatience);
+  reachability_.note_away();
+  return nullptr;
 }
 
 std::expected<std::shared_ptr<const StoredPayloads::Chunk>, EngineError> StoredPayloads::try_read(
-    std::uint64_t index) const {
+    std::uint64_t index, std::chrono::milliseconds patience) const {
   const EngineReading reading(engine_);
-  if (!reading.is_valid()) throw std::runtime_error("the store is closed");
+  if (!reading.is_valid()) {
+    return std::unexpected(EngineError{EngineError::Kind::kAway, "the store is not open"});
+  }
   auto chunk = std::make_shared<Chunk>();
-  auto row = reading.first_row({.table = Table::kPayloads,
-                                .low = part_key(sequence_, 0),
-                                .high = part_key(sequence_ + 1, 0),
-                                .from_at_most = part_key(sequence_, index)});
+  auto row = reading.first_row_within({.table = Table::kPayloads,
+                                       .low = part_key(sequence_, 0),
+                                       .high = part_key(sequence_ + 1, 0),
+                                       .from_at_most = part_key(sequence_, index)},
+                                      patience);
   if (!row) return std::unexpected(row.error());
   if (*row) {
     chunk->first = last_number((*row)->key);
@@ -108,7 +115,8 @@ std::expected<std::shared_ptr<const StoredPayloads::Chunk>, EngineError> StoredP
   } else {
     // Those of a small batch are inside its first row.
     std::string accepted;
-    const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, sequence_), accepted);
+    const auto found =
+        reading.get_within(Table::kIndex, row_key(kAcceptedKey, sequence_), accepted, patience);
     if (!found) return std::unexpected(found.error());
     const auto split = *found ? split_row(accepted) : std::nullopt;
     if (split) chunk->bytes = split->inside;

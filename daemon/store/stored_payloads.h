@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <memory>
@@ -14,19 +16,20 @@
 namespace locksley::daemon {
 
 class Engine;
+class Reachability;
 struct EngineError;
 
 // The payloads of one batch in the store, read when workers need them: one chunk at a time, which
 // holds some thousands of payloads. Keeps the chunks used last, so that several workers at
 // different places of the batch do not read the same chunk again and again.
 //
-// Owned by its batch; the Engine outlives it. Any thread may fetch, several at once. A fetch
-// blocks on the disk, while the engine is being reopened, and while the server of the rows is away, until the engine is
-// abandoned. Throws std::runtime_error if a payload cannot be read.
+// Owned by its batch; the others outlive it. Any thread may fetch, several at once. A fetch blocks on the disk, and for a
+// second on a server that does not reply. While the engine is being reopened or is away, a fetch returns 0.
+// Throws std::runtime_error if the store lacks a payload, or the disk cannot read it.
 class StoredPayloads final : public PayloadSource {
  public:
   // `inside`: those inside the row of the batch's acceptance, if that has been read: they are kept until drop_cached().
-  StoredPayloads(Engine& engine, std::uint64_t sequence, std::string inside = {});
+  StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence, std::string inside = {});
 
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
@@ -40,14 +43,20 @@ class StoredPayloads final : public PayloadSource {
   struct Chunk;
   static constexpr std::size_t kMostChunks = 8;  // guess
 
-  // The chunk that holds this payload.
+  // The chunk that holds this payload. Null: it cannot be read now.
   std::shared_ptr<const Chunk> chunk_of(std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
-  std::shared_ptr<const Chunk> read(std::uint64_t index) const;
-  // Once.
-  std::expected<std::shared_ptr<const Chunk>, EngineError> try_read(std::uint64_t index) const;
+  std::shared_ptr<const Chunk> read(std::uint64_t index);
+  // The error is kAway also while the engine is being reopened.
+  std::expected<std::shared_ptr<const Chunk>, EngineError> try_read(std::uint64_t index,
+                                                                    std::chrono::milliseconds patience) const;
 
   Engine& engine_;
+  Reachability& reachability_;
   const std::uint64_t sequence_;
+  // How long a reading waits for a reply: twice as long after each that has failed, since a payload may be large.
+  static constexpr std::chrono::milliseconds kPatience{1000};  // guesses
+  static constexpr std::chrono::milliseconds kMostPatience{20'000};
+  std::atomic<std::chrono::milliseconds> patience_ = kPatience;
   mutable Mutex mutex_;
   // Least recently used first.
   std::vector<std::shared_ptr<const Chunk>> chunks_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -9,7 +9,8 @@ namespace locksley::daemon {
 
 std::size_t StoredRange::fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) {
   // RangePayloads computes the payloads into `scratch`, so they outlive it.
-  return read()->fetch(first, out, scratch);
+  const auto range = read();
+  return range == nullptr ? 0 : range->fetch(first, out, scratch);
 }
 
 std::shared_ptr<RangePayloads> StoredRange::cached() const {
@@ -24,7 +25,7 @@ std::shared_ptr<RangePayloads> StoredRange::read() {
   std::string pattern;
   std::string_view view;
   try {
-    pattern_row_.fetch(0, {&view, 1}, pattern);
+    if (pattern_row_.fetch(0, {&view, 1}, pattern) == 0) return nullptr;
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("cannot read the pattern of the range: {}", error.what()));
   }

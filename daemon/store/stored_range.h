@@ -13,21 +13,22 @@
 namespace locksley::daemon {
 
 class Engine;
+class Reachability;
 
 // The payloads of a range whose pattern lies in the store: the first fetch reads the pattern, and the others wait for it.
 //
-// Owned by its batch, or by the search for one job; the Engine outlives it. Any thread may fetch, several at once. A fetch blocks
+// Owned by its batch, or by the search for one job; the others outlive it. Any thread may fetch, several at once. A fetch blocks
 // and fails as StoredPayloads' does; the other functions do not block.
 class StoredRange final : public PayloadSource {
  public:
-  StoredRange(Engine& engine, std::uint64_t sequence, std::int64_t low)
-      : low_(low), pattern_row_(engine, sequence) {}
+  StoredRange(Engine& engine, Reachability& reachability, std::uint64_t sequence, std::int64_t low)
+      : low_(low), pattern_row_(engine, reachability, sequence) {}
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
       LOCKSLEY_EXCLUDES(reading_, mutex_);
   // The pattern, once it was read.
   std::uint64_t memory_bytes() const override LOCKSLEY_EXCLUDES(mutex_);
-  // The range with its pattern. Blocks and throws as fetch() does.
+  // The range with its pattern. Blocks and throws as fetch() does. Null: the pattern cannot be read now.
   std::shared_ptr<RangePayloads> read() LOCKSLEY_EXCLUDES(reading_, mutex_);
 
  private:

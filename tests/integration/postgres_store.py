@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -15,6 +16,8 @@ from resp import Error
 from store_daemon import StoreTest, run_daemon
 
 JOBS = 2000
+DELAY_MS = 5000  # longer than a start takes
+PYTHON_WORKER = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "support/python_worker.py")]
 
 
 class PostgresStore(StoreTest):
@@ -70,6 +73,30 @@ class PostgresStore(StoreTest):
             self.assert_all_once(name)
         # Jobs whose ends were not written yet run again.
         self.assertEqual(self.command.wait("runs")["ok"], 500)
+
+    def test_a_server_that_says_nothing_holds_up_only_the_batches_whose_payloads_it_has(self):
+        handlers = {"echo": "x", "cat": "x", "python": "answer('x')"}  # each with a payload to which it answers "x"
+        self.settings = merged(self.settings, {"handlers": {"cat": {"command": ["cat"]}, "python": {"worker": PYTHON_WORKER}}, "shutdown": {"drain_timeout": "100ms"}})
+        self.begin()
+        for handler, payload in handlers.items():
+            # In rows of their own, and not read at the start.
+            self.command("SUBMIT", handler, "ID", handler, "DELAY", DELAY_MS, "JOBS", *[f"{payload} # {'x' * 1000}"] * 200)
+        self.stop_and_begin()
+        self.server.pause()
+        self.addCleanup(self.server.resume)
+        reason = lambda batch: self.command.explain(batch)["reason"]
+        wait_for("the payloads of all to be wanted", lambda: {reason(each) for each in handlers} == {"store-unreadable"})
+        for handler, payload in handlers.items():
+            began = time.monotonic()
+            self.assertEqual(self.command("RUN", handler, "JOBS", payload), [["ok", "x"]])
+            self.assertLess(time.monotonic() - began, 10)  # for as long as a thread waits for the server, there is no reply
+        self.assert_error("STORE", self.command.ask("JOB", "echo", "0"))
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait_end()
+        self.server.resume()
+        self.begin()
+        for handler in handlers:
+            self.assertEqual(self.command.wait(handler)["ok"], 200)
 
     def is_error(self, reply):
         return isinstance(reply, Error)

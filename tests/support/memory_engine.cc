@@ -123,8 +123,6 @@ class MemoryEngine final : public daemon::Engine {
   }
   const std::string& place() const override { return place_; }
   const std::string& id() const override { return disk_.id(); }
-  void abandon() override { gate_.abandon(); }
-  bool is_abandoned() const override { return gate_.is_abandoned(); }
   Usage usage() const override {
     Usage usage;
     for (const MemoryDisk::Rows& rows : *disk_.tables()) {

@@ -41,9 +41,6 @@ class ReplicatedServer(PostgresServer):
         self.run("pg_basebackup", "-D", self.data, "-d", source, "-c", "fast", "-X", "stream", "--no-sync")
         (self.data / "standby.signal").touch()
 
-    def resume(self):
-        signal_each(self.processes(), signal.SIGCONT)
-
     def crash(self):
         self.kill()
 

@@ -104,6 +104,9 @@ class PostgresServer:
         signal_each(self.processes(), signal.SIGSTOP)
         signal_each(self.processes(), signal.SIGSTOP)  # those that the first one started before it was paused
 
+    def resume(self):
+        signal_each(self.processes(), signal.SIGCONT)
+
     def kill(self):
         """kill -9 of all its processes at one moment, as when the machine loses its power. Another server may start on their data when it returns."""
         self.pause()

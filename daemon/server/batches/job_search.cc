@@ -142,7 +142,7 @@ bool JobSearch::read_payload() {
     if (demand_.open_range) return compute_payload();
     std::string scratch;
     std::string_view payload;
-    demand_.payloads->fetch(demand_.index, {&payload, 1}, scratch);
+    if (demand_.payloads->fetch(demand_.index, {&payload, 1}, scratch) == 0) return fail_for_now();
     if (payload.size() != scratch.size()) scratch = payload;
     found_->payload = std::move(scratch);
   } catch (const std::exception&) {
@@ -151,9 +151,15 @@ bool JobSearch::read_payload() {
   return true;
 }
 
+bool JobSearch::fail_for_now() {
+  found_->error = "cannot read the payload from the store now; retry later";
+  return true;
+}
+
 bool JobSearch::compute_payload() {
   if (range_ == nullptr) {
     range_ = demand_.open_range();
+    if (range_ == nullptr) return fail_for_now();
     return false;  // to read a pattern may have taken long
   }
   const Instant until = now() + kTimeOfTask;

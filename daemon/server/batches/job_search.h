@@ -30,7 +30,7 @@ struct JobDemand {
 // What was found. `is_done` is set on the I/O thread. Shared by the two threads; the last of them drops it.
 struct FoundJob {
   bool is_done = false;
-  std::string error;  // not empty: why the store cannot be read
+  std::string error;  // not empty: why the store cannot be read, or not now
   struct Row {
     JobStatus status = JobStatus::kOk;
     std::string output;
@@ -77,6 +77,8 @@ class JobSearch final {
   // False: as look().
   bool read_payload();
   bool compute_payload();
+  // The payload cannot be read now.
+  bool fail_for_now();
   static void finish(std::shared_ptr<JobSearch> self);
 
   asio::io_context& io_;

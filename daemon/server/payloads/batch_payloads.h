@@ -20,7 +20,8 @@ namespace locksley::daemon {
 // Opens the payloads of one batch in the store. Empty: the batch is not in the store.
 using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
 
-// Returns a range with its pattern, which it may read from the store: it may block, and then throws what that throws.
+// Returns a range with its pattern, which it may read from the store: it may block, and then throws what that throws. Null: the
+// pattern cannot be read now.
 using OpenRange = std::function<std::shared_ptr<const RangePayloads>()>;
 
 // A payload, whose bytes stay where they are for as long as `owner` lives.
@@ -40,7 +41,7 @@ struct HeldPayload {
 // rest of the daemon does not ask.
 //
 // Owned by its batch. Any number of workers call fetch() and memory_bytes(); all other functions belong to
-// the I/O thread. Only a fetch() from the store blocks, and only that fails (core/batch/payload.h); the
+// the I/O thread. Only a fetch() from the store blocks, and only that fails, or returns 0 (core/batch/payload.h); the
 // others can run out of memory.
 class BatchPayloads : public PayloadSource {
  public:

@@ -25,7 +25,8 @@ std::string_view reason_of(const BatchStatus& status, const QueueView& view, boo
   if (has(status.holds, Hold::kDelay)) return "delayed";
   if (status.queued == 0) return "open-and-empty";
   if (status.waiting != 0 && status.waiting == status.queued) return "delayed";
-  if (view.backs_off) return "crash-backoff";
+  if (view.backoff == Backoff::kBroken) return "crash-backoff";
+  if (view.backoff == Backoff::kNoPayloads) return "store-unreadable";
   if (entry != nullptr && entry->is_backing_off && entry->is_backing_off()) return "crash-backoff";
   if (view.at_slots) return "running";
   if (view.tenant_at_limit) return "tenant-at-limit";

@@ -61,8 +61,6 @@ class RocksEngine final : public Engine {
   const std::string& place() const override { return options_.path; }
   const std::string& id() const override { return id_; }
   std::string_view remedy(Damage damage) const override;
-  void abandon() override { gate_.abandon(); }
-  bool is_abandoned() const override { return gate_.is_abandoned(); }
   // Reads the folder.
   Usage usage() const override;
   void start_upkeep() override { compactor_.start(); }

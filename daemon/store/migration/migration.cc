@@ -53,7 +53,7 @@ bool is_of_the_migration(Table table, std::string_view key) {
 }
 
 std::expected<MarkedForm, MigrationError> marked_form_of(Engine& engine) {
-  const EngineReading reading(engine, ReadingWait::kBriefly);
+  const EngineReading reading(engine);
   if (!reading.is_valid()) return failed(fmt::format("the store {} is not open", engine.place()));
   auto form = read_marked_form(reading);
   if (!form) return failed(fmt::format("cannot read the store {}: {}", engine.place(), form.error().what));

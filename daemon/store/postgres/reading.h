@@ -11,8 +11,6 @@ namespace locksley::daemon {
 
 // Guess. A lost connection is noticed by other means; a server that is paused is not.
 inline constexpr auto kReadPatience = std::chrono::seconds(20);
-// For a thread that serves all clients. Guess.
-inline constexpr auto kBriefPatience = std::chrono::milliseconds(500);
 // How long a reading over several batches waits for the server, which may sort what it reads. A start has such readings, and a
 // migration. Guess.
 inline constexpr auto kScanPatience = std::chrono::minutes(10);

@@ -96,7 +96,8 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
 }
 
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
-                                                                       const RowRange& range) {
+                                                                       const RowRange& range,
+                                                                       std::chrono::milliseconds patience) {
   const PlaceRange places = places_in(range.table, range.low, range.high);
   const std::int64_t last = places.last_part();
   std::int64_t from = places.low.part;
@@ -109,7 +110,7 @@ std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(Connectio
                         Parameter::int8(places.low.part), Parameter::int8(last), Parameter::int8(from)};
   if (range.table == Table::kIndex) parameters.push_back(Parameter::one_char(places.low.kind));
   const auto found =
-      run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table, kReadPatience);
+      run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table, patience);
   if (!found) return std::unexpected(found.error());
   if (PQntuples(found->get()) == 0) return std::nullopt;
   RowPlace place = places.low;

@@ -317,9 +317,10 @@ std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view
   return get_row(pool_, table, key, value, kReadPatience);
 }
 
-std::expected<bool, EngineError> ServerEngine::get_briefly(Table table, std::string_view key,
-                                                           std::string& value) {
-  return get_row(pool_, table, key, value, kBriefPatience);
+std::expected<bool, EngineError> ServerEngine::get_within(Table table, std::string_view key,
+                                                          std::string& value,
+                                                          std::chrono::milliseconds patience) {
+  return get_row(pool_, table, key, value, patience);
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
@@ -327,8 +328,13 @@ std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
 }
 
 std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row(const RowRange& range) {
+  return first_row_within(range, kReadPatience);
+}
+
+std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row_within(
+    const RowRange& range, std::chrono::milliseconds patience) {
   if (!places_in(range.table, range.low, range.high).is_of_one_batch()) return Engine::first_row(range);
-  return first_row_in_batch(pool_, range);
+  return first_row_in_batch(pool_, range, patience);
 }
 
 void ServerEngine::set_copy(std::unique_ptr<IndexCopy> copy) {

@@ -73,8 +73,6 @@ class ServerEngine final : public Engine {
            "begin "
            "anew";
   }
-  void abandon() override { gate_.abandon(); }
-  bool is_abandoned() const override { return gate_.is_abandoned(); }
   // As it was measured last, at most 5 s ago while the database can be reached.
   Usage usage() const override;
   void start_upkeep() override {}
@@ -92,10 +90,12 @@ class ServerEngine final : public Engine {
   bool begin_reading(ReadingWait wait) override { return gate_.enter(wait); }
   void end_reading() override { gate_.leave(); }
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override;
-  std::expected<bool, EngineError> get_briefly(Table table, std::string_view key,
-                                               std::string& value) override;
+  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
+                                              std::chrono::milliseconds patience) override;
   std::unique_ptr<RowCursor> scan(const RowRange& range) override;
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) override;
+  std::expected<std::optional<FoundRow>, EngineError> first_row_within(
+      const RowRange& range, std::chrono::milliseconds patience) override;
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) override;
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) override;
 

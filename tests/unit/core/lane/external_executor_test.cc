@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +20,7 @@
 namespace locksley {
 namespace {
 
+using testing::AwayPayloads;
 using testing::PatchyPayloads;
 using testing::Row;
 using testing::rows_of;
@@ -339,6 +342,23 @@ TEST_F(ExternalExecutorTest, APayloadThatCannotBeReadIsTheErrorOfItsJobAlone) {
       EXPECT_EQ(row.output, "cannot read the payload: lost");
     }
   }
+}
+
+TEST_F(ExternalExecutorTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
+  std::atomic<std::uint64_t> first_away = 0;
+  const auto batch = submit(5, {}, std::make_unique<AwayPayloads>(first_away));
+  EXPECT_FALSE(executor.begin_turn(10, kAnySize));
+  EXPECT_EQ(batch->status().queued, 5U);
+  EXPECT_EQ(lane.view().batch(*batch).backoff, Backoff::kNoPayloads);
+  submit(3);
+  EXPECT_EQ(run_rest(), 3U) << "other batches are served";
+  first_away = 2;
+  lane.end_waits(steady_now() + std::chrono::seconds(1));
+  EXPECT_EQ(run_rest(), 2U);
+  first_away = 5;
+  lane.end_waits(steady_now() + std::chrono::seconds(1));
+  EXPECT_EQ(run_rest(), 3U);
+  EXPECT_EQ(batch->status().ok, 5U);
 }
 
 TEST_F(ExternalExecutorTest, TwoExecutorsShareABatch) {

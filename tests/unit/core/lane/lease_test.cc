@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +20,7 @@ namespace locksley {
 namespace {
 
 using std::chrono::seconds;
+using testing::AwayPayloads;
 using testing::PatchyPayloads;
 using testing::Row;
 using testing::rows_of;
@@ -190,6 +193,27 @@ TEST_F(LeaseTest, APayloadThatCannotBeReadIsTheErrorOfItsJob) {
     first.settle(seconds(1));
   }
   EXPECT_TRUE(batch->is_over());
+}
+
+TEST_F(LeaseTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
+  std::atomic<std::uint64_t> first_away = 0;
+  const auto batch = submit(3, {}, std::make_unique<AwayPayloads>(first_away));
+  submit(1);
+  ASSERT_TRUE(first.claim({.most_jobs = 3}));
+  EXPECT_NE(&first.batch(), batch.get()) << "other batches are served";
+  EXPECT_FALSE(second.claim({.most_jobs = 3}));
+  EXPECT_EQ(batch->status().queued, 3U);
+  EXPECT_EQ(batch->status().running, 0U);
+  first.settle(seconds(1));
+
+  first_away = 3;
+  lane.end_waits(steady_now() + seconds(1));
+  while (first.claim({.most_jobs = 3})) {
+    EXPECT_EQ(first.attempt(), 1U);
+    end(first, first.range());
+    first.settle(seconds(1));
+  }
+  EXPECT_EQ(batch->status().ok, 3U);
 }
 
 TEST_F(LeaseTest, AnOutputThatIsTooLargeEndsItsJobAsAnError) {

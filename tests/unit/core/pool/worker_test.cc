@@ -15,12 +15,15 @@
 #include "core/pool/pool.h"
 #include "core/tasks/task_group.h"
 #include "tests/support/gate.h"
+#include "tests/support/patchy_payloads.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {
 namespace {
 
+using testing::AwayPayloads;
 using testing::Gate;
+using testing::PatchyPayloads;
 using testing::PoolFixture;
 using testing::Row;
 using testing::rows_of;
@@ -243,32 +246,31 @@ TEST_F(OneWorkerTest, JobsWhosePayloadsCannotBeReadFailOneByOne) {
   EXPECT_EQ(sum_of(&WorkerSnapshot::jobs), 3u);
 }
 
-// Payloads of which one cannot be read.
-class HoledPayloads final : public PayloadSource {
- public:
-  explicit HoledPayloads(std::uint64_t hole) : hole_(hole) {}
-  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) override {
-    if (first <= hole_ && hole_ < first + out.size()) throw std::runtime_error("a hole");
-    std::ranges::fill(out, "whole");
-    return out.size();
-  }
-  std::uint64_t memory_bytes() const override { return 0; }
-
- private:
-  const std::uint64_t hole_;
-};
-
 TEST_F(OneWorkerTest, APayloadThatCannotBeReadFailsItsOwnJobAlone) {
   constexpr std::uint64_t kJobs = 5'000;  // enough for bursts of many jobs
   constexpr std::uint64_t kHole = 4'000;
   auto batch = make(handler([](JobContext& context, std::string_view payload) { context.write(payload); }),
-                    std::make_unique<HoledPayloads>(kHole));
+                    std::make_unique<PatchyPayloads>(kHole));
   lane.submit(batch, kJobs, /*open=*/false);
   wait_over(*batch);
   EXPECT_EQ(batch->status().ok, kJobs - 1);
   const std::vector<Row> rows = rows_of(*batch);
   ASSERT_EQ(rows.size(), kJobs);
-  EXPECT_EQ(rows[kHole], (Row{kHole, JobStatus::kError, "cannot read the payload: a hole"}));
+  EXPECT_EQ(rows[kHole], (Row{kHole, JobStatus::kError, "cannot read the payload: lost"}));
+}
+
+TEST_F(OneWorkerTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
+  constexpr std::uint64_t kJobs = 5'000;
+  std::atomic<std::uint64_t> first_away = 3'000;
+  auto batch =
+      make(handler([](JobContext&, std::string_view) {}), std::make_unique<AwayPayloads>(first_away));
+  lane.submit(batch, kJobs, /*open=*/false);
+  wait_until([&] { return batch->status().ok == 3'000; }, "those that can be read have run");
+  wait_over(*submit_range(handler([](JobContext&, std::string_view) {}), 1));
+  EXPECT_EQ(batch->status().failed, 0U);
+  first_away = kJobs;
+  wait_over(*batch);
+  EXPECT_EQ(batch->status().ok, kJobs);
 }
 
 // ---- The pool ----

@@ -56,7 +56,7 @@ bool break_executor(FairRing& ring, RingQueue& queue, Nanoseconds now, bool had_
                      .actual = milliseconds(1),
                      .executed = 1,
                      .has_ended_well = had_ended_well,
-                     .has_broken = true},
+                     .backoff = Backoff::kBroken},
                     now);
   return true;
 }
@@ -70,14 +70,14 @@ TEST(FairRingControlTest, AQueueThatBreaksItsExecutorsWaitsLongerEachTime) {
   for (const auto wait : {milliseconds(100), milliseconds(200), milliseconds(400), milliseconds(800),
                           milliseconds(1600), milliseconds(3200), milliseconds(5000), milliseconds(5000)}) {
     ASSERT_TRUE(break_executor(ring, queue, now));
-    EXPECT_TRUE(ring.view().queue(queue, now).backs_off);
+    EXPECT_EQ(ring.view().queue(queue, now).backoff, Backoff::kBroken);
     EXPECT_FALSE(ring.hints().has_work());
     EXPECT_EQ(ring.end_waits(now + wait - Nanoseconds(1)), now + wait);
     EXPECT_FALSE(ring.hints().has_work()) << "a nanosecond too early";
     now += wait;
     EXPECT_EQ(ring.end_waits(now), std::nullopt);
     EXPECT_TRUE(ring.hints().has_work());
-    EXPECT_FALSE(ring.view().queue(queue, now).backs_off);
+    EXPECT_EQ(ring.view().queue(queue, now).backoff, Backoff::kNone);
   }
   ASSERT_TRUE(break_executor(ring, queue, now, /*had_ended_well=*/true));
   EXPECT_EQ(ring.end_waits(now), now + milliseconds(100)) << "a job has ended well before";
@@ -112,12 +112,37 @@ TEST(FairRingControlTest, ABackoffEndsOnceForTurnsThatRanSideBySide) {
   const auto first = ring.try_claim(seconds(1), ClaimFilter::kAny, 1);
   const auto second = ring.try_claim(seconds(1), ClaimFilter::kAny, 1);
   for (const auto& claim : {first, second}) {
-    (void)ring.settle(queue, {.charged = claim->charged, .executed = 1, .has_broken = true}, seconds(1));
+    (void)ring.settle(queue, {.charged = claim->charged, .executed = 1, .backoff = Backoff::kBroken},
+                      seconds(1));
   }
   EXPECT_EQ(ring.end_waits(seconds(1)), seconds(1) + milliseconds(100));
   ASSERT_FALSE(ring.end_waits(seconds(2)));
   ASSERT_TRUE(break_executor(ring, queue, seconds(2)));
   EXPECT_EQ(ring.end_waits(seconds(2)), seconds(2) + milliseconds(200)) << "they counted once";
+  ring.detach_all();
+}
+
+// However often: the executors are in order, and the store may be back at any time.
+TEST(FairRingControlTest, AQueueWithoutPayloadsWaitsForTheSameTimeEachTime) {
+  FairRing ring({});
+  RingQueue queue;
+  ring.attach(queue, {}, nullptr);
+  ring.add_jobs(queue, 10, kAnyInstant);
+  Nanoseconds now = seconds(1);
+  for (int i = 0; i < 3; ++i) {
+    const auto claim = ring.try_claim(now, ClaimFilter::kAny, 1);
+    ASSERT_TRUE(claim);
+    const Settlement settlement{
+        .charged = claim->charged, .left = claim->range, .backoff = Backoff::kNoPayloads};
+    (void)ring.settle(queue, settlement, now);
+    EXPECT_EQ(ring.view().queue(queue, now).backoff, Backoff::kNoPayloads);
+    EXPECT_FALSE(ring.hints().has_work());
+    now += milliseconds(500);
+    EXPECT_EQ(ring.end_waits(now - Nanoseconds(1)), now);
+    EXPECT_EQ(ring.end_waits(now), std::nullopt);
+  }
+  ASSERT_TRUE(break_executor(ring, queue, now));
+  EXPECT_EQ(ring.end_waits(now), now + milliseconds(100)) << "they do not count as breaks";
   ring.detach_all();
 }
 

@@ -326,14 +326,6 @@ TEST_F(EngineTest, AFailureIsAKindAndWordsAndAReopeningMakesTheCommittedSafe) {
   EXPECT_THAT(keys(), ::testing::IsSupersetOf({"a", "c"}));
 }
 
-TEST_F(EngineTest, WhoeverWaitsForAnEngineThatIsNotOpenIsLetGo) {
-  const ThreadRoleScope role(kStoreWriter);
-  ASSERT_TRUE(put({{"a", ""}}));
-  EXPECT_TRUE(EngineReading(*engine, ReadingWait::kNot).is_valid());
-  engine->abandon();
-  EXPECT_TRUE(EngineReading(*engine).is_valid()) << "it is open";
-}
-
 TEST_F(EngineTest, TwoCannotHaveTheSameFolder) {
   const auto second =
       disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});

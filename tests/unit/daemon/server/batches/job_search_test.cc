@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "core/batch/handler.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/payloads/fixed_payloads.h"
+#include "tests/support/patchy_payloads.h"
 
 namespace locksley::daemon {
 namespace {
@@ -78,6 +80,24 @@ TEST_F(JobSearchTest, OneThatCannotBeReadIsLeftOut) {
   EXPECT_TRUE(found->is_done);
   EXPECT_FALSE(found->payload.has_value());
   EXPECT_EQ(found->error, "");
+}
+
+TEST_F(JobSearchTest, OneThatCannotBeReadNowIsAnError) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = range_with("x");
+  JobDemand of_range{.index = 7, .most_rows = 0, .open_range = [] { return nullptr; }};
+  std::atomic<std::uint64_t> first_away = 7;
+  JobDemand read{.index = 7, .most_rows = 0, .payloads = std::make_shared<testing::AwayPayloads>(first_away)};
+  for (const JobDemand& demand : {of_range, read}) {
+    io_.restart();
+    const auto found = JobSearch::begin(
+        io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
+        [](const FoundJob&) {});
+    run_tasks();
+    io_.poll();
+    EXPECT_TRUE(found->is_done);
+    EXPECT_EQ(found->error, "cannot read the payload from the store now; retry later");
+  }
 }
 
 }  // namespace

@@ -24,12 +24,14 @@ void Output::append(std::string_view bytes) {
 
 void Output::flush() {
   std::size_t written = 0;
+  was_stopped_ = false;
   while (error_ == 0 && written < buffer_.size()) {
     pollfd entries[] = {{.fd = fd_, .events = POLLOUT, .revents = 0},
                         {.fd = stop_fd_, .events = POLLIN, .revents = 0}};
     if (::poll(entries, 2, -1) < 0 && errno != EINTR) error_ = errno;
     if (entries[0].revents == 0) {
-      if (entries[1].revents != 0) break;
+      was_stopped_ = entries[1].revents != 0;
+      if (was_stopped_) break;
       continue;
     }
     const ssize_t count =

@@ -93,7 +93,14 @@ class Results {
     if (code != daemon::kExitOk) return code;
     sink.finish();  // what waited for jobs before it
     if (!sink.problem().empty()) return context_.fail({Kind::kLocal, "", sink.problem()});
-    return output_.error() == 0 ? daemon::kExitOk : failed_output(output_.error());
+    return write_all();
+  }
+
+  // The exit status.
+  int write_all() {
+    output_.flush();
+    if (output_.error() != 0) return failed_output(output_.error());
+    return output_.is_empty() ? daemon::kExitOk : context_.fail({Kind::kInterrupted, "", "interrupted"});
   }
 
   int show_payloads(Client& client) {
@@ -120,7 +127,7 @@ class Results {
       if (read) read = after_page();
       output_.flush();
       if (!read) return context_.fail(read.error());
-      if (output_.error() != 0) return failed_output(output_.error());
+      if (const int code = write_all(); code != daemon::kExitOk) return code;
       // Without --follow: the results that exist now.
       if (!arguments_.follow && position.cursor == before) break;
     }

@@ -185,6 +185,12 @@ class Run {
     sink_.finish();
     if (output_.error() != 0) return after_failed_output();
     if (!sink_.problem().empty()) return after_local_error(sink_.problem());
+    // A signal stops the output.
+    while (!output_.is_empty()) {
+      if (const auto code = interruption()) return *code;
+      output_.flush();
+      if (output_.error() != 0) return after_failed_output();
+    }
     // The batch is over. If its feed did not close it, another client did: what was read, and not added, is an error.
     while (!feed_->is_over() && !feed_->awaits_input()) {
       (void)client_->sleep(kFeedLook);

@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 """The program locksley and single jobs: `job`, `running`, `log`, and the payloads of failed jobs for a pipe."""
 
+import fcntl
 import json
 import pathlib
+import signal
 import subprocess
 import sys
+import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cli_program import DATA_ERROR, INTERRUPTED, OK, USAGE, CliTest
+from cli_program import DATA_ERROR, INTERRUPTED, OK, TERMINATED, USAGE, CliTest
 from locksley_daemon import program, wait_for
 
 # Says what it is told to, waits for a file, and ends as it is told to.
@@ -20,6 +23,11 @@ case $words in
 esac
 echo "did $words"
 """
+
+
+def unread(pipe):
+    """How many bytes are in it."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 class Jobs(CliTest):
@@ -90,6 +98,16 @@ class Jobs(CliTest):
         process.send_signal(2)
         self.assertEqual(self.end_of(process, "log"), INTERRUPTED)
         self.command("CANCEL", batch)
+
+    def test_what_a_signal_cuts_off_is_no_success(self):
+        self.command("SUBMIT", "echo", "ID", "cut", "JOBS", *["x" * 100_000] * 10)
+        self.command.wait("cut")
+        for words in (["results", "cut"], ["results", "cut", "--ordered"]):
+            with self.subTest(words):
+                process = self.popen(*words, stdin=subprocess.DEVNULL)
+                wait_for("the pipe to be full", lambda: unread(process.stdout) >= 60_000)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(self.end_of(process, "results"), TERMINATED)  # although its output is not read
 
     def test_the_next_attempt_is_followed_too(self):
         batch = self.command("SUBMIT", "script", "RETRIES", 1, "JOBS", "bad\n")

@@ -42,7 +42,9 @@ int run_log(Context& context, const LogArguments& arguments) {
   const auto printed = print_log(*client, arguments, output);
   output.flush();
   if (output.error() != 0) return failed_output(output.error());
-  return printed ? daemon::kExitOk : context.fail(printed.error());
+  if (!printed) return context.fail(printed.error());
+  return output.is_empty() ? daemon::kExitOk
+                           : context.fail({client::ClientError::Kind::kInterrupted, "", "interrupted"});
 }
 
 }  // namespace locksley::cli

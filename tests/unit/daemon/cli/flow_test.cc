@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -335,6 +336,19 @@ TEST(CliOutputTest, AFullPipeDoesNotHoldUpAnInterruptAndNothingIsLost) {
     output.flush();
   }
   EXPECT_EQ(read, bytes);
+}
+
+TEST(CliOutputTest, AnOutputThatWasStoppedDoesNotWaitForItsReaderAtItsEnd) {
+  Pipe pipe;
+  Event stop;
+  {
+    Output output(pipe.ends[1], stop.fd());
+    stop.raise();
+    output.append(std::string(300'000, 'y'));
+    EXPECT_FALSE(output.is_empty());
+    eventfd_t taken = 0;
+    ASSERT_EQ(::eventfd_read(stop.fd(), &taken), 0);  // as a caller that takes the signal
+  }
 }
 
 TEST(CliBenchTest, EveryJobIsInOneBatch) {

@@ -2,6 +2,7 @@
 #include "proto/clients/cpp/client.h"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <utility>
 
@@ -212,11 +213,15 @@ Expected<Client::Sent> Client::send(std::span<const std::string_view> buffers, R
 }
 
 Expected<Reply> Client::call(std::span<const std::string_view> command, Repeat repeat) {
+  return call(command, repeat, reply_deadline());
+}
+
+Expected<Reply> Client::call(std::span<const std::string_view> command, Repeat repeat, Deadline deadline) {
   OutputBuffer out;
   CommandWriter writer(out);
   writer.begin(command.size());
   for (const std::string_view argument : command) writer.argument(argument);
-  auto sent = send(buffers_of(out), repeat, reply_deadline());
+  auto sent = send(buffers_of(out), repeat, deadline);
   if (!sent) return std::unexpected(std::move(sent.error()));
   return std::move(sent->reply);
 }
@@ -269,7 +274,10 @@ Expected<BatchStatus> Client::status(std::string_view id) { return as(call({"STA
 
 Expected<BatchStatus> Client::wait(std::string_view id, Deadline deadline) {
   for (;;) {
-    auto status = as(call({"WAIT", id, std::to_string(slice_until(deadline).count())}), &to_status);
+    const std::string slice = std::to_string(slice_until(deadline).count());
+    auto status =
+        as(call(std::array<std::string_view, 3>{"WAIT", id, slice}, Repeat::kSafe, reply_deadline(deadline)),
+           &to_status);
     if (!status || status->is_over() || Clock::now() >= deadline) return status;
   }
 }
@@ -277,6 +285,13 @@ Expected<BatchStatus> Client::wait(std::string_view id, Deadline deadline) {
 Expected<void> Client::results(std::string_view id, ResultsPosition& position, std::uint64_t count,
                                std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
                                Rows which) {
+  return read_results(id, position, count, block, visit, passed, which,
+                      deadline_in(options_.reply_timeout + block));
+}
+
+Expected<void> Client::read_results(std::string_view id, ResultsPosition& position, std::uint64_t count,
+                                    std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
+                                    Rows which, Deadline deadline) {
   const std::string from = std::to_string(position.cursor);
   // At least the rows that are only passed over, and one more.
   const std::string rows = std::to_string(std::max<std::uint64_t>(count, position.shown.size() + 1));
@@ -291,30 +306,28 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
   for (const std::string_view argument : command) writer.argument(argument);
 
   proto::ResultsReply page;
-  const auto sent =
-      transact(buffers_of(out), Repeat::kSafe, deadline_in(options_.reply_timeout + block),
-               [&](Deadline until) -> Expected<void> {
-                 std::vector<std::uint64_t>& shown = position.shown;
-                 std::ranges::sort(shown);
-                 const auto before = static_cast<std::ptrdiff_t>(shown.size());
-                 page = {};
-                 for (;;) {
-                   const auto status = connection_->reader().next_results(
-                       page, [&](std::uint64_t index, std::string_view state, std::string_view output) {
-                         if (std::binary_search(shown.begin(), shown.begin() + before, index)) return;
-                         shown.push_back(index);
-                         visit({index, state, output});
-                       });
-                   if (status == ReadStatus::kComplete && page.is_error) {
-                     ClientError error = refused(page.error);
-                     if (is_elsewhere(error.code)) return std::unexpected(std::move(error));
-                   }
-                   if (status == ReadStatus::kComplete) return {};
-                   if (status == ReadStatus::kError)
-                     return connection_->protocol_error(connection_->reader().error_message());
-                   if (auto more = connection_->receive(until, kReadBytes); !more) return more;
-                 }
-               });
+  const auto sent = transact(buffers_of(out), Repeat::kSafe, deadline, [&](Deadline until) -> Expected<void> {
+    std::vector<std::uint64_t>& shown = position.shown;
+    std::ranges::sort(shown);
+    const auto before = static_cast<std::ptrdiff_t>(shown.size());
+    page = {};
+    for (;;) {
+      const auto status = connection_->reader().next_results(
+          page, [&](std::uint64_t index, std::string_view state, std::string_view output) {
+            if (std::binary_search(shown.begin(), shown.begin() + before, index)) return;
+            shown.push_back(index);
+            visit({index, state, output});
+          });
+      if (status == ReadStatus::kComplete && page.is_error) {
+        ClientError error = refused(page.error);
+        if (is_elsewhere(error.code)) return std::unexpected(std::move(error));
+      }
+      if (status == ReadStatus::kComplete) return {};
+      if (status == ReadStatus::kError)
+        return connection_->protocol_error(connection_->reader().error_message());
+      if (auto more = connection_->receive(until, kReadBytes); !more) return more;
+    }
+  });
   if (!sent) return std::unexpected(sent.error());
   if (page.is_error) return std::unexpected(refused(page.error));
   if (page.cursor != 0) position.cursor = page.cursor;
@@ -326,7 +339,12 @@ Expected<void> Client::results(std::string_view id, ResultsPosition& position, s
 Expected<void> Client::for_each_result(std::string_view id, const RowVisitor& visit, Deadline deadline) {
   ResultsPosition position;
   while (!position.at_end) {
-    if (auto read = results(id, position, kRowsAtOnce, slice_until(deadline), visit); !read) return read;
+    const auto slice = slice_until(deadline);
+    if (auto read =
+            read_results(id, position, kRowsAtOnce, slice, visit, Passed::kKept, Rows::kAll,
+                         earlier(deadline_in(options_.reply_timeout + slice), reply_deadline(deadline)));
+        !read)
+      return read;
     if (!position.at_end && Clock::now() >= deadline) {
       return client_error(Kind::kTimeout, "batch " + std::string(id) + " was not over in the time given");
     }

@@ -45,8 +45,8 @@ enum class Repeat { kSafe, kNever };
 // repeated then.
 //
 // Owned by its creator; used from one thread at a time: two threads need two clients. Every call can block:
-// for the reply (reply_timeout; wait() and results() for their own time), and for a new connection
-// (patience). Every call can fail with any kind of ClientError; after a failure the next call reconnects.
+// for the reply (reply_timeout; wait() and results() for their own time, and for `patience` longer if the daemon hangs), and
+// for a new connection (patience). Every call can fail with any kind of ClientError; after a failure the next call reconnects.
 class Client {
  public:
   // Is called while the reply is read, so it may call another client and not this one: that fails with kLocal. What it
@@ -178,7 +178,15 @@ class Client {
   // `repeat` allows it, starts again. Returns how often the command was sent.
   Expected<int> transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                          const ReadReply& read);
+  Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat, Deadline deadline);
+  Expected<void> read_results(std::string_view id, ResultsPosition& position, std::uint64_t count,
+                              std::chrono::milliseconds block, const RowVisitor& visit, Passed passed,
+                              Rows which, Deadline deadline);
   Deadline reply_deadline() const { return deadline_in(options_.reply_timeout); }
+  // Of the reply to a command that waits until `waited` at most.
+  Deadline reply_deadline(Deadline waited) const {
+    return waited == kNoDeadline ? reply_deadline() : earlier(reply_deadline(), waited + options_.patience);
+  }
 
   Route route_;
   ClientOptions options_;

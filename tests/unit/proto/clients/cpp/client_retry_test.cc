@@ -1,4 +1,4 @@
-// RETRY by the client: once, though its reply is lost.
+// Replies that the client waits for in vain: RETRY once, though its reply is lost; and for how long.
 #include <gmock/gmock.h>
 
 #include "proto/clients/cpp/client.h"
@@ -41,6 +41,20 @@ TEST(ClientRetryTest, WhoMayNotReadRetriesWithoutARound) {
   Client client = Client::connect(server.address()).value();
   EXPECT_EQ(client.retry("b").value(), 3U);
   EXPECT_THAT(server.commands().back(), ElementsAre("RETRY", "b"));
+}
+
+TEST(ClientDeadlineTest, ADaemonThatHangsIsWaitedForNoLongerThanThePatience) {
+  FakeServer server([](const Words&) { return Answer::silence(); });
+  Client client = Client::connect(server.address(), {.patience = std::chrono::milliseconds(100)}).value();
+  const auto began = Clock::now();
+  const auto soon = [] { return deadline_in(std::chrono::milliseconds(10)); };
+  const auto waited = client.wait("b", soon());
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().kind, ClientError::Kind::kTimeout) << waited.error().message;
+  const auto read = client.for_each_result("b", [](const ResultRow&) {}, soon());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().kind, ClientError::Kind::kTimeout) << read.error().message;
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(30)) << "a command that does not wait has a minute";
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Slots(unittest.TestCase):
         self.addCleanup(worker._woken.close)
         self.addCleanup(worker._waker.close)
         lease = remote.Lease(worker, 0, [b"lease", 1, b"far", 0, 1, 1, 0, None, [b'{"task":"identity","args":[7]}'], b"b", b"u", None, None, None])
-        worker._leases.add(lease)
+        worker._leases.append(lease)
         self.assertEqual((worker._steps_of(lease), worker._slot_that_wants()), ([], None))
         lease.run()
         lease.has_run = True  # the slot's thread, after the main thread has looked
@@ -101,6 +101,14 @@ class Leases(unittest.TestCase):
         self.assertEqual(sorted(notes), [("NOTE", "lease", 5, "PROGRESS", 99), ("NOTE", "lease", 5, "TEXT", "999")])
         job.progress(99.9)
         self.assertEqual([command for command, _ in self.worker._steps(False) if command[0] == "NOTE"], [])
+
+    def test_the_results_of_two_leases_of_a_slot_are_settled_in_the_order_in_which_they_ran(self):
+        leases = [self.lease(1, [b"a"]) for _ in range(20)]
+        for at, lease in enumerate(leases):
+            lease.name = f"lease-{at}"
+            self.worker._leases.append(lease)
+            lease.run()
+        self.assertEqual([command[1] for command, _ in self.worker._steps(False) if command[0] == "SETTLE"], [lease.name for lease in leases])
 
     def test_what_was_cancelled_before_it_starts_does_not_run(self):
         lease = self.lease(1, [b"a"])

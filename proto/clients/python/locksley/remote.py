@@ -151,7 +151,7 @@ class RemoteWorker:
         self._is_stirred = False
         # Of the main thread alone.
         self._store = ""  # whose batches are leased
-        self._leases: set[Lease] = set()
+        self._leases: list[Lease] = []  # of each slot in the order in which it runs them: so their results are settled in that order
         self._fresh: list[Lease] = []  # those that their slots do not have yet
         self._later: list[Step] = []  # to send in the next round
         self._draining = self._claiming = False  # claiming: a CLAIM waits at the daemon
@@ -280,7 +280,7 @@ class RemoteWorker:
         lease.is_over = lease.has_run  # before its results are collected: with those the slot is free at the daemon, too
         steps = (lease.cut() if self.stopping else []) + lease.settles()
         if lease.is_over and not lease.held:
-            self._leases.discard(lease)
+            self._leases.remove(lease)
         return steps
 
     def _slot_that_wants(self) -> int | None:
@@ -296,7 +296,7 @@ class RemoteWorker:
             self._draining = True
         elif reply is not None:
             lease = Lease(self, slot, reply)
-            self._leases.add(lease)
+            self._leases.append(lease)
             if not self.stopping:  # else it goes back
                 self._fresh.append(lease)
 

@@ -214,8 +214,8 @@ struct Handler {
   Input input = Input::kStdin;
   std::string lane;               // whose slots its processes use; empty: `processes` (lanes.h)
   std::uint32_t concurrency = 1;  // jobs at once, within its lane
-  std::optional<Rate> rate;
-  Duration timeout{0};  // of a job; 0: none
+  std::optional<Rate> rate;       // of starts; none, or a count of 0: no limit
+  Duration timeout{0};            // of a job; 0: none
   std::uint32_t retries = 0;
   // Only for processes (commands, workers and plugins with `isolate`), like concurrency and rate.
   std::string directory;                     // working directory; empty: the daemon's

@@ -37,6 +37,9 @@ constexpr Bytes kMostDisk = gibibytes(1024 * 1024);     // likewise
 
 constexpr Bounds<std::uint64_t> kSlotCount{1, 10'000};
 
+// Of starts; a count of 0: no limit.
+constexpr Bounds<Rate> kStarts{Rate{0}, Rate{1'000'000}};
+
 template <class Visitor, class HandlerT>
 void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"command", Change::kFile}, handler.command, kArguments);
@@ -45,7 +48,7 @@ void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"input", Change::kLive}, handler.input, WordRule{});
   v.key(Key{"lane", Change::kLive}, handler.lane, kText);
   v.key(Key{"concurrency", Change::kLive}, handler.concurrency, kSlotCount);
-  v.key(Key{"rate", Change::kLive}, handler.rate, Bounds<Rate>{Rate{1}, Rate{1'000'000}});
+  v.key(Key{"rate", Change::kLive}, handler.rate, kStarts);
   v.key(Key{"timeout", Change::kLive}, handler.timeout, Bounds<Duration>{Duration{0}, kLongestTime});
   v.key(Key{"retries", Change::kLive}, handler.retries, Bounds<std::uint64_t>{0, 1'000});
   v.key(Key{"directory", Change::kFile}, handler.directory, kFileName);
@@ -75,7 +78,6 @@ void visit_handler(Visitor& v, HandlerT& handler) {
 
 constexpr Bounds<std::uint64_t> kWeight{1, 1'000};
 constexpr Bounds<std::uint64_t> kMostSlots{0, 4'294'967'295};
-constexpr Bounds<Rate> kStarts{Rate{0}, Rate{1'000'000}};
 
 template <class Visitor, class CustomersT>
 void visit_customers(Visitor& v, CustomersT& customers, Change change) {

@@ -20,7 +20,7 @@ TEST(ValidateTest, BoundsHoldForAConfigBuiltInCode) {
   config.limits.max_payload = Bytes{0};
   config.handlers["a b"].plugin = "p";
   config.handlers["c"].command = {"p"};
-  config.handlers["c"].rate = Rate{0, 1s};
+  config.handlers["c"].rate = Rate{2'000'000, 1s};
   config.users["u"].password_hash = "my password";
   config.users["u"].handlers = {"a.b"};
   EXPECT_EQ(shown(check(config)),
@@ -29,7 +29,7 @@ TEST(ValidateTest, BoundsHoldForAConfigBuiltInCode) {
             "scheduling.quantum: expected a duration from 10us to 1s, found \"0s\"\n"
             "limits.max_payload: expected a size from 1 to 1GiB, found \"0\"\n"
             "handlers.a b: expected a name of at most 64 letters, digits, - and _, found \"a b\"\n"
-            "handlers.c.rate: expected a rate with a count from 1 to 1000000, found \"0/s\"\n"
+            "handlers.c.rate: expected a rate with a count from 0 to 1000000, found \"2000000/s\"\n"
             "users.u.password_hash: expected the argon2id hash that `locksley hash-password` prints, found "
             "another text\n"
             "users.u.handlers: expected a name of at most 64 letters, digits, - and _, found \"a.b\"\n");

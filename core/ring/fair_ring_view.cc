@@ -228,7 +228,7 @@ RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) cons
                               .share = share_of(*tenant),
                               .received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0,
                               .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
-                              .is_idle = tenant->queues == 0});
+                              .is_idle = tenant->queues == tenant->internal_queues});
   }
   for (const auto& gate : ring_.gates_.all()) {
     if (gate == nullptr) continue;

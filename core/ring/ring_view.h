@@ -25,7 +25,7 @@ struct TenantView {
   // something to run: what it got, and what was due to it. 0 if it had nothing for 5 s.
   double received = 0;
   double due = 0;
-  bool is_idle = true;  // without queues: kept for its counters
+  bool is_idle = true;  // without queues but internal ones: kept for its counters
 };
 
 // A customer of a tenant, while it has batches in the ring or was served a moment ago.

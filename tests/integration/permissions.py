@@ -307,7 +307,7 @@ class OwnBatches(UsersTest):
         names = lambda connection: [pairs(tenant)["tenant"] for tenant in connection("TENANTS")]
         self.assertEqual(names(self.bob), ["bob"])
         self.assertEqual(names(self.alice), ["alice"])
-        self.assertEqual(names(self.root), ["alice", "default", "root"])
+        self.assertEqual(names(self.root), ["alice", "root"])
         users_in = lambda connection: [word for word in connection("CLIENT", "LIST").split() if word.startswith("user=")]
         self.assertEqual(users_in(self.bob), ["user=bob"])
         self.assertCountEqual(users_in(self.root), ["user=alice", "user=bob", "user=root"])

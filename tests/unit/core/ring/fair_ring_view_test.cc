@@ -24,7 +24,9 @@ TEST(FairRingViewTest, WhatIsNobodysBatchIsNotCounted) {
   ring.attach(internal, {.is_internal = true}, nullptr);
   EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 0U);
   ASSERT_EQ(ring.view().snapshot(0, kViewedAt).tenants.size(), 1U);  // its time is the tenant's all the same
+  EXPECT_TRUE(ring.view().snapshot(0, kViewedAt).tenants[0].is_idle);
   ring.attach(batch, {}, nullptr);
+  EXPECT_FALSE(ring.view().snapshot(0, kViewedAt).tenants[0].is_idle);
   for (RingQueue* const leaves : {&internal, &batch}) {
     EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 1U);
     EXPECT_EQ(ring.view().snapshot(0, kViewedAt).tenants[0].queues, 1U);

@@ -27,7 +27,7 @@ std::expected<std::string, std::string> try_out(const Program& program, const st
   Descriptor rules;
   if (request.confinement.is_needed()) {
     auto created = make_confinement(request.confinement);
-    if (!created) return std::unexpected(std::move(created.error()));
+    if (!created) return std::unexpected(std::move(created.error().what));
     rules = std::move(*created);
   }
   auto end = run_to_end(request, rules.get(), kCheckLimit);

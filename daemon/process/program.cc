@@ -123,9 +123,8 @@ std::expected<Program, std::string> Program::make(const std::string& handler, co
   if (base.confinement.is_needed()) {
     const auto rules = make_confinement(base.confinement);
     // A keeper that is root looks them up, too.
-    const bool may_not_look = !users.empty() && errno == EACCES;
-    if (!rules && !may_not_look) {
-      return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error()));
+    if (!rules && (users.empty() || rules.error().code != EACCES)) {
+      return std::unexpected(fmt::format("handlers.{}.confine: {}", handler, rules.error().what));
     }
   }
   return program;

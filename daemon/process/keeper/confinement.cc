@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <string_view>
 #include <system_error>
 
 namespace locksley::daemon {
@@ -47,29 +48,34 @@ std::uint64_t file_rights(long version) {
   return rights;
 }
 
-std::string why() { return std::generic_category().message(errno); }
+// `what` and the system's words for errno.
+ConfinementError failed(std::string_view what) {
+  const int code = errno;
+  return {fmt::format("{}: {}", what, std::generic_category().message(code)), code};
+}
 
-std::expected<void, std::string> allow(int rules, const std::string& path, std::uint64_t rights) {
+std::expected<void, ConfinementError> allow(int rules, const std::string& path, std::uint64_t rights) {
   const Descriptor descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status{};
   if (descriptor.get() < 0 || ::fstat(descriptor.get(), &status) != 0) {
-    return std::unexpected(fmt::format("{}: {}", path, why()));
+    return std::unexpected(failed(path));
   }
   const PathRule rule{S_ISDIR(status.st_mode) ? rights : rights & kOfFiles, descriptor.get()};
   constexpr int kPathBeneath = 1;
   if (::syscall(SYS_landlock_add_rule, rules, kPathBeneath, &rule, 0) != 0) {
-    return std::unexpected(fmt::format("{}: {}", path, why()));
+    return std::unexpected(failed(path));
   }
   return {};
 }
 
 }  // namespace
 
-std::expected<Descriptor, std::string> make_confinement(const Confinement& confinement) {
+std::expected<Descriptor, ConfinementError> make_confinement(const Confinement& confinement) {
   const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
-  if (version < 1) return std::unexpected("the kernel has no Landlock (" + why() + ")");
+  if (version < 1) return std::unexpected(failed("the kernel has no Landlock"));
   if (confinement.denies_network && version < 4) {
-    return std::unexpected("the kernel's Landlock cannot deny the network: that needs Linux 6.7");
+    return std::unexpected(
+        ConfinementError{"the kernel's Landlock cannot deny the network: that needs Linux 6.7", ENOSYS});
   }
   const std::uint64_t rights = file_rights(version);
   const Rules wanted{.files = confinement.confines_files ? rights : 0,
@@ -77,7 +83,7 @@ std::expected<Descriptor, std::string> make_confinement(const Confinement& confi
                      .scope = version >= 6 ? kScope : 0};
   const std::size_t size = version >= 6 ? sizeof(Rules) : version >= 4 ? 16 : 8;
   Descriptor rules(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &wanted, size, 0)));
-  if (rules.get() < 0) return std::unexpected("Landlock refuses the rules: " + why());
+  if (rules.get() < 0) return std::unexpected(failed("Landlock refuses the rules"));
   for (const auto& [paths, allowed] :
        {std::pair{&confinement.read, kRead & rights}, std::pair{&confinement.write, rights}}) {
     for (const std::string& path : *paths) {

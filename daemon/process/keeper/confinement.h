@@ -21,11 +21,15 @@ struct Confinement {
   bool operator==(const Confinement&) const = default;
 };
 
+// Why there are no rules: the kernel has no Landlock, or its Landlock lacks what is asked, or a file cannot be looked up.
+struct ConfinementError {
+  std::string what;  // a sentence for the operator
+  int code = 0;      // an errno
+};
+
 // Creates the rules, as a descriptor for enter_confinement(). Closing it does not affect processes
-// that have entered. The error is a sentence: the kernel has no Landlock, or its Landlock lacks
-// what is asked, or a file is missing; errno is that of the call which failed. Any thread; looks
-// the files up.
-std::expected<Descriptor, std::string> make_confinement(const Confinement& confinement);
+// that have entered. Any thread; looks the files up.
+std::expected<Descriptor, ConfinementError> make_confinement(const Confinement& confinement);
 
 // Confines the calling process, irrevocably, and all processes that it starts. Needs: "no new
 // privileges" is set. Makes system calls only, so that it may run between vfork() and exec().

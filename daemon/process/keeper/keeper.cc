@@ -192,7 +192,7 @@ class Keeper {
     // Made for each program: rules are about the folders that bear the names now, and a name may have been given to
     // another folder since the last start.
     const auto rules = make_confinement(request.confinement);
-    if (!rules) return {-1, KeeperReport::Step::kConfinement, errno};
+    if (!rules) return {-1, KeeperReport::Step::kConfinement, rules.error().code};
     return start_program(request, descriptors, rules->get());
   }
 

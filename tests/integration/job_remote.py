@@ -23,7 +23,7 @@ class RemoteJobs(DaemonTest):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.go = pathlib.Path(folder.name) / "go"
-        self.owner = self.start({"workers": {"port": 0}, "handlers": {"talk": {"remote": True}, "work": {"remote": True}}})
+        self.owner = self.start({"workers": {"port": 0}, "scheduling": {"quantum": "1s"}, "handlers": {"talk": {"remote": True}, "work": {"remote": True}}})
         self.command = self.connect(self.owner)
 
     def machine(self):

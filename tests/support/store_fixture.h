@@ -86,9 +86,9 @@ class Outcomes {
   std::vector<daemon::Outcome> heard_;  // guarded by mutex_
 };
 
-// Until `is_true`, for 30 s at most; whether it became true.
+// Until `is_true`, for two minutes at most; whether it became true.
 inline bool wait_until_true(const std::function<bool()>& is_true) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (!is_true()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

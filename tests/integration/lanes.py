@@ -82,6 +82,13 @@ class Slots(Lanes):
 
 
 class Checked(Lanes):
+    def test_a_rate_can_be_changed_and_removed(self):
+        connection = self.serve({"one": {"slots": 1}}, a=shell(lane="one", rate="1/h"))
+        batch = connection("SUBMIT", "a", "JOBS", *["true"] * 3)
+        wait_for("the rate to be felt", lambda: connection.explain(batch)["reason"] == "rate-limited")
+        connection("CONFIG", "SET", "handlers.a.rate", "0/s")
+        connection.wait(batch)
+
     def test_more_concurrency_than_slots_is_a_warning(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "locksley.yaml")

@@ -220,6 +220,7 @@ std::optional<CustomerNames> names_in(std::string_view customer_key);
 // Rows that there are once, without a batch.
 inline constexpr char kFormKey = 'm';         // the format of the rows
 inline constexpr char kFirstMarkedKey = 'n';  // the first batch whose results that are not ok all have marks
+inline constexpr char kNumbersKey = 'q';      // the lowest number that no batch may have had: 8 bytes
 inline Key row_key(char kind, std::uint64_t sequence) { return Key(kind).append(sequence); }
 inline Key step_key(std::uint64_t sequence, std::uint64_t number) {
   return row_key(kStepKey, sequence).append(number);

@@ -182,9 +182,34 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   return {};
 }
 
+std::expected<Store::Numbers, std::string> Store::begin_numbers() {
+  std::string bytes;
+  std::uint64_t first = next_sequence_;
+  {
+    const EngineReading reading(*engine_);
+    const auto found = reading.get(Table::kIndex, Key(kNumbersKey), bytes);
+    if (!found) return std::unexpected(cannot_open(found.error()));
+    if (*found && bytes.size() == sizeof(std::uint64_t)) first = std::max(first, key_number(bytes));
+  }
+  const std::uint64_t below = first + kNumbersAhead;
+  const ThreadRoleScope role(kStoreWriter);
+  const bool has_room = engine_->check_room(sizeof(below)).has_value();
+  if (!has_room || !write_once(kNumbersKey, Key().append(below), Engine::Sync::kSynced)) {
+    numbers_to_take_ = TakeNumbers{below};
+    if (has_room) (void)engine_->reopen();  // the writer tries it again
+  }
+  return Numbers{first, first + kNumbersAhead / 2};
+}
+
+std::uint64_t Store::renew_numbers(std::uint64_t next) {
+  put(TakeNumbers{next + kNumbersAhead}, Urgency::kWithNext);
+  return next + kNumbersAhead / 2;
+}
+
 void Store::start(std::function<void(Outcome)> on_outcome) {
   group_->start(std::move(on_outcome));
   engine_->start_upkeep();
+  if (numbers_to_take_) put(*std::exchange(numbers_to_take_, std::nullopt), Urgency::kWithNext);
   for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
     put(ForgetBatch{orphan}, Urgency::kWithNext);
   move_failed_apart();

@@ -71,8 +71,22 @@ class Store {
   // discarded. As load().
   std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
                                                                std::uint64_t row) const;
-  // The lowest number that no batch has had. Valid after recover().
+  // One more than the highest number that has rows. Valid after recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
+  // Numbers for new batches. No number is used again, by whichever daemon: those of batches that leave no row are known to clients
+  // and to worker machines, too. So the store keeps a number below which all may be in use, and a start begins there. The next
+  // kNumbersAhead numbers are reserved before the first of them is used.
+  struct Numbers {
+    std::uint64_t first;
+    std::uint64_t renew_at;  // call renew_numbers() with this number
+  };
+  static constexpr std::uint64_t kNumbersAhead = std::uint64_t{1}
+                                                 << 30;  // guess: millions of starts stay below 2^53
+  // Between recover() and start(). If the disk has no room, or cannot be written, the numbers are reserved as soon as it can.
+  // The error is as in open(): the row cannot be read.
+  std::expected<Numbers, std::string> begin_numbers();
+  // After start(), from any thread. Returns when to call it again. Does not block: half of the numbers are still reserved.
+  std::uint64_t renew_numbers(std::uint64_t next);
 
   // Starts the writer's thread, which calls `on_outcome` in the order of the tickets.
   void start(std::function<void(Outcome)> on_outcome);
@@ -175,6 +189,7 @@ class Store {
   std::vector<LongPattern> long_patterns_;  // likewise, for move_patterns_apart()
   std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
+  std::optional<TakeNumbers> numbers_to_take_;  // start() puts it
   // From here to next_sequence_ there may be payloads that belong to no batch.
   std::uint64_t first_orphan_ = 1;
   const std::unique_ptr<GroupCommit> group_;

@@ -226,6 +226,10 @@ void WriteGroup::put(const SetCustomer& set) {
   }
 }
 
+void WriteGroup::put(const TakeNumbers& take) {
+  last_->put(Table::kIndex, Key(kNumbersKey), Key().append(take.below));
+}
+
 EngineDone WriteGroup::finish(Engine::Sync sync) {
   flush_payloads();
   if (!ahead_) return ahead_;

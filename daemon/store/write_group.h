@@ -66,6 +66,7 @@ class WriteGroup {
   void put(const RecordStep& record) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const ForgetBatch& forget) LOCKSLEY_REQUIRES(kStoreWriter);
   void put(const SetCustomer& set) LOCKSLEY_REQUIRES(kStoreWriter);
+  void put(const TakeNumbers& take) LOCKSLEY_REQUIRES(kStoreWriter);
 
   void put_pattern(std::uint64_t sequence, std::string_view pattern);
   void put_changes(std::uint64_t sequence, const ChangesRow& changes) LOCKSLEY_REQUIRES(kStoreWriter);

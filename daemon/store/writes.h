@@ -63,6 +63,10 @@ struct ForgetBatch {
 struct SetCustomer {
   CustomerRow row;
 };
+// Numbers of batches below this one may be in use (Store::begin_numbers()).
+struct TakeNumbers {
+  std::uint64_t below;
+};
 // kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
 // the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported
 // for it alone.
@@ -70,7 +74,7 @@ enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,
-                                ForgetBatch, SetCustomer>;
+                                ForgetBatch, SetCustomer, TakeNumbers>;
 
 inline std::uint64_t sequence_of(const StoreWrite& write) {
   return std::visit(

@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import wait_for
+from remote_worker import RemoteWorker
 from resp import Error, encode, pairs
 from store_daemon import HOUR_MS, StoreTest
 
@@ -286,6 +287,39 @@ class Pipelining(StoreTest):
         self.assertGreater(metrics["locksley_store_commit_seconds_sum"], 0)
         self.assertEqual(metrics["locksley_store_errors_total"], 0)
         self.assertGreater(metrics["locksley_store_bytes"], 0)
+
+
+class Numbers(StoreTest):
+    settings = {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}, "shutdown": {"drain_timeout": "1ms"}}
+
+    def test_no_number_of_a_batch_is_used_again(self):
+        """Not even that of a batch which the store never had: a machine that holds its jobs would be given those of another batch."""
+        seen = []
+        for end in self.kill, lambda: self.stop(75):
+            self.begin()
+            for options in ("EPHEMERAL",), ("RETAIN", 0):
+                self.command("SUBMIT", "far", *options, "JOBS", "of before")
+                with RemoteWorker(self.daemon, "far") as worker:
+                    lease = worker.claim()
+                    worker.settle(lease, ["done"])
+                seen.append(lease.batch)
+            self.command("SUBMIT", "far", "EPHEMERAL", "JOBS", "of before")
+            with RemoteWorker(self.daemon, "far") as worker:
+                held = worker.claim()
+            seen.append(held.batch)
+            end()
+            self.begin()
+            self.command("SUBMIT", "far", "ID", "new", "JOBS", "of another user")
+            with RemoteWorker(self.daemon, "far") as worker:
+                self.assertIsInstance(worker.ask("RECLAIM", held.batch, held.attempt, 0, 1), Error)
+                lease = worker.claim()
+                self.assertEqual(lease.payloads, ["of another user"])
+                worker.settle(lease, ["done"])
+            seen.append(lease.batch)
+            self.command.wait("new")
+            self.command("FORGET", "new")
+            self.stop()
+        self.assertEqual(len(set(seen)), len(seen), seen)
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ void StoreModel::apply(const daemon::StoreWrite& write) {
                           drop_if_not_needed(batch);
                         },
                         [&](const daemon::ForgetBatch& forget) { batches.erase(forget.sequence); },
-                        [](const daemon::SetCustomer&) {}},  // of no batch
+                        [](const daemon::SetCustomer&) {}, [](const daemon::TakeNumbers&) {}},  // of no batch
              write);
 }
 

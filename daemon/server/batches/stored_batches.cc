@@ -297,7 +297,10 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
   parts_.registry.restored();
   parts_.times.judge();
   parts_.retention.publish_bytes();
-  parts_.registry.begin_at(parts_.store->next_sequence());
+  const auto numbers = parts_.store->begin_numbers();
+  if (!numbers) return std::unexpected(numbers.error());
+  parts_.registry.begin_at(numbers->first, numbers->renew_at,
+                           [this](std::uint64_t next) { return parts_.store->renew_numbers(next); });
   parts_.store->start(std::move(on_outcome));
   std::uint64_t jobs = 0;
   for (StoredBatch& stored : unfinished) {

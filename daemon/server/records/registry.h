@@ -75,9 +75,20 @@ class Registry {
   bool may_be_taken(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
 
   // The sequence number of the next batch; LIST orders batches by it.
-  std::uint64_t take_sequence() LOCKSLEY_REQUIRES(kIoThread) { return next_sequence_++; }
-  // All sequence numbers below this one are taken.
-  void begin_at(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread) { next_sequence_ = sequence; }
+  std::uint64_t take_sequence() LOCKSLEY_REQUIRES(kIoThread) {
+    if (next_sequence_ == renew_at_) [[unlikely]]
+      renew_at_ = renew_(next_sequence_);
+    return next_sequence_++;
+  }
+  // All sequence numbers below `sequence` are taken. `renew` is called as soon as `renew_at` is next, and returns when to call it
+  // again.
+  void begin_at(std::uint64_t sequence, std::uint64_t renew_at,
+                std::move_only_function<std::uint64_t(std::uint64_t next)> renew)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    next_sequence_ = sequence;
+    renew_at_ = renew_at;
+    renew_ = std::move(renew);
+  }
   // Adds a batch. Needs: its id and its sequence number are not in use.
   void add(std::shared_ptr<BatchRecord> record) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -232,6 +243,8 @@ class Registry {
       LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
   DueQueue due_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::uint64_t next_sequence_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
+  std::uint64_t renew_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // 0: never
+  std::move_only_function<std::uint64_t(std::uint64_t)> renew_ LOCKSLEY_GUARDED_BY(kIoThread);
   // In no order; BatchRecord::place_among_runs is the place of each.
   std::vector<BatchRecord*> active_run_records_ LOCKSLEY_GUARDED_BY(kIoThread);
 };

@@ -44,6 +44,37 @@ TEST(StoreTest, WhatWasAcknowledgedIsThereAfterwards) {
   EXPECT_EQ(bench.store->next_sequence(), 4U);
 }
 
+TEST(StoreTest, NoNumberIsUsedTwiceThoughItsBatchHasNoRows) {
+  StoreBench bench;
+  ASSERT_TRUE(bench.try_recover());
+  const std::uint64_t first = bench.store->begin_numbers().value().first;
+  EXPECT_EQ(first, 1U);
+  bench.store.reset();  // as after a crash: nothing else was written
+  ASSERT_TRUE(bench.try_recover());
+  const Store::Numbers second = bench.store->begin_numbers().value();
+  EXPECT_EQ(second.first, first + Store::kNumbersAhead);
+  EXPECT_LT(second.renew_at, second.first + Store::kNumbersAhead);
+
+  bench.start();
+  EXPECT_GT(bench.store->renew_numbers(second.renew_at), second.renew_at);
+  bench.flush();
+  bench.close();
+  ASSERT_TRUE(bench.try_recover());
+  EXPECT_EQ(bench.store->begin_numbers().value().first, second.renew_at + Store::kNumbersAhead);
+}
+
+TEST(StoreTest, NumbersThatCannotBeReservedAtTheStartAreReservedOnceTheDiskTakesThem) {
+  StoreBench bench;
+  ASSERT_TRUE(bench.try_recover());
+  bench.disk->fail_next_sync();
+  EXPECT_EQ(bench.store->begin_numbers().value().first, 1U);
+  bench.start();
+  bench.flush();
+  bench.close();
+  ASSERT_TRUE(bench.try_recover());
+  EXPECT_EQ(bench.store->begin_numbers().value().first, 1 + Store::kNumbersAhead);
+}
+
 TEST(StoreTest, AnOpenBatchThatWasCancelledTakesNoFurtherJobs) {
   StoreBench bench;
   bench.open();

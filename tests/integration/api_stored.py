@@ -7,6 +7,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from api import get, pages, post
+from locksley_daemon import wait_for
+from resp import encode
 from store_daemon import HOUR_MS, StoreTest
 
 
@@ -54,6 +56,31 @@ class Stored(StoreTest):
         self.stop_and_begin()
         self.assertEqual(self.command("RETRY", "a"), failures)
         self.assertEqual(self.command.wait("a")["retried"], 2 * failures)
+
+    def begin_with_many_failures(self):
+        """A batch `a` whose failed jobs lie scattered: another thread queues them again after the command, and that takes a while."""
+        failures = 100_000
+        self.begin()
+        self.command("SUBMIT", "fib", "ID", "a", "JOBS", *(["1", "x"] * failures))
+        self.command.wait("a")
+        return failures
+
+    def test_a_retry_of_very_many_jobs_is_answered_once_it_is_stored(self):
+        failures = self.begin_with_many_failures()
+        self.assertEqual(post(self.daemon, "a", "retry"), (200, {"ok": True, "jobs": failures}))
+        self.kill_and_begin()
+        status = self.status("a")
+        self.assertEqual((status["retry_rounds"], status["retried"]), (1, failures))
+
+    def test_a_retry_is_answered_once_that_of_another_client_is_stored(self):
+        """It reports that the round is over, so the round must not come again."""
+        self.begin_with_many_failures()
+        other = self.connect(self.daemon)
+        other.send(encode("RETRY", "a"))
+        wait_for("the jobs to be queued again", lambda: self.status("a")["finished_at"] == 0)
+        self.assertEqual(post(self.daemon, "a", "retry", '{"round": 0}'), (200, {"ok": True, "jobs": 0}))
+        self.kill_and_begin()
+        self.assertEqual(self.status("a")["retry_rounds"], 1)
 
 
 if __name__ == "__main__":

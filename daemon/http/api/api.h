@@ -1,8 +1,10 @@
 // The JSON API under /api/. API.md is its contract.
 #pragma once
 
+#include <asio/ip/address.hpp>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,19 +74,23 @@ class Api {
   // `failures`: as in Batches::retry().
   HttpReply change(const HttpRequest& request, const Target& target, Control control,
                    const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // A reply that comes later: it reads which jobs failed, and then makes the change. None if that is known, or if the
-  // batch is not found.
+  // A reply that comes later: it waits for the end of another client's retry, or reads which jobs failed, and then makes
+  // the change. None if neither is needed, or if the batch is not found.
   std::optional<HttpReply> retry_later(const HttpRequest& request, const User& user, const Target& target,
                                        const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   struct Changed {
-    Ticket ticket;                      // when the reply may go out
+    std::shared_ptr<BatchRecord> record;
     std::optional<std::uint64_t> jobs;  // of kCancel and kRetry
   };
   Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
                               Control control, const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
-  HttpReply when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
+  HttpReply when_stored(const asio::ip::address& peer, const UserRef& user, Ticket ticket,
                         const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
+  // The same for a retry, which the record's ticket covers only after BatchRecord::is_requeueing().
+  HttpReply when_retry_stored(const asio::ip::address& peer, const UserRef& user,
+                              const std::shared_ptr<BatchRecord>& record, const HttpReply& reply)
+      LOCKSLEY_REQUIRES(kIoThread);
   // api_handlers.cc
   HttpReply restart(const HttpRequest& request, const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -102,12 +102,27 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
 
   Json body = {{"ok", true}};
   if (done->jobs) body["jobs"] = *done->jobs;
-  return when_stored(request, *user, done->ticket, json_reply(body));
+  if (control == Control::kRetry) {
+    return when_retry_stored(request.peer, *user, done->record, json_reply(body));
+  }
+  return when_stored(request.peer, *user, done->record->stored.ticket, json_reply(body));
 }
 
-HttpReply Api::when_stored(const HttpRequest& request, const UserRef& user, Ticket ticket,
+HttpReply Api::when_retry_stored(const asio::ip::address& peer, const UserRef& user,
+                                 const std::shared_ptr<BatchRecord>& record, const HttpReply& reply) {
+  const auto later = [this, peer, user, record, reply](const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    state_.batches().after_requeue(*record, [this, peer, user, record, reply, answer] {
+      kIoThread.assert_held();
+      when_stored(peer, user, record->stored.ticket, reply).later(answer);
+    });
+  };
+  return {.later = later};
+}
+
+HttpReply Api::when_stored(const asio::ip::address& peer, const UserRef& user, Ticket ticket,
                            const HttpReply& reply) {
-  const auto later = [this, user, peer = request.peer, ticket, reply](const HttpReply::Answer& answer) {
+  const auto later = [this, user, peer, ticket, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     state_.when_stored(ticket, [this, user, peer, answer, reply](const std::string& error) {
       if (!error.empty()) state_.audit().refused_by_store(user.get(), peer.to_string(), 1);
@@ -121,7 +136,9 @@ std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User
                                           const ReadFailures* failures) {
   const auto query = Query::parse(request.query, kChangeParameters);
   const auto found = query ? find(user, target.id, *query) : Result<BatchRecord*>(nullptr);
-  if (!found || *found == nullptr || !Batches::must_read_failures(**found, failures)) return std::nullopt;
+  if (!found || *found == nullptr) return std::nullopt;
+  const bool is_requeueing = (*found)->is_requeueing();
+  if (!is_requeueing && !Batches::must_read_failures(**found, failures)) return std::nullopt;
   // The connection may end meanwhile, and the request with it.
   struct Copy {
     std::string query;
@@ -132,20 +149,23 @@ std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User
   };
   auto copy = std::make_shared<const Copy>(std::string(request.query), std::string(request.body),
                                            request.caller, request.peer, Target{target.id, {}});
-  const auto later = [this, copy = std::move(copy),
+  const auto try_again = [this, copy = std::move(copy)](const ReadFailures* read,
+                                                        const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    const HttpRequest again{
+        .query = copy->query, .body = copy->body, .caller = copy->caller, .peer = copy->peer};
+    const HttpReply reply = change(again, copy->target, Control::kRetry, read);
+    reply.later ? reply.later(answer) : answer(reply);
+  };
+  const auto later = [this, try_again, is_requeueing,
                       record = (*found)->shared()](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().read_failures(record, [this, copy, answer](const ReadFailures& read) {
-      kIoThread.assert_held();
-      const HttpRequest again{
-          .query = copy->query, .body = copy->body, .caller = copy->caller, .peer = copy->peer};
-      const HttpReply reply = change(again, copy->target, Control::kRetry, &read);
-      if (reply.later) {
-        reply.later(answer);
-      } else {
-        answer(reply);
-      }
-    });
+    if (is_requeueing) {
+      state_.batches().after_requeue(*record, [try_again, answer] { try_again(nullptr, answer); });
+    } else {
+      state_.batches().read_failures(
+          record, [try_again, answer](const ReadFailures& read) { try_again(&read, answer); });
+    }
   };
   return HttpReply{.later = later};
 }
@@ -164,7 +184,7 @@ Api::Result<Api::Changed> Api::make_change(const HttpRequest& request, const Use
   const auto count = locksley::daemon::control(state_.batches(), user, **record, control, *arguments);
   if (!count) return std::unexpected(count.error());
   const bool counts = control == Control::kCancel || control == Control::kRetry;
-  return Changed{.ticket = (*record)->stored.ticket, .jobs = counts ? std::optional(*count) : std::nullopt};
+  return Changed{.record = (*record)->shared(), .jobs = counts ? std::optional(*count) : std::nullopt};
 }
 
 }  // namespace locksley::daemon

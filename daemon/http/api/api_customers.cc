@@ -142,7 +142,7 @@ HttpReply Api::change_customer(const HttpRequest& request, const Target& target)
     if (!ticket) entry->outcome = Audit::code_of(ticket.error());
     state_.audit().write(*entry);
   }
-  return ticket ? when_stored(request, *user, *ticket, json_reply(body)) : json_error(ticket.error());
+  return ticket ? when_stored(request.peer, *user, *ticket, json_reply(body)) : json_error(ticket.error());
 }
 
 }  // namespace locksley::daemon

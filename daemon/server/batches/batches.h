@@ -122,12 +122,16 @@ class Batches {
   CustomerChanges& customers() { return customers_; }
   // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
   // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
-  // (BatchRecord::is_requeueing), or if `demand` has a round other than its
+  // (BatchRecord::is_requeueing()), or if `demand` has a round other than its
   // BatchStatus::retry_rounds. If must_read_failures(), the caller reads them first.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand = {},
                                               const ReadFailures* failures = nullptr)
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.retry(record, demand, failures);
+  }
+  // As in Intake.
+  void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread) {
+    intake_.after_requeue(record, std::move(then));
   }
   // Whether only the store knows which jobs failed, and `failures` is null or of an earlier round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "config/config.h"
@@ -114,10 +116,13 @@ class Intake {
       LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record lacks their list
   // (Batch::Failures::lacks_list()); if null, or of another round, the call returns 0. Very many failures that
-  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing
-  // until then; afterwards record.stored.ticket is that of the retry.
+  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing()
+  // until then; afterwards record.stored.ticket is that of the retry, and no earlier.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+  // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in a slice of its own.
+  // By then another RETRY may have begun.
+  void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread);
   // Whether the record lacks the list of its failed jobs, and `failures` is null or of another round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
   // Takes on a batch that an earlier process accepted, and that is not over. Admission is not asked.
@@ -175,10 +180,14 @@ class Intake {
   void requeue_aside(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   void put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)
       LOCKSLEY_REQUIRES(kIoThread);
+  void requeue_ended(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
   BatchIds ids_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // What after_requeue() is yet to call. The record of each is held by its requeue.
+  std::unordered_map<const BatchRecord*, std::vector<std::function<void()>>> after_requeues_
+      LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

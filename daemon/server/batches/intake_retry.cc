@@ -103,7 +103,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& r
 }
 
 void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record) {
-  record->is_requeueing = true;
+  ++record->requeues;
   const Reader::User user = parts_.registry.tenant_of(*record).number;
   parts_.aside.post(
       [this, record] {
@@ -126,14 +126,33 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vect
       left->resize(left->size() - count);
     } while (!left->empty() && now() < until);
     if (!left->empty()) return false;
-    record->is_requeueing = false;
+    // After the step that holds the retry: who waits for this write waits for that one, too.
     parts_.stored.write_changes(*record);
-    record->wake_readers(parts_.slices);
+    requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
     free_aside(parts_.aside, std::move(left), bytes);
     return true;
   };
   parts_.slices.add(std::move(put_some), record->line);
+}
+
+void Intake::requeue_ended(BatchRecord& record) {
+  if (--record.requeues != 0) return;
+  record.wake_readers(parts_.slices);
+  const auto waiting = after_requeues_.extract(&record);
+  if (waiting.empty()) return;
+  for (auto& then : waiting.mapped()) {
+    auto call = [then = std::move(then)](Instant) {
+      then();
+      return true;
+    };
+    parts_.slices.add(std::move(call), record.line);
+  }
+}
+
+void Intake::after_requeue(BatchRecord& record, std::function<void()> then) {
+  if (!record.is_requeueing()) return then();
+  after_requeues_[&record].push_back(std::move(then));
 }
 
 }  // namespace locksley::daemon

@@ -50,7 +50,7 @@ void cancel_command(Session& session, proto::Command& command) {
 Coroutine<void> retry_command(Session& session, proto::Command& command) {
   const auto is_done = [](const BatchRecord& batch) {
     kIoThread.assert_held();
-    return !batch.is_requeueing;
+    return !batch.is_requeueing();
   };
   const auto parsed = proto::parse_retry(command.arguments);
   if (!parsed) {
@@ -58,28 +58,28 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
     co_return;
   }
   BatchRecord* record = batch_of(session, command.arguments[1]);
-  if (record == nullptr) co_return;
-  if (record->is_requeueing) {
-    // Another client's RETRY is on its way; jobs that failed since are queued again after it.
-    if (!co_await session.await_rows(record->shared(), is_done)) co_return;
-    record = batch_of(session, command.arguments[1]);
-  }
   Batches& batches = session.state().batches();
   std::shared_ptr<const ReadFailures> failures;
-  // More than once only if another client's RETRY was done meanwhile.
-  while (record != nullptr && batches.must_read_failures(*record, failures.get())) {
-    failures = batches.read_failures(record->shared());
-    const auto are_read = [&failures](const BatchRecord&) { return failures->is_done; };
-    if (!co_await session.await_rows(record->shared(), are_read)) co_return;
+  for (;;) {
+    if (record == nullptr) co_return;
+    if (record->is_requeueing()) {
+      // Another client's RETRY is on its way; jobs that failed since are queued again after it.
+      if (!co_await session.await_rows(record->shared(), is_done)) co_return;
+    } else if (batches.must_read_failures(*record, failures.get())) {
+      failures = batches.read_failures(record->shared());
+      const auto are_read = [&failures](const BatchRecord&) { return failures->is_done; };
+      if (!co_await session.await_rows(record->shared(), are_read)) co_return;
+    } else {
+      break;
+    }
     record = batch_of(session, command.arguments[1]);
   }
-  if (record == nullptr) co_return;
   const Changed changed =
       change(session, command.arguments[1], Control::kRetry,
              {.round = parsed->round, .indexes = parsed->indexes, .failures = failures.get()});
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
-  if (retried->is_requeueing && !co_await session.await_rows(retried, is_done)) co_return;
+  if (retried->is_requeueing() && !co_await session.await_rows(retried, is_done)) co_return;
   reply_count(session, *retried, changed.count);
 }
 

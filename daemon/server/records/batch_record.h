@@ -132,8 +132,10 @@ class BatchRecord final : public Batch {
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // The error with which a RUN is answered that was cancelled because of a limit; empty: it was not.
   std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
-  // RETRY of very many jobs is on its way. Written by Intake, which wakes the waiters for kReadRows afterwards.
-  bool is_requeueing LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  // How many RETRYs of very many jobs are on their way; while one puts its jobs into the ring, another may begin. Written by
+  // Intake, which wakes the waiters for kReadRows once it is 0 again.
+  std::uint32_t requeues LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  bool is_requeueing() const LOCKSLEY_REQUIRES(kIoThread) { return requeues != 0; }
   // The registry has not yet seen that it is over. Written by the Registry.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
 

@@ -92,7 +92,7 @@ void JobLookup::look_at_queue(const ServerState& state, const BatchStatus& befor
   const std::uint64_t running = count_running(state, before);
   const std::uint64_t in_ring = record_->lane->view().batch(*record_).queued;
   const std::uint64_t claimed = before.queued + before.running - before.waiting;
-  if ((!is_queued && in_ring != 0) || record_->is_requeueing || claimed > in_ring + running) {
+  if ((!is_queued && in_ring != 0) || record_->is_requeueing() || claimed > in_ring + running) {
     place_ = Place::kMaybeClaimed;
   }
 }

@@ -8,12 +8,13 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, program, wait_for
 from programs import shell
-from resp import Error
+from resp import Error, encode
 from small_disk import SmallDisk
 from store_daemon import HOUR_MS, StoreTest
 
@@ -116,6 +117,31 @@ class Small(DiskTest):
 
     def test_batches_can_be_deleted_which_makes_room(self):
         self.remedy(MEBI)
+
+    def pipeline(self, *commands):
+        """The replies, errors among them, of a connection of its own."""
+        connection = self.connect(self.daemon)
+        sender = threading.Thread(target=connection.send, args=[b"".join(encode(*command) for command in commands)])
+        sender.start()
+        try:
+            return [connection.read() for _ in commands]
+        finally:
+            sender.join()
+
+    def test_jobs_that_are_refused_are_not_acknowledged_with_a_later_write(self):
+        """The store refuses a command that is too large for the disk, and takes those after it."""
+        self.begin()
+        for pause in (0, 3, 30, 100, 300):
+            stream = self.command("OPEN", "echo")
+            large = ("ADDAT", stream, 0, bytes(28 * MEBI))
+            between = [("PING",)] * pause
+            first, *_, again, closed = self.pipeline(large, *between, ("SUBMIT", "echo", "JOBS", "a"), ("ADDAT", stream, 0, "small"), ("CLOSE", stream))
+            self.assert_error("STORE", first)
+            jobs = self.status(stream)["jobs"]
+            for reply in again, closed:
+                if reply != jobs:
+                    self.assert_error("STORE", reply)
+            self.assertEqual(self.command("CLOSE", stream), jobs)
 
     def fill_with_another_file(self):
         other = self.disk / "other"

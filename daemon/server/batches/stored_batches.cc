@@ -92,6 +92,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   parts_.retention.update(*record, 0);
   record->terms.is_closed = !accepted.open;
   record->stored.ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
+  record->stored.jobs_ticket = record->stored.ticket;
   record->jobs_added(accepted.jobs);
   if (!accepted.open) record->Batch::close();
   wait_for_disk({.ticket = record->stored.ticket,
@@ -110,6 +111,7 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
   record.stored.ticket =
       parts_.store->put(AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_},
                         Urgency::kAwaited);
+  record.stored.jobs_ticket = record.stored.ticket;
   wait_for_disk({.ticket = record.stored.ticket,
                  .kind = Unsettled::Kind::kAdd,
                  .record = record.shared(),

@@ -62,7 +62,8 @@ inline bool is_congested(const Account& account) {
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when the
 // disk has them. If the disk did not take them, both halves are undone. Every other change takes
-// effect at once, and only the reply waits for its ticket (BatchRecord::stored.ticket).
+// effect at once, and only the reply waits for its ticket (BatchRecord::stored.ticket). A reply that says which jobs there
+// are waits for the ticket of these (BatchRecord::stored.jobs_ticket).
 //
 // Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and
 // error(), load(), restore() and the functions that take a stored batch must not be called. Only

@@ -29,16 +29,8 @@ void reply_id(Session& session, const Batches::Accepted& accepted) LOCKSLEY_REQU
   if (!accepted) return session.fail(accepted.error());
   const BatchRecord& record = **accepted;
   note_batch(session, record);
-  session.reply_when_stored(record.stored.ticket,
+  session.reply_when_stored(record.stored.jobs_ticket,
                             [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
-}
-
-void reply_count(Session& session, const BatchRecord& record,
-                 const std::expected<std::uint64_t, Batches::Refusal>& count) LOCKSLEY_REQUIRES(kIoThread) {
-  if (!count) return session.fail(count.error());
-  session.reply_when_stored(record.stored.ticket, [&](proto::ReplyWriter& reply) {
-    reply.integer(static_cast<std::int64_t>(*count));
-  });
 }
 
 // Of a command that was executed in parts: its user may have been removed meanwhile, too.
@@ -123,8 +115,11 @@ void add_payloads(Session& session, proto::Command& command, std::size_t first,
   }
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(first);
-  reply_count(session, *record,
-              session.state().batches().add(*record, std::move(payloads), session.id(), at));
+  const auto count = session.state().batches().add(*record, std::move(payloads), session.id(), at);
+  if (!count) return session.fail(count.error());
+  session.reply_when_stored(record->stored.jobs_ticket, [&](proto::ReplyWriter& reply) {
+    reply.integer(static_cast<std::int64_t>(*count));
+  });
 }
 
 }  // namespace
@@ -209,7 +204,9 @@ void addat_command(Session& session, proto::Command& command) {
 void close_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
-  reply_count(session, *record, session.state().batches().changes().close(*record));
+  const std::uint64_t count = session.state().batches().changes().close(*record);
+  const auto write = [count](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); };
+  session.reply_when_stored(record->stored.ticket, write, record->stored.jobs_ticket);
 }
 
 Coroutine<void> run_command(Session& session, proto::Command& command) {

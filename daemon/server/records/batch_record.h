@@ -106,7 +106,10 @@ class BatchRecord final : public Batch {
 
   // Its place in the store. Written by StoredBatches and Retention. Not persistent: it describes the store.
   struct Stored {
-    Ticket ticket = 0;                // of the last write about it; 0: there was none
+    Ticket ticket = 0;  // of the last write about it; 0: there was none
+    // Of the last write that brought jobs of it: its acceptance, or an ADD. What reports jobs fails with this one, since
+    // the store refuses jobs that follow refused jobs of their batch, but may take changes that do.
+    Ticket jobs_ticket = 0;
     Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
     std::uint64_t payload_bytes = 0;  // of its payloads in the store
     std::uint64_t bytes = 0;          // of all that it has in the store, results included

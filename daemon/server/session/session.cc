@@ -23,7 +23,8 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       local_(std::move(local)),
       login_(connection_.connected_at()),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
-      output_(state_.held_replies(), [this](const std::string& error) { release_replies(error); }),
+      output_(state_.held_replies(), [this](SessionOutput::HeldNumber held,
+                                            const std::string& error) { release_replies(held, error); }),
       subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
       transaction_([this](std::shared_ptr<void> queue, std::uint64_t bytes) {
         state_.batches().free_dropped(std::move(queue), bytes);
@@ -192,10 +193,10 @@ bool Session::is_held_up() const {
   return output_.size() > pause || (output_.is_held() && sessions_.is_store_congested(*this));
 }
 
-void Session::release_replies(const std::string& error) {
+void Session::release_replies(SessionOutput::HeldNumber held, const std::string& error) {
   take_back_early();
   const std::string reply = error.empty() ? std::string() : not_stored(error);
-  const std::size_t errors = output_.release(reply, info_.protocol);
+  const std::size_t errors = output_.release(held, reply, info_.protocol);
   if (errors != 0) {
     state_.stats().count_errors(reply, errors);
     state_.audit().refused_by_store(login_.user().get(), peer(), errors);
@@ -203,8 +204,11 @@ void Session::release_replies(const std::string& error) {
   wakeup().wake();
 }
 
-void Session::hold_replies(Ticket ticket) {
-  if (!state_.batches().is_settled(ticket)) output_.hold(ticket);
+void Session::hold_replies(Ticket ticket, Ticket earlier) {
+  const Batches& batches = state_.batches();
+  if (batches.is_settled(ticket)) return;
+  const bool waits_for_both = earlier != ticket && !batches.is_settled(earlier);
+  output_.hold(ticket, waits_for_both ? earlier : 0);
 }
 
 void Session::fail(std::string_view text) {

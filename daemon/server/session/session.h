@@ -129,12 +129,13 @@ class Session final : private Subscriptions::Sink,
   // Writes an error reply, and counts it by its code.
   void fail(std::string_view text);
   // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything up to
-  // `ticket` is on the disk; if the write fails, an error goes out in its place. 0: at once.
+  // `ticket` is on the disk; if that write fails, an error goes out in its place. 0: at once. `earlier`: the ticket of
+  // an earlier write that the reply reports, too, so that it fails with either; 0: there is none.
   template <class Write>
-  void reply_when_stored(Ticket ticket, Write write) LOCKSLEY_REQUIRES(kIoThread);
+  void reply_when_stored(Ticket ticket, Write write, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
   // Replies that are written from now on go out once the writes up to `ticket` have had their outcome, whatever it is.
-  // 0: they wait for nothing new.
-  void hold_replies(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
+  // 0: they wait for nothing new. `earlier`: as above.
+  void hold_replies(Ticket ticket, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life().go_to(Life::kLastReply); }
   // Call it when the memory that the connection holds may have changed. `more`: bytes that a command under way holds.
@@ -211,7 +212,7 @@ class Session final : private Subscriptions::Sink,
   // Nothing more is to be executed or read until some output is sent, or the store has caught up.
   bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);
   // The store has settled the first of the replies that wait for it.
-  void release_replies(const std::string& error);
+  void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.
   static constexpr std::size_t kMuchToFree = 1 << 20;
   void free_if_large(proto::OutputBuffer bytes);
@@ -285,9 +286,9 @@ class Session final : private Subscriptions::Sink,
 };
 
 template <class Write>
-void Session::reply_when_stored(Ticket ticket, Write write) {
+void Session::reply_when_stored(Ticket ticket, Write write, Ticket earlier) {
   const bool waits = !state_.batches().is_settled(ticket);
-  hold_replies(ticket);
+  hold_replies(ticket, earlier);
   const std::size_t begin = output_.end().size();
   proto::ReplyWriter writer = reply();
   write(writer);

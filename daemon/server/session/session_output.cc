@@ -21,14 +21,28 @@ std::size_t SessionOutput::memory_bytes() const {
   return sum;
 }
 
-void SessionOutput::hold(Ticket ticket) {
-  if (!held_.empty() && !held_.back().is_whole() && held_.back().ticket >= ticket) return;
-  if (!held_.empty()) ticket = std::max(ticket, held_.back().ticket);
-  if (is_under_way_) ++unsettled_;
+void SessionOutput::hold(Ticket ticket, Ticket earlier) {
+  if (!held_.empty()) {
+    const Held& last = held_.back();
+    if (last.place && last.ticket == ticket && last.earlier == earlier) return;
+  }
+  Held::Place earlier_place;
+  if (earlier != 0) earlier_place = place_for(earlier);
   held_.push_back({.ticket = ticket,
-                   .place = queue_.hold(ticket, settled_),
-                   .bytes = {},
-                   .parts = std::exchange(spare_parts_, {})});
+                   .earlier = earlier,
+                   .place = place_for(ticket),
+                   .earlier_place = earlier_place,
+                   .parts = std::exchange(spare_parts_, {}),
+                   .whole = under_way_});
+  if (!under_way_) return;
+  Held& whole = entry(*under_way_);
+  ++whole.members;
+  ++whole.unsettled;
+}
+
+HeldReplies::Place SessionOutput::place_for(Ticket ticket) {
+  return queue_.hold(
+      ticket, [this, held = sent_ + held_.size()](const std::string& error) { settled_(held, error); });
 }
 
 void SessionOutput::mark(std::size_t begin, std::size_t end) {
@@ -36,36 +50,34 @@ void SessionOutput::mark(std::size_t begin, std::size_t end) {
 }
 
 void SessionOutput::begin_whole() {
-  check(!is_under_way_, "a whole reply in a whole reply");
-  const Ticket before = held_.empty() ? Ticket{} : held_.back().ticket;
-  held_.push_back({.ticket = before, .place = std::nullopt, .bytes = {}});
-  is_under_way_ = true;
+  check(!under_way_, "a whole reply in a whole reply");
+  under_way_ = sent_ + held_.size();
+  held_.push_back({.ticket = 0, .earlier = 0, .place = {}, .earlier_place = {}, .is_whole = true});
 }
 
 void SessionOutput::end_whole() {
-  if (!std::exchange(is_under_way_, false)) return;
-  const std::size_t index = held_.size() - 1 - unsettled_;
-  held_[index].unsettled = std::exchange(unsettled_, 0);
-  if (held_[index].unsettled == 0) send_whole(index);
+  const auto ended = std::exchange(under_way_, std::nullopt);
+  if (!ended) return;
+  if (held_.size() > 1 && *ended == sent_ + held_.size() - 1) {
+    // It waits for nothing but the replies before it.
+    proto::OutputBuffer bytes = std::move(held_.back().bytes);
+    held_.pop_back();
+    held_.back().bytes.append(std::move(bytes));
+  }
+  send_settled();
 }
 
 std::size_t SessionOutput::whole_bytes() const {
-  if (!is_under_way_) return 0;
+  if (!under_way_) return 0;
   std::size_t sum = 0;
-  for (std::size_t i = held_.size() - 1 - unsettled_; i < held_.size(); ++i) sum += held_[i].bytes.size();
+  for (std::size_t i = *under_way_ - sent_; i < held_.size(); ++i) sum += held_[i].bytes.size();
   return sum;
-}
-
-void SessionOutput::send_whole(std::size_t index) {
-  Held whole = std::move(held_[index]);
-  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
-  (index == 0 ? sendable_ : held_[index - 1].bytes).append(std::move(whole.bytes));
 }
 
 void SessionOutput::offer_early(int socket) {
   if (held_.size() != 1 || !sendable_.empty() || queue_.size() > EarlyReplies::kMost) return;
   Held& only = held_.front();
-  if (only.is_whole() || only.early || only.bytes.empty()) return;
+  if (only.is_whole || only.earlier_place || only.early || only.bytes.empty()) return;
   only.early = queue_.early().offer(only.ticket, socket, only.bytes);
 }
 
@@ -82,43 +94,53 @@ std::size_t SessionOutput::take_back_early() {
   return sent;
 }
 
-std::size_t SessionOutput::release(std::string_view error, proto::Protocol protocol) {
-  const std::size_t index = !held_.empty() && held_.front().is_whole() ? 1 : 0;
-  check(held_.size() > index, "an outcome of the store for a connection that waits for none");
-  check(!held_[index].early, "an outcome of the store before the writer gave the reply back");
-  const bool is_of_next = is_under_way_ && index + unsettled_ == held_.size();
-  Held held = std::move(held_[index]);
-  held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
-  proto::OutputBuffer& to = index == 0 ? sendable_ : held_.front().bytes;
-  if (error.empty()) {
-    to.append(std::move(held.bytes));
-  } else {
-    append_with_errors(to, held, error, protocol);
+std::size_t SessionOutput::release(HeldNumber number, std::string_view error, proto::Protocol protocol) {
+  Held& held = entry(number);
+  check(held.place.has_value(), "an outcome of the store for replies that wait for none");
+  check(!held.early, "an outcome of the store before the writer gave the reply back");
+  std::size_t errors = 0;
+  if (!error.empty()) {
+    errors = held.parts.size();
+    replace_marked(held, error, protocol);
   }
-  if (is_of_next && index == 1) {
-    --unsettled_;
-  } else if (index == 1 && --held_.front().unsettled == 0) {
-    send_whole(0);
+  if (held.earlier_place) {
+    held.earlier_place.reset();
+    return errors;
   }
-  const std::size_t marked = held.parts.size();
-  constexpr std::size_t kFew = 4;  // as with a client that waits for each reply; more would hold more memory
-  if (held.parts.capacity() <= kFew) {
-    held.parts.clear();
-    spare_parts_ = std::move(held.parts);
-  }
-  return error.empty() ? 0 : marked;
+  held.place.reset();
+  if (held.whole) --entry(*held.whole).unsettled;
+  send_settled();
+  return errors;
 }
 
-void SessionOutput::append_with_errors(proto::OutputBuffer& to, const Held& held, std::string_view error,
-                                       proto::Protocol protocol) {
-  const std::string bytes = held.bytes.to_string();
+void SessionOutput::send_settled() {
+  constexpr std::size_t kFew = 4;  // as with a client that waits for each reply; more would hold more memory
+  while (!held_.empty()) {
+    const Held& next = held_.front();
+    if (next.place || next.unsettled != 0 || under_way_ == sent_) return;
+    for (std::size_t left = 1 + next.members; left != 0; --left) {
+      Held& first = held_.front();
+      sendable_.append(std::move(first.bytes));
+      if (first.parts.capacity() <= kFew) {
+        first.parts.clear();
+        spare_parts_ = std::move(first.parts);
+      }
+      held_.pop_front();
+      ++sent_;
+    }
+  }
+}
+
+void SessionOutput::replace_marked(Held& held, std::string_view error, proto::Protocol protocol) {
+  const std::string bytes = std::exchange(held.bytes, {}).to_string();
   std::size_t at = 0;
   for (const Held::Part part : held.parts) {
-    to.append(std::string_view(bytes).substr(at, part.begin - at));
-    proto::ReplyWriter(to, protocol).error(error);
+    held.bytes.append(std::string_view(bytes).substr(at, part.begin - at));
+    proto::ReplyWriter(held.bytes, protocol).error(error);
     at = part.end;
   }
-  to.append(std::string_view(bytes).substr(at));
+  held.bytes.append(std::string_view(bytes).substr(at));
+  held.parts.clear();
 }
 
 proto::OutputBuffer SessionOutput::take_all() {
@@ -126,11 +148,11 @@ proto::OutputBuffer SessionOutput::take_all() {
   proto::OutputBuffer all = std::move(sendable_);
   for (Held& held : held_) {
     if (held.place) queue_.withdraw(*held.place);
+    if (held.earlier_place) queue_.withdraw(*held.earlier_place);
     all.append(std::move(held.bytes));
   }
   held_.clear();
-  is_under_way_ = false;
-  unsettled_ = 0;
+  under_way_.reset();
   return all;
 }
 

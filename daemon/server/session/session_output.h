@@ -18,15 +18,19 @@
 namespace locksley::daemon {
 
 // The replies of one connection in their order: first those that may be sent, then those that are held until
-// the store has written what they report, with all replies after them.
+// the store has written what they report, with all replies after them. The store may refuse an earlier write and take a
+// later one; so each held reply has the outcome of the writes that it reports, and of no others.
 //
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
 class SessionOutput {
  public:
-  // `queue`: of all connections. `settled`: called once for each held ticket, in their order; it calls
-  // release().
-  SessionOutput(HeldReplies& queue, HeldReplies::Settled settled)
-      : queue_(queue), settled_(std::move(settled)) {}
+  // The number of some held replies, one after the other, that report the same writes. The connection's first have 0.
+  using HeldNumber = std::uint64_t;
+  using Settled = std::function<void(HeldNumber held, const std::string& error)>;
+
+  // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the order of the tickets;
+  // it calls release() with what it gets.
+  SessionOutput(HeldReplies& queue, Settled settled) : queue_(queue), settled_(std::move(settled)) {}
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
 
@@ -50,16 +54,16 @@ class SessionOutput {
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
-  // Replies that are written from now on wait for this ticket; if the replies before them wait for a later ticket, for
-  // that one.
-  // Needs: no outcome has covered the ticket.
-  void hold(Ticket ticket);
+  // Replies that are written from now on wait for this ticket, and go out after the replies before them. `earlier`: the
+  // ticket of an earlier write that they report, too; 0: there is none.
+  // Needs: no outcome has covered the tickets.
+  void hold(Ticket ticket, Ticket earlier = 0);
   // What was written between `begin` and `end` of end() since hold() is a reply that turns into an error if
   // the store fails.
   void mark(std::size_t begin, std::size_t end);
-  // The first held replies may be sent. If `error` is not empty, it stands in place of each reply that was
-  // marked. Returns how many errors that made.
-  std::size_t release(std::string_view error, proto::Protocol protocol);
+  // A ticket of these replies has its outcome. If `error` is not empty, it stands in place of each of them that was
+  // marked. Returns how many errors that made. What waits for nothing any more becomes sendable.
+  std::size_t release(HeldNumber held, std::string_view error, proto::Protocol protocol);
   // The store's writer may send the held replies to this socket, if they are small, and no others are held, and few
   // connections wait (EarlyReplies). Until take_back_early() the socket must be left alone.
   void offer_early(int socket);
@@ -81,31 +85,38 @@ class SessionOutput {
       std::size_t begin;
       std::size_t end;
     };
-    Ticket ticket;
-    std::optional<HeldReplies::Place> place;  // none: it waits for the parts of a whole reply after it
-    proto::OutputBuffer bytes;
-    std::vector<Part> parts = {};  // of `bytes`: the marked replies
-    // For a whole reply that has ended: the number of parts after it that the store has not settled.
-    std::size_t unsettled = 0;
-    std::optional<EarlyReplies::Place> early = {};  // only of the first
+    using Place = std::optional<HeldReplies::Place>;
 
-    bool is_whole() const { return !place.has_value(); }
+    Ticket ticket;
+    Ticket earlier;       // 0: none
+    Place place;          // none: the ticket has its outcome, or this is the beginning of a whole reply
+    Place earlier_place;  // likewise
+    proto::OutputBuffer bytes = {};
+    std::vector<Part> parts = {};  // of `bytes`: the marked replies
+    // Of the beginning of a whole reply: how many entries after it belong to it, and how many of them wait for the store.
+    bool is_whole = false;
+    std::size_t members = 0;
+    std::size_t unsettled = 0;
+    std::optional<HeldNumber> whole = {};  // of an entry that belongs to a whole reply: that beginning
+    std::optional<EarlyReplies::Place> early = {};  // only of the first
   };
 
-  // Its bytes, with the error in place of each marked reply.
-  static void append_with_errors(proto::OutputBuffer& to, const Held& held, std::string_view error,
-                                 proto::Protocol protocol);
-  // The whole reply at that place, which has ended and waits for nothing, goes to the replies before it.
-  void send_whole(std::size_t index);
+  Held& entry(HeldNumber number) { return held_.at(number - sent_); }
+  // The entry that is added next has a place in the queue for this ticket.
+  HeldReplies::Place place_for(Ticket ticket);
+  // The error comes in place of each marked reply.
+  static void replace_marked(Held& held, std::string_view error, proto::Protocol protocol);
+  // The first entries that wait for nothing become sendable.
+  void send_settled();
 
-  static constexpr std::size_t kHeldBytes = 256;  // of a Held and its node in HeldReplies; about
+  static constexpr std::size_t kHeldBytes = 320;  // of a Held and its node in HeldReplies; about
 
   HeldReplies& queue_;
-  const HeldReplies::Settled settled_;
+  const Settled settled_;
   proto::OutputBuffer sendable_;
-  std::deque<Held> held_;                       // tickets ascend
-  bool is_under_way_ = false;                   // begin_whole() was called, and end_whole() not yet
-  std::size_t unsettled_ = 0;                   // of the reply that is under way: as Held::unsettled
+  std::deque<Held> held_;
+  HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
+  std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()
   std::vector<Held::Part> spare_parts_;         // empty: memory for the parts of the next reply
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };

@@ -184,6 +184,24 @@ TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
 }
 
+// The store may refuse the jobs, and take the changes: a reply that says which jobs there are waits for the jobs.
+TEST_F(RefusedAddsTest, AChangeAfterJobsLeavesTheTicketOfTheJobs) {
+  const ThreadRoleScope io_thread(kIoThread);
+  BatchRecord& record = open();
+  const Ticket accepted = record.stored.jobs_ticket;
+  EXPECT_EQ(accepted, record.stored.ticket);
+  add(record, {"a"});
+  const Ticket added = record.stored.jobs_ticket;
+  EXPECT_GT(added, accepted);
+  EXPECT_EQ(added, record.stored.ticket);
+  settle(record);
+  batches_->changes().pause(record);
+  batches_->changes().close(record);
+  EXPECT_GT(record.stored.ticket, added);
+  EXPECT_EQ(record.stored.jobs_ticket, added);
+  settle(record);
+}
+
 // As many come into one group as clients submit while a slow disk syncs the one before.
 TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   constexpr int kMany = 50'000;

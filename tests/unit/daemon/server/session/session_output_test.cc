@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace locksley::daemon {
@@ -12,8 +13,8 @@ namespace {
 class SessionOutputTest : public ::testing::Test {
  protected:
   void write(std::string_view text) { output_.end().append(text); }
-  void write_held(Ticket ticket, std::string_view text) {
-    output_.hold(ticket);
+  void write_held(Ticket ticket, std::string_view text, Ticket earlier = 0) {
+    output_.hold(ticket, earlier);
     const std::size_t begin = output_.end().size();
     write(text);
     output_.mark(begin, output_.end().size());
@@ -22,8 +23,8 @@ class SessionOutputTest : public ::testing::Test {
 
   HeldReplies queue_;
   std::size_t errors_ = 0;
-  SessionOutput output_{queue_, [this](const std::string& error) {
-                          errors_ += output_.release(error, proto::Protocol::kResp2);
+  SessionOutput output_{queue_, [this](SessionOutput::HeldNumber held, const std::string& error) {
+                          errors_ += output_.release(held, error, proto::Protocol::kResp2);
                         }};
 };
 
@@ -50,6 +51,49 @@ TEST_F(SessionOutputTest, AnEarlierTicketAfterALaterOneWaitsForTheLater) {
   EXPECT_EQ(sendable(), "ab");
 }
 
+// Such as a repeated ADDAT, after a SUBMIT in the same pipeline.
+TEST_F(SessionOutputTest, AReplyAboutAnEarlierWriteHasTheOutcomeOfThatWrite) {
+  write_held(6, "a");
+  write_held(5, "b");
+  write("c");
+  write_held(6, "d");
+  queue_.settle({.up_to = 5, .error = "no"});
+  EXPECT_EQ(sendable(), "");
+  EXPECT_EQ(errors_, 1u);
+  queue_.settle({.up_to = 6, .error = {}});
+  EXPECT_EQ(sendable(), "a-no\r\ncd");
+  EXPECT_FALSE(output_.is_held());
+  write_held(8, "e");
+  write_held(7, "f");
+  queue_.settle({.up_to = 7, .error = {}});
+  queue_.settle({.up_to = 8, .error = "no"});
+  EXPECT_EQ(sendable(), "a-no\r\ncd-no\r\nf");
+  EXPECT_TRUE(queue_.empty());
+}
+
+// Such as that of CLOSE, which says how many jobs there are.
+TEST_F(SessionOutputTest, AReplyAboutTwoWritesWaitsForBothAndFailsWithEither) {
+  for (const auto& [earlier, later] : {std::pair("", ""), {"no", ""}, {"", "no"}, {"no", "no"}}) {
+    write_held(2, "a", 1);
+    queue_.settle({.up_to = 1, .error = earlier});
+    EXPECT_EQ(sendable(), "");
+    queue_.settle({.up_to = 2, .error = later});
+    EXPECT_EQ(sendable(), (std::string(earlier) + later).empty() ? "a" : "-no\r\n");
+    EXPECT_FALSE(output_.is_held());
+    output_.sendable().clear();
+  }
+  EXPECT_EQ(errors_, 3u);
+}
+
+TEST_F(SessionOutputTest, RepliesAboutOneWriteDoNotJoinThoseAboutTwo) {
+  write_held(2, "a", 1);
+  write_held(2, "b");
+  write_held(2, "c", 1);
+  queue_.settle({.up_to = 1, .error = "no"});
+  queue_.settle({.up_to = 2, .error = {}});
+  EXPECT_EQ(sendable(), "-no\r\nb-no\r\n");
+}
+
 TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers) {
   write_held(1, "a");
   write("b");
@@ -65,6 +109,7 @@ TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers)
 TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
   write_held(1, "a");
   write_held(2, "b");
+  write_held(2, "c", 1);
   output_.take_all();
   EXPECT_TRUE(queue_.empty());
   queue_.settle({.up_to = 2, .error = "no"});
@@ -126,6 +171,24 @@ TEST_F(SessionOutputTest, AFailedPartOfAWholeReplyIsAnErrorAndTheOthersAreNot) {
   queue_.settle({.up_to = 3, .error = {}});
   EXPECT_EQ(sendable(), "[a-no\r\n-no\r\nd");
   EXPECT_EQ(errors_, 2u);
+}
+
+TEST_F(SessionOutputTest, PartsOfAWholeReplyHaveTheOutcomesOfTheirWrites) {
+  write_held(6, "a");
+  output_.begin_whole();
+  write("[");
+  write_held(6, "b");
+  write_held(5, "c");
+  write("d");
+  queue_.settle({.up_to = 5, .error = "no"});
+  write_held(7, "e");
+  output_.end_whole();
+  write("f");
+  queue_.settle({.up_to = 6, .error = {}});
+  EXPECT_EQ(sendable(), "a");
+  queue_.settle({.up_to = 7, .error = {}});
+  EXPECT_EQ(sendable(), "a[b-no\r\ndef");
+  EXPECT_FALSE(output_.is_held());
 }
 
 TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) {

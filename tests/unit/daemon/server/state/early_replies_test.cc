@@ -64,9 +64,9 @@ class EarlyRepliesTest : public ::testing::Test {
   Pipe pipe_;
   HeldReplies queue_;
   std::size_t sent_ = 0;
-  SessionOutput output_{queue_, [this](const std::string& error) {
+  SessionOutput output_{queue_, [this](SessionOutput::HeldNumber held, const std::string& error) {
                           sent_ += output_.take_back_early();
-                          output_.release(error, proto::Protocol::kResp2);
+                          output_.release(held, error, proto::Protocol::kResp2);
                         }};
 };
 
@@ -112,6 +112,19 @@ TEST_F(EarlyRepliesTest, NothingIsOfferedThatHasSomethingBeforeItOrIsNotTheOnlyO
   output_.offer_early(pipe_.socket());
   send(3);
   EXPECT_EQ(pipe_.read(), "");
+}
+
+// The earlier write may have been refused, which the writer does not know of the reply.
+TEST_F(EarlyRepliesTest, AReplyThatWaitsForTwoWritesIsNotOffered) {
+  output_.hold(3, 2);
+  output_.end().append("a");
+  output_.mark(0, 1);
+  output_.offer_early(pipe_.socket());
+  send(3);
+  EXPECT_EQ(pipe_.read(), "");
+  queue_.settle({.up_to = 2, .error = "no"});
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "-no\r\n");
 }
 
 TEST_F(EarlyRepliesTest, WhatIsTakenBackIsNotSent) {

@@ -143,6 +143,23 @@ class Small(DiskTest):
                     self.assert_error("STORE", reply)
             self.assertEqual(self.command("CLOSE", stream), jobs)
 
+    def test_a_batch_after_one_that_is_refused_does_not_run(self):
+        self.begin()
+        for pause in (0, 3, 30, 100, 300):
+            large, after = f"large-{pause}", f"after-{pause}"
+            between = [("PING",)] * pause
+            first, *_, accepted, waited = self.pipeline(
+                ("SUBMIT", "echo", "ID", large, "JOBS", bytes(28 * MEBI)), *between, ("SUBMIT", "echo", "ID", after, "AFTER", large, "JOBS", "a"), ("WAIT", large)
+            )
+            self.assert_error("STORE", first)
+            self.assert_error("NOBATCH", waited)
+            if isinstance(accepted, Error):
+                self.assert_error("(STORE|NOBATCH)", accepted)
+                continue
+            status = self.command.wait(after)
+            self.assertEqual(status["state"], "cancelled")
+            self.assertEqual(self.command.results(after), [[0, "cancelled", f"the batch '{large}' was refused"]])
+
     def fill_with_another_file(self):
         other = self.disk / "other"
         with open(other, "wb", buffering=0) as file:

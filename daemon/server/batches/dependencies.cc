@@ -159,6 +159,7 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
   Ended ended{.sequence = record.sequence,
               .id = record.id(),
               .is_all_ok = is_all_ok(status),
+              .is_rejected = record.stored.is_rejected,
               .dependents = std::move(found->second)};
   dependents_of_.erase(found);
   if (notify(ended, now() + kTimeAtOnce)) return;
@@ -194,6 +195,10 @@ void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
   // A batch of an earlier version may wait for it twice.
   for (Wait& wait : std::ranges::equal_range(waits.all, ended.sequence, {}, &Wait::sequence)) {
     if (wait.is_satisfied) continue;
+    if (ended.is_rejected) {
+      changes_.cancel(dependent, fmt::format("the batch '{}' was refused", ended.id));
+      return;
+    }
     if (wait.only_if_ok && !ended.is_all_ok) {
       changes_.cancel(dependent, reason_not_ok(ended.id));
       return;

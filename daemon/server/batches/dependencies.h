@@ -84,7 +84,8 @@ class Dependencies {
   // broken condition holds it, too: the caller cancels it.
   void hold(BatchRecord& record, StartCondition condition, Instant start_at) LOCKSLEY_REQUIRES(kIoThread);
 
-  // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call.
+  // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call. If the
+  // store has refused it, all are cancelled: it never ran, and its client may submit it again.
   // Their ends, if they have any, are news of their own, so there is no recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
   // `told` is called after the last of very many dependents of a batch has been told of its end: from then on
@@ -101,6 +102,7 @@ class Dependencies {
     std::uint64_t sequence;
     std::string id;
     bool is_all_ok;
+    bool is_rejected;  // the store has refused it
     std::set<std::uint64_t> dependents;
   };
   std::expected<FoundDependencies::Found, std::string> look_up(const User& by, const proto::AfterBatch& after)

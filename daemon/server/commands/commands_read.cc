@@ -166,6 +166,15 @@ void status_command(Session& session, proto::Command& command) {
   if (found != nullptr) reply_status(session, found->shared());
 }
 
+namespace {
+// Whether the store has refused the batch since the command found it, so that it does not exist: after an error reply.
+bool is_refused(Session& session, const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+  if (!record.stored.is_rejected) return false;
+  session.fail(no_such_batch(record.id()));
+  return true;
+}
+}  // namespace
+
 Coroutine<void> wait_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_wait(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
@@ -175,7 +184,7 @@ Coroutine<void> wait_command(Session& session, proto::Command& command) {
   const Instant deadline = deadline_of(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
-  reply_status(session, record);
+  if (!is_refused(session, *record)) reply_status(session, record);
 }
 
 Coroutine<void> results_command(Session& session, proto::Command& command) {
@@ -207,6 +216,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
       if (awaited == Session::Awaited::kGone) co_return;
     }
+    if (is_refused(session, *record)) co_return;
     std::optional<ResultsPage> page = co_await page_of(session, record, demand);
     if (!page) co_return;
     // There were rows, and all of them were ok: wait for more.

@@ -201,6 +201,20 @@ TEST_F(DependenciesTest, OneEndStartsAllThatWaitForIt) {
   EXPECT_FALSE(c->is_held());
 }
 
+// It never ran, and its client may submit it again.
+TEST_F(DependenciesTest, ABatchThatTheStoreRefusedCancelsAllThatWaitForIt) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto refused = add("refused");
+  const auto needs_ok = add_after("needs ok", {{"refused", true}});
+  const auto any_end = add_after("any end", {{"refused", false}});
+  refused->stored.is_rejected = true;
+  cancel_and_tell(*refused);
+  for (const auto& dependent : {needs_ok, any_end}) {
+    EXPECT_EQ(dependent->terms.stop_reason, "the batch 'refused' was refused");
+    EXPECT_EQ(dependent->status().cancelled, 1u);
+  }
+}
+
 TEST_F(DependenciesTest, ACancelledBatchCancelsThoseThatNeedItOkAndStartsTheOthers) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto first = add("first");

@@ -49,8 +49,16 @@ bool brings_jobs(const StoreWrite& write) {
   return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
 }
 
-// Takes out what brings jobs. Changes that follow jobs of their batch count them; so they are made those of a batch without these
-// jobs, which is open, so that its client can add them again. Returns whether there were jobs.
+// If these changes count the jobs from `first` on, with payloads of so many bytes, which were refused: makes them those of a
+// batch without these jobs, which is open, so that its client can add them again.
+void uncount(ChangesRow& row, std::uint64_t first, std::uint64_t bytes) {
+  if (row.jobs <= first) return;
+  row.jobs = first;
+  row.payload_bytes -= std::min(row.payload_bytes, bytes);
+  row.is_closed = row.is_cancelled;
+}
+
+// Takes out what brings jobs, and uncounts it in the changes that follow. Returns whether there were jobs.
 bool erase_jobs(WriteBacklog::Writes& writes) {
   struct Erased {
     std::uint64_t first;  // job
@@ -65,11 +73,7 @@ bool erase_jobs(WriteBacklog::Writes& writes) {
     auto* const change = std::get_if<ChangeBatch>(&each);
     if (change == nullptr) continue;
     const auto before = erased.find(change->sequence);
-    ChangesRow& row = change->changes;
-    if (before == erased.end() || row.jobs <= before->second.first) continue;
-    row.jobs = before->second.first;
-    row.payload_bytes -= std::min(row.payload_bytes, before->second.bytes);
-    row.is_closed = row.is_cancelled;
+    if (before != erased.end()) uncount(change->changes, before->second.first, before->second.bytes);
   }
   return std::erase_if(writes, brings_jobs) != 0;
 }
@@ -90,31 +94,51 @@ EngineDone WriteBacklog::check_room(const Writes& writes) {
   return room;
 }
 
-bool WriteBacklog::follow_refused(const Writes& writes) {
+bool WriteBacklog::correct(Writes& writes) {
   if (refused_.empty()) return false;
   bool follow = false;
-  Ticket settled = 0;
-  for (const StoreWrite& each : writes) {
-    if (const auto* const accept = std::get_if<AcceptBatch>(&each))
+  Ticket settled = 0;  // at the last write so far that says so
+  // The refusal of this batch; null: there is none that was not known.
+  const auto refusal_of = [&](std::uint64_t sequence) -> const Refused* {
+    kStoreWriter.assert_held();
+    const auto found = refused_.find(sequence);
+    return found == refused_.end() || found->second.group <= settled ? nullptr : &found->second;
+  };
+  for (StoreWrite& each : writes) {
+    if (auto* const accept = std::get_if<AcceptBatch>(&each)) {
       settled = std::max(settled, accept->settled);
-    const auto* const add = std::get_if<AddJobs>(&each);
-    if (add == nullptr) continue;
-    settled = std::max(settled, add->settled);
-    const auto refused = refused_.find(add->sequence);
-    follow = follow || (refused != refused_.end() && add->settled < refused->second);
+      for (AcceptedRow::After& after : accept->row.after) {
+        const Refused* const refused = refusal_of(after.sequence);
+        if (refused != nullptr && refused->is_acceptance) after.only_if_ok = true;
+      }
+    } else if (const auto* const add = std::get_if<AddJobs>(&each)) {
+      settled = std::max(settled, add->settled);
+      follow = follow || refusal_of(add->sequence) != nullptr;
+    } else if (auto* const change = std::get_if<ChangeBatch>(&each)) {
+      const Refused* const refused = refusal_of(change->sequence);
+      if (refused != nullptr) uncount(change->changes, refused->first, refused->bytes);
+    }
   }
-  std::erase_if(refused_, [settled](const auto& refused) { return refused.second <= settled; });
+  std::erase_if(refused_, [settled](const auto& refused) { return refused.second.group <= settled; });
   return follow;
 }
 
 void WriteBacklog::note_refused(const Writes& writes, Ticket ticket) {
   for (const StoreWrite& each : writes) {
-    if (brings_jobs(each)) refused_[sequence_of(each)] = ticket;
+    if (!brings_jobs(each)) continue;
+    Refused& refused = refused_[sequence_of(each)];
+    refused.group = ticket;
+    if (const auto* const add = std::get_if<AddJobs>(&each)) {
+      refused.first = std::min(refused.first, add->first);
+      refused.bytes += add->payloads->payload_bytes();
+    } else {
+      refused.is_acceptance = true;
+    }
   }
 }
 
 WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket ticket) {
-  const bool follow = follow_refused(writes);
+  const bool follow = correct(writes);
   const auto room = check_room(writes);
   if (room && !follow) return {};
   note_refused(writes, ticket);

@@ -54,7 +54,8 @@ class WriteBacklog {
   };
   // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones of their batch, which was not
   // known when they were put (AddJobs::settled): their indexes are too high. Changes that follow such jobs of their batch do not
-  // count them any more, and leave the batch open. If there is no room for the rest either, the disk is_full(), and the group
+  // count them any more, and leave the batch open; and a batch that was to start after a refused one needs it ok now, so
+  // that it does not run if the daemon crashes before it has cancelled it. If there is no room for the rest either, the disk is_full(), and the group
   // must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
@@ -88,8 +89,9 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  // Whether jobs among `writes` follow refused ones of their batch. Forgets what is known by now to those who put writes.
-  bool follow_refused(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Corrects what was put before a refusal was known. Returns whether there are jobs that follow refused ones of their batch.
+  // Forgets what is known by now to those who put writes.
+  bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Gives back the room of deleted batches, so that the room that is looked for next may be there.
@@ -108,8 +110,15 @@ class WriteBacklog {
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  // The last group in which jobs of a batch were refused, for each batch, until that is known to those who put writes.
-  std::unordered_map<std::uint64_t, Ticket> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  // The refused jobs of a batch, until it is known to those who put writes that they were refused.
+  struct Refused {
+    Ticket group = 0;             // the last one
+    bool is_acceptance = false;   // the batch itself was refused
+    std::uint64_t first = kNone;  // of the jobs that were added
+    std::uint64_t bytes = 0;      // of their payloads
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  };
+  std::unordered_map<std::uint64_t, Refused> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is kept was written:
   // nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -112,9 +112,10 @@ StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_ca
       const BatchRecord* const other = registry_.find(after.sequence).value_or(nullptr);
       if (other == nullptr) {
         // A stored batch is forgotten only after its dependents were told of its end; so this one was in
-        // memory alone.
+        // memory alone, or the store has refused it.
         if (after.only_if_ok)
-          condition.broken = fmt::format("the batch '{}' went with the daemon's memory", after.id);
+          condition.broken =
+              fmt::format("the batch '{}' went with the daemon's memory, or was refused", after.id);
         wait.is_satisfied = !after.only_if_ok;
       } else if (other->is_over()) {
         if (after.only_if_ok && !is_all_ok(other->status())) condition.broken = reason_not_ok(after.id);

@@ -100,13 +100,16 @@ class ChangesAfterRefusedJobsTest : public WriteBacklogTest {
  protected:
   // An ADD of the job 10, and then a CLOSE.
   static Writes add_and_close(bool is_cancelled = false) {
+    return writes_of(add(1, 0), close_of(is_cancelled));
+  }
+  static ChangeBatch close_of(bool is_cancelled = false) {
     ChangeBatch close{.sequence = 1, .changes = {}, .freed_rows = {0, 0}};
     close.changes.jobs = 11;
     close.changes.payload_bytes = 100;
     close.changes.is_closed = true;
     close.changes.is_cancelled = is_cancelled;
     close.changes.weight = 5;
-    return writes_of(add(1, 0), std::move(close));
+    return close;
   }
   static void expect_changes_without_the_job(const Writes& writes) {
     ASSERT_THAT(batches_of(writes), ElementsAre(1));
@@ -135,6 +138,27 @@ TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemWhenTheyAreKept) {
   expect_changes_without_the_job(*written);
 }
 
+// Put before the refusal was known.
+TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemInALaterGroup) {
+  const ThreadRoleScope role(kStoreWriter);
+  EXPECT_TRUE(is_refused(add(1, 0), 0));
+  disk.room = 1000;
+  Writes writes = writes_of(close_of());
+  EXPECT_EQ(backlog.refuse_without_room(writes, ++group).why, "");
+  expect_changes_without_the_job(writes);
+}
+
+TEST_F(ChangesAfterRefusedJobsTest, CountJobsThatWereAddedAgain) {
+  const ThreadRoleScope role(kStoreWriter);
+  EXPECT_TRUE(is_refused(add(1, 0), 0));
+  disk.room = 1000;
+  Writes writes = writes_of(add(1, group), close_of());
+  EXPECT_EQ(backlog.refuse_without_room(writes, ++group).why, "");
+  const auto& changes = std::get<ChangeBatch>(writes.back()).changes;
+  EXPECT_EQ(changes.jobs, 11U);
+  EXPECT_TRUE(changes.is_closed);
+}
+
 TEST_F(ChangesAfterRefusedJobsTest, LeaveACancelledBatchClosed) {
   const ThreadRoleScope role(kStoreWriter);
   disk.room = 0;
@@ -160,6 +184,27 @@ TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   EXPECT_TRUE(is_refused(add(6, 9), kRoom)) << "the disk has failed";
   EXPECT_TRUE(is_refused(accept_batch(3, 1), 0));
   EXPECT_TRUE(is_refused(add(3, 11), kRoom)) << "of a batch that was refused";
+}
+
+// It would count the refused batch as one that was over, if the daemon crashed before it has cancelled it.
+TEST_F(WriteBacklogTest, ABatchThatIsToStartAfterARefusedOneNeedsItOk) {
+  const ThreadRoleScope role(kStoreWriter);
+  EXPECT_TRUE(is_refused(accept_batch(1, 3), 0));
+  EXPECT_TRUE(is_refused(add(2, 0), 0)) << "a batch that is there, though its job is not";
+  disk.room = 1000;
+  const auto put = [&](Ticket settled) {
+    kStoreWriter.assert_held();
+    AcceptBatch accept = accept_batch(3, 1);
+    accept.settled = settled;
+    accept.row.after = {{1, "refused", false}, {2, "open", false}};
+    Writes writes = writes_of(std::move(accept));
+    EXPECT_EQ(backlog.refuse_without_room(writes, ++group).why, "");
+    const auto& after = std::get<AcceptBatch>(writes.front()).row.after;
+    EXPECT_FALSE(after[1].only_if_ok);
+    return after[0].only_if_ok;
+  };
+  EXPECT_TRUE(put(0));
+  EXPECT_FALSE(put(group)) << "the refusal was known";
 }
 
 TEST_F(WriteBacklogTest, WhatBringsJobsIsNotKept) {

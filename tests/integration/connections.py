@@ -174,6 +174,23 @@ class Streams(DaemonTest):
             self.assertEqual(command.map("STATUS", batch)["state"], "open", "its connection lives")
         self.assertEqual(command("CLOSE", taken_over), 1)
 
+    def test_the_connection_of_a_repeated_open_streams_the_batch(self):
+        daemon = self.start({"limits": {"open_timeout": "100ms"}})
+        command = self.connect(daemon)
+        with daemon.connect() as streamer:
+            for batch in ("reopened", "left"):
+                self.assertEqual(streamer("OPEN", "echo", "ID", batch), batch)
+            self.assertEqual(command("OPEN", "echo", "ID", "reopened"), "reopened")
+        self.assertEqual(command.wait("left")["jobs"], 0)
+        self.assertEqual(command("ADDAT", "reopened", 0, "a"), 1)
+        self.assertEqual(command("CLOSE", "reopened"), 1)
+
+    def test_open_does_not_repeat_a_batch_that_was_closed(self):
+        command = self.connect(self.start())
+        opens = ("OPEN", "echo", "ID", "closed", "DELAY", HOUR_MS)
+        self.assertEqual([command(*opens), command(*opens), command("CLOSE", "closed")], ["closed", "closed", 0])
+        self.assert_error("EXISTS", command.ask(*opens))
+
 
 class Events(DaemonTest):
     def setUp(self):

@@ -65,6 +65,11 @@ std::optional<RangeJobs> range_of(const proto::SubmitCommand& command, const pro
 
 bool has_row_of_its_own(const Pattern& pattern) { return lies_apart({.low = 0, .payload = pattern.text}); }
 
+// Whether jobs may be added to the batch.
+bool is_open(const BatchRecord& record) {
+  return record.origin == Origin::kOpen && record.status().state == BatchState::kOpen;
+}
+
 std::unexpected<std::string> closed(const BatchRecord& record) {
   return std::unexpected(fmt::format("CLOSED no jobs can be added to the batch '{}' any more", record.id()));
 }
@@ -237,8 +242,9 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   if (BatchRecord* const known = found->known) {
     // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it may be another
     // client's.
-    const bool untouched = known->origin == Origin::kOpen && known->is_active && known->terms.jobs == 0;
-    return existing(*known, command.handler, untouched);
+    auto same = existing(*known, command.handler, is_open(*known) && known->terms.jobs == 0);
+    if (same && !parts_.admission.is_draining()) take_over(*known, connection);
+    return same;
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
@@ -316,14 +322,14 @@ void Intake::take_over(BatchRecord& record, std::uint64_t connection) {
 std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, proto::ArgumentList payloads,
                                                           std::uint64_t connection,
                                                           std::optional<std::uint64_t> at) {
-  const bool is_open = record.origin == Origin::kOpen && record.status().state == BatchState::kOpen;
+  const bool takes_jobs = is_open(record);
   const std::uint64_t added = payloads.size();
   const std::uint64_t there = record.terms.jobs;
   if (at && record.origin == Origin::kOpen && added <= there && *at <= there - added) {
-    if (is_open && !parts_.admission.is_draining()) take_over(record, connection);
+    if (takes_jobs && !parts_.admission.is_draining()) take_over(record, connection);
     return there;
   }
-  if (!is_open && !parts_.admission.is_draining()) return closed(record);
+  if (!takes_jobs && !parts_.admission.is_draining()) return closed(record);
   if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));
   const CustomerUse customer(parts_.registry.customers(), parts_.registry.tenant_of(record),
                              record.options().customer);

@@ -13,8 +13,8 @@
 
 namespace locksley::daemon {
 
-// The connections that stream jobs into open batches (OPEN, ADD). A batch whose connection has gone closes itself
-// after limits.open_timeout, unless another connection adds to it.
+// The connections that stream jobs into open batches (OPEN, ADD, ADDAT). A batch whose connection has gone closes itself
+// after limits.open_timeout, unless another connection takes over the stream by one of these commands.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class Streams {

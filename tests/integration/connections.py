@@ -12,8 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from resp import encode
 from scratch import scratch
-
-HOUR_MS = 3_600_000
+from store_daemon import HOUR_MS, StoreTest
 
 
 class Blocked(DaemonTest):
@@ -190,6 +189,20 @@ class Streams(DaemonTest):
         opens = ("OPEN", "echo", "ID", "closed", "DELAY", HOUR_MS)
         self.assertEqual([command(*opens), command(*opens), command("CLOSE", "closed")], ["closed", "closed", 0])
         self.assert_error("EXISTS", command.ask(*opens))
+
+
+class EventsOfStoredBatches(StoreTest):
+    def test_they_come_after_the_replies_before_the_subscription_and_its_confirmation(self):
+        self.begin()
+        for protocol in (2, 3):
+            for subscribe, channel in (("SUBSCRIBE", "batch:{}"), ("PSUBSCRIBE", "batch:{}*")):
+                with self.subTest(protocol=protocol, subscribe=subscribe), self.daemon.connect() as client:
+                    batch = f"{subscribe}-{protocol}"
+                    client("HELLO", protocol)
+                    client.send(encode("SUBMIT", "echo", "ID", batch, "JOBS", "a") + encode(subscribe, channel.format(batch)))
+                    self.assertEqual(client.read(), batch)
+                    self.assertEqual(client.read(), [subscribe.lower(), channel.format(batch), 1])
+                    self.assertEqual(json.loads(client.read()[-1])["event"], "accepted")
 
 
 class Events(DaemonTest):

@@ -79,6 +79,7 @@ Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind 
     const std::string topic(command.arguments[i]);
     session.subscriptions().add(kind.topics, topic);
     confirm(session, kind.subscribe, &topic);
+    session.messages_follow();
     if (i % kTopicsAtOnce != 0) continue;
     const bool goes_on = co_await let_others(session, time);
     // Its user may have lost the group by then.

@@ -87,6 +87,7 @@ Coroutine<void> hello_command(Session& session, proto::Command& command) {
   if (hello->name) session.info().name = *hello->name;
   session.info().protocol = hello->protocol;
   proto::write_hello(session.reply(), session.info().protocol, session.id());
+  session.messages_follow();
 }
 
 Coroutine<void> auth_command(Session& session, proto::Command& command) {

@@ -233,7 +233,7 @@ void Session::finish() {
 }
 
 void Session::write_message(std::string_view pattern, std::string_view channel, std::string_view message) {
-  proto::ReplyWriter writer(output_.sendable(), info_.protocol);
+  proto::ReplyWriter writer(output_.messages(), info_.protocol);
   writer.push(pattern.empty() ? 3 : 4);
   writer.bulk(pattern.empty() ? "message" : "pmessage");
   if (!pattern.empty()) writer.bulk(pattern);

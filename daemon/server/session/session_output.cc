@@ -49,6 +49,11 @@ void SessionOutput::mark(std::size_t begin, std::size_t end) {
   if (begin != end) held_.back().parts.push_back({begin, end});
 }
 
+void SessionOutput::messages_follow() {
+  check(!under_way_, "a message would come inside a whole reply");
+  messages_after_ = sent_ + held_.size();
+}
+
 void SessionOutput::begin_whole() {
   check(!under_way_, "a whole reply in a whole reply");
   under_way_ = sent_ + held_.size();
@@ -153,6 +158,7 @@ proto::OutputBuffer SessionOutput::take_all() {
   }
   held_.clear();
   under_way_.reset();
+  messages_after_ = 0;
   return all;
 }
 

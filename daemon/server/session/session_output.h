@@ -20,6 +20,7 @@ namespace locksley::daemon {
 // The replies of one connection in their order: first those that may be sent, then those that are held until
 // the store has written what they report, with all replies after them. The store may refuse an earlier write and take a
 // later one; so each held reply has the outcome of the writes that it reports, and of no others.
+// The messages of its subscriptions are put in between.
 //
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
 class SessionOutput {
@@ -34,11 +35,19 @@ class SessionOutput {
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
 
-  // Replies that may be sent now. Messages of subscriptions go here, too: they wait for nothing.
+  // Replies and messages that may be sent now.
   proto::OutputBuffer& sendable() { return sendable_; }
   const proto::OutputBuffer& sendable() const { return sendable_; }
   // Where the next reply goes.
   proto::OutputBuffer& end() { return held_.empty() ? sendable_ : held_.back().bytes; }
+  // Where the next message of a subscription goes: to sendable(), since it reports no write, unless messages_follow() says
+  // otherwise. Never inside a whole reply.
+  proto::OutputBuffer& messages() {
+    return messages_after_ <= sent_ ? sendable_ : entry(messages_after_ - 1).bytes;
+  }
+  // The messages from now on come after every reply that was written so far.
+  // Needs: no whole reply is under way.
+  void messages_follow();
   // Takes one reply that the client does not want.
   proto::OutputBuffer& muted() {
     muted_ = std::make_unique<proto::OutputBuffer>();
@@ -117,6 +126,7 @@ class SessionOutput {
   std::deque<Held> held_;
   HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
   std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()
+  HeldNumber messages_after_ = 0;               // the next message comes after all replies with lower numbers
   std::vector<Held::Part> spare_parts_;         // empty: memory for the parts of the next reply
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };

@@ -224,7 +224,7 @@ TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
   queue_.settle({.up_to = 2, .error = {}});
   output_.sendable().consume(output_.sendable().size());
   EXPECT_EQ(output_.whole_bytes(), 4u);
-  output_.sendable().append("message");
+  output_.messages().append("message");
   EXPECT_EQ(output_.whole_bytes(), 4u);
   output_.end_whole();
   EXPECT_EQ(output_.whole_bytes(), 0u);
@@ -233,10 +233,68 @@ TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
 TEST_F(SessionOutputTest, AMessageIsNotInsideAWholeReply) {
   output_.begin_whole();
   write("[");
-  output_.sendable().append("message ");
+  output_.messages().append("message ");
   write("]");
   output_.end_whole();
   EXPECT_EQ(sendable(), "message []");
+}
+
+TEST_F(SessionOutputTest, AMessagePassesHeldRepliesButNoneThatItFollows) {
+  write_held(1, "a");
+  write("b");
+  output_.messages().append("m1");
+  EXPECT_EQ(sendable(), "m1");
+  output_.messages_follow();
+  write_held(2, "c");
+  output_.messages().append("m2");
+  write_held(3, "d");
+  EXPECT_EQ(sendable(), "m1");
+  queue_.settle({.up_to = 1, .error = {}});
+  EXPECT_EQ(sendable(), "m1abm2");
+  output_.messages().append("m3");
+  EXPECT_EQ(sendable(), "m1abm2m3");
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "m1abm2m3cd");
+}
+
+TEST_F(SessionOutputTest, AMessageFollowsTheErrorsOfFailedWrites) {
+  write_held(1, "a");
+  output_.messages_follow();
+  output_.messages().append("m");
+  write("b");
+  queue_.settle({.up_to = 1, .error = "no"});
+  EXPECT_EQ(sendable(), "-no\r\nmb");
+}
+
+TEST_F(SessionOutputTest, AMessageFollowsAWholeReplyAndComesBeforeTheNext) {
+  write_held(1, "a");
+  output_.begin_whole();
+  write_held(2, "[");
+  write_held(3, "]");
+  output_.end_whole();
+  output_.messages_follow();
+  output_.begin_whole();
+  write_held(4, "{");
+  output_.messages().append("m1");
+  write("}");
+  output_.end_whole();
+  for (const Ticket ticket : {Ticket{1}, Ticket{2}}) {
+    queue_.settle({.up_to = ticket, .error = {}});
+    output_.messages().append("m" + std::to_string(ticket + 1));
+    EXPECT_EQ(sendable(), "a");
+  }
+  queue_.settle({.up_to = 3, .error = {}});
+  EXPECT_EQ(sendable(), "a[]m1m2m3");
+  queue_.settle({.up_to = 4, .error = {}});
+  EXPECT_EQ(sendable(), "a[]m1m2m3{}");
+}
+
+TEST_F(SessionOutputTest, MessagesFollowNothingOfAnOutputThatWasCleared) {
+  write_held(1, "a");
+  output_.messages_follow();
+  output_.take_all();
+  output_.messages().append("m");
+  EXPECT_EQ(sendable(), "m");
 }
 
 TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {

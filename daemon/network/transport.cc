@@ -35,7 +35,7 @@ std::optional<bool> Transport::looks_like_tls() {
 }
 
 bool Transport::is_gone() const {
-  pollfd entry{.fd = const_cast<Socket&>(socket_).native_handle(), .events = POLLRDHUP, .revents = 0};
+  pollfd entry{.fd = descriptor_, .events = POLLRDHUP, .revents = 0};
   return ::poll(&entry, 1, 0) > 0;
 }
 

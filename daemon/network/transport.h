@@ -64,8 +64,6 @@ class Transport {
   bool is_tls() const { return is_tls_; }
   // Whether what the peer has sent so far can be TLS; nothing if it has sent nothing yet.
   std::optional<bool> looks_like_tls();
-  // Whether the peer has closed meanwhile, so that a signature for it would be wasted.
-  bool is_gone() const;
   TlsChannel::Then handshake();
   // The rest is plain: the error message for a peer that does not speak TLS, or breaks it.
   void become_plain();
@@ -96,6 +94,9 @@ class Transport {
   void expect_more() { readable_ = true; }
   // The peer sends nothing more.
   bool is_at_end() const { return at_end_; }
+  // Whether the peer has closed its side, or gone, as far as the kernel has been told: asks it, whatever is still to be read. The
+  // kernel is told of a close only once it has taken in all bytes that were sent before. Needs: not closed.
+  bool is_gone() const;
   // How many bytes the socket took, none or some; nothing if the peer has gone. Again after wait_writable().
   std::optional<std::size_t> send(std::span<const std::string_view> views);
   // Other connections have their turn after so much in one go: a socket may have room for megabytes.

@@ -15,6 +15,21 @@ from scratch import scratch
 from store_daemon import HOUR_MS, StoreTest
 
 
+def end_waits_for_one_who_has_gone(test, daemon):
+    """Of each command that waits, although the daemon does not read all that is pipelined after it."""
+    command = test.connect(daemon)
+    batch = command("OPEN", "echo")
+    for words in (("RUN", "sleep", "JOBS", HOUR_MS), ("WAIT", batch), ("RESULTS", batch, "BLOCK", 0)):
+        for leave in ("close", "half_close"):
+            with test.subTest(words[0], leave=leave), daemon.connect() as client:
+                blocked = lambda: daemon.metrics()["locksley_blocked_connections"]
+                client.send(encode(*words) + encode("PING", "x" * 1000) * 100)
+                wait_for("the command to wait", lambda: blocked() == 1)
+                getattr(client, leave)()
+                wait_for("the wait to end", lambda: blocked() == 0)
+    wait_for("nothing to run any more", lambda: command("RUNNING") == [])
+
+
 class Blocked(DaemonTest):
     def setUp(self):
         self.daemon = self.start()
@@ -74,6 +89,9 @@ class Blocked(DaemonTest):
                 wait_for("them to be cancelled", lambda: (self.tenant()["running"], self.tenant()["queued"]) == (0, 0))
                 wait_for("nothing to be kept", lambda: self.command("LIST") == ["0", []])
 
+    def test_a_client_that_goes_away_is_missed_although_much_is_pipelined_after_its_command(self):
+        end_waits_for_one_who_has_gone(self, self.daemon)
+
     def tenant(self):
         (tenant,) = self.command("TENANTS")
         return dict(zip(tenant[::2], tenant[1::2]))
@@ -124,6 +142,9 @@ class NetworkThreads(DaemonTest):
         wait_for("the others to be gone", lambda: sum(self.connections()) == 1)
         series = [key for key in self.daemon.metrics() if key.startswith("locksley_network_lock_waits_total")]
         self.assertEqual(len(series), 2 * (self.THREADS - 1), series)
+
+    def test_a_client_that_goes_away_is_missed_although_much_is_pipelined_after_its_command(self):
+        end_waits_for_one_who_has_gone(self, self.daemon)
 
     def test_they_move_the_bytes_and_one_thread_executes(self):
         payloads = ["x" * 100_000] * 20

@@ -49,7 +49,8 @@ class Sessions;
 //
 // Bounds:
 //   - Input. A turn reads up to kMostRead, and only once all commands that have arrived are executed;
-//     after a blocking command up to kBlockedInput is read. A command may grow to limits.max_command,
+//     after a blocking command up to kBlockedInput is read, and a look each kLookAtPeer finds peers
+//     that have gone. A command may grow to limits.max_command,
 //     all unfinished ones together to limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
 //     authentication: kPauseStranger). The connection is dropped when more than limits.output_buffer
@@ -67,6 +68,8 @@ class Session final : private Subscriptions::Sink,
   static constexpr std::size_t kPauseOutput = 1 << 20;     // guess: a few socket buffers
   static constexpr std::size_t kPauseStranger = 1 << 14;   // the same before authentication; guess
   static constexpr std::size_t kBlockedInput = 64 * 1024;  // guess: room for a pipeline of small commands
+  // How often a waiting command whose input is full looks for its peer. Guess.
+  static constexpr auto kLookAtPeer = std::chrono::seconds(1);
   // 1 MiB at once took 4 ms with 130,000 payloads in it, page faults included.
   static constexpr std::size_t kMostRead = 128 * 1024;
   static constexpr int kTurnCommands = 1024;  // 100 us of PINGs

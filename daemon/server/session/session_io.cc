@@ -112,7 +112,8 @@ bool Session::serve_socket() {
     receive();
   if (life().is_closing()) return false;  // what it has sent was refused
   match_events();
-  if (transport().is_at_end()) {
+  const bool is_full = reader_.buffered_bytes() >= kBlockedInput;
+  if (transport().is_at_end() || (is_full && transport().is_gone())) {
     // The commands that are pipelined after this one are not executed either: a peer that half-closes while
     // it is blocked has given up. What was executed before has its replies.
     life().go_to(Life::kLastReply);
@@ -125,7 +126,8 @@ bool Session::serve_socket() {
   }
   update_memory();
   release_input();
-  if (reader_.buffered_bytes() < kBlockedInput) transport().wait_readable(*this);
+  // The socket is readable for as long as the rest is not read, so no event tells that the peer has gone.
+  is_full ? wake_at(now() + kLookAtPeer) : transport().wait_readable(*this);
   if (!output_.sendable().empty()) transport().wait_writable(*this);
   return true;
 }

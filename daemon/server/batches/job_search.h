@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +39,10 @@ struct FoundJob {
   };
   std::optional<Row> row;
   std::optional<std::string> payload;
+
+  std::size_t memory_bytes() const {
+    return (row ? row->output.size() + row->facts.size() : 0) + (payload ? payload->size() : 0);
+  }
 };
 
 // Looks for the row of one job among the results of its batch, and reads its payload.

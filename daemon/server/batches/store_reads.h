@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -56,6 +57,8 @@ class StoreReads {
   struct ReadRows {
     bool is_done = false;
     std::expected<ResultsPage, std::string> page;  // the error says why they cannot be read
+
+    std::size_t memory_bytes() const { return page ? page->memory_bytes() : 0; }
   };
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
                                             std::function<void(const ReadRows&)> on_read)

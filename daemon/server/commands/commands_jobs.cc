@@ -14,6 +14,7 @@
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/named_batch.h"
 #include "daemon/server/records/refusals.h"
+#include "daemon/server/session/read_memory.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/job_view.h"
 #include "daemon/server/state/running_view.h"
@@ -102,7 +103,8 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_job(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
-  const auto look = JobLookup::begin(session.state(), record, parsed->index);
+  ReadMemory memory(session);
+  const auto look = JobLookup::begin(session.state(), record, parsed->index, memory.on_read<FoundJob>());
   command = {};
   if (!look) {
     session.fail(look.error());
@@ -158,7 +160,9 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
       const bool is_queued =
           !record->is_over() && record->lane->view().is_queued(*record, index).value_or(false);
       if (!is_queued) {
-        const auto found = session.state().batches().find_job(record, index, ~std::uint64_t{0});
+        ReadMemory memory(session);
+        const auto found =
+            session.state().batches().find_job(record, index, ~std::uint64_t{0}, memory.on_read<FoundJob>());
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
         if (!co_await session.await_rows(record, is_found)) co_return;
         if (write_kept_log(session, *found, parsed->from)) co_return;

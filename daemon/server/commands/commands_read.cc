@@ -19,6 +19,7 @@
 #include "daemon/server/records/listing.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/records/results_page.h"
+#include "daemon/server/session/read_memory.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/output_buffer.h"
@@ -121,9 +122,10 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
 }
 
 // The page, from memory or from the store. None after an error reply, or if the connection is to close. `record`: another
-// one may replace it.
+// one may replace it. `memory` counts the page, unless it is from memory.
 Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<BatchRecord>& record,
-                                              const ResultsDemand& demand) LOCKSLEY_REQUIRES(kIoThread) {
+                                              const ResultsDemand& demand, ReadMemory& memory)
+    LOCKSLEY_REQUIRES(kIoThread) {
   Slices& slices = session.state().slices();
   if (!slices.has_time()) co_await session.wait_for_slice();
   if (session.is_dropped()) co_return std::nullopt;
@@ -131,7 +133,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
   while (!page) {
     const std::uint64_t first = std::max(row_of_cursor(demand.cursor), record->status().discarded);
     Batches& batches = session.state().batches();
-    const auto read = batches.read_rows(record, demand);
+    const auto read = batches.read_rows(record, demand, memory.on_read<Batches::ReadRows>());
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
     if (!co_await session.await_rows(record, is_read)) co_return std::nullopt;
     if (!slices.has_time()) co_await session.wait_for_slice();
@@ -217,7 +219,8 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       if (awaited == Session::Awaited::kGone) co_return;
     }
     if (is_refused(session, *record)) co_return;
-    std::optional<ResultsPage> page = co_await page_of(session, record, demand);
+    ReadMemory memory(session);
+    std::optional<ResultsPage> page = co_await page_of(session, record, demand, memory);
     if (!page) co_return;
     // There were rows, and all of them were ok: wait for more.
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&

@@ -1,6 +1,7 @@
 // Pages of a batch's results: which rows a reply of RESULTS has.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -25,6 +26,13 @@ struct ResultsPage {
   bool only_others = false;   // only rows that are not ok are shown; those are in `segments`
   bool is_end = false;        // the batch is over, and there are no more
   std::vector<ResultLog::Segment> segments;
+
+  // Of the rows.
+  std::size_t memory_bytes() const {
+    std::size_t sum = 0;
+    for (const ResultLog::Segment& segment : segments) sum += segment.size_bytes;
+    return sum;
+  }
 };
 // Whether the row at `place` is superseded: its job failed and was queued again since. A later row has the
 // outcome of that attempt.

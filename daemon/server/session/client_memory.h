@@ -12,8 +12,8 @@ namespace locksley::daemon {
 
 // What connections hold in memory, charged to the account of the connection's user: unfinished commands
 // (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their readers or for the store,
-// events to be matched, names of subscriptions, commands queued since MULTI. What strangers hold is charged to the
-// account of all alone.
+// what was read for the reply to a command under way, events to be matched, names of subscriptions, commands queued since
+// MULTI. What strangers hold is charged to the account of all alone.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
 // on the answer.

@@ -271,11 +271,16 @@ void Session::match_events() {
 void Session::update_memory(std::size_t more) {
   kIoThread.assert_held();
   if (is_dropped()) return;
-  const std::uint64_t memory =
-      output_.memory_bytes() + subscriptions_.memory_bytes() + transaction_.memory_bytes() + more;
+  const std::uint64_t memory = output_.memory_bytes() + subscriptions_.memory_bytes() +
+                               transaction_.memory_bytes() + read_bytes_ + more;
   if (memory == memory_.output()) return;
   memory_.set_output(memory);
   sessions_.enforce_memory_limit(*this);
+}
+
+void Session::count_read(std::size_t bytes) {
+  read_bytes_ = bytes;
+  update_memory();
 }
 
 void Session::evict(const std::string& limit) {

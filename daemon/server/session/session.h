@@ -148,6 +148,10 @@ class Session final : private Subscriptions::Sink,
   void close_after_reply() { life().go_to(Life::kLastReply); }
   // Call it when the memory that the connection holds may have changed. `more`: bytes that a command under way holds.
   void update_memory(std::size_t more = 0);
+  // For ReadMemory: what was read for the command under way counts to that memory until forget_read(), which takes effect with
+  // the next update_memory().
+  void count_read(std::size_t bytes);
+  void forget_read() { read_bytes_ = 0; }
 
   enum class Awaited : std::uint8_t {
     kDone,
@@ -285,6 +289,7 @@ class Session final : private Subscriptions::Sink,
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;
+  std::size_t read_bytes_ = 0;
 
   proto::Command command_;
   const proto::CommandSpec* spec_ = nullptr;  // of the last command

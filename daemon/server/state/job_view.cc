@@ -51,8 +51,7 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
 
 JobLookup::~JobLookup() {
   if (found_ == nullptr || !found_->is_done) return;
-  const std::uint64_t bytes =
-      (found_->row ? found_->row->output.size() : 0) + (found_->payload ? found_->payload->size() : 0);
+  const std::uint64_t bytes = found_->memory_bytes();
   batches_->free_dropped(std::const_pointer_cast<FoundJob>(std::move(found_)), bytes);
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/session/session.h"
+
+namespace locksley::daemon {
+
+// Counts what another thread reads for the command under way to the memory of its connection: from the end of the read until
+// this is destroyed. A result may be as large as limits.output_buffer, and the connection may wait long for its turn to copy
+// it into a reply.
+//
+// A local variable of the command's coroutine, declared before what is read; at most one at a time. The I/O thread only.
+// The connection may be dropped when the read ends: it then holds too much.
+class ReadMemory {
+ public:
+  explicit ReadMemory(Session& session) : session_(session) {}
+  ReadMemory(const ReadMemory&) = delete;
+  ReadMemory& operator=(const ReadMemory&) = delete;
+
+  // To be called at the end of a read; counts read.memory_bytes(). No effect once this is destroyed. What an earlier read has
+  // brought does not count any more.
+  template <class Read>
+  std::function<void(const Read&)> on_read() {
+    counted_ = std::make_shared<Counted>(session_);
+    return [counted = std::weak_ptr(counted_)](const Read& read) {
+      kIoThread.assert_held();
+      if (const auto still_wanted = counted.lock()) still_wanted->session.count_read(read.memory_bytes());
+    };
+  }
+
+ private:
+  struct Counted {
+    explicit Counted(Session& its) : session(its) {}
+    ~Counted() { session.forget_read(); }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+    Session& session;
+  };
+
+  Session& session_;
+  std::shared_ptr<Counted> counted_;  // only this has it; null: nothing was read
+};
+
+}  // namespace locksley::daemon

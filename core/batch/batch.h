@@ -208,8 +208,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job of the batch
   // has made a note: then a lock and a look-up.
   std::string note(std::uint64_t index) const;
-  // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False:
-  // JobNotes has no room for it.
+  // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False: there
+  // is no room for it. The publication in which the job ends must have its index.
   bool set_note(std::uint64_t index, std::string_view text);
   // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job if it has a
   // note, else all before the first job with a note.
@@ -259,8 +259,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void executor_joined(std::uint32_t executors = 1);
   void executor_left(std::uint32_t executors = 1);
 
+  // Whether publish() needs the indexes of the jobs: for the journal, or to forget the attempts and the notes of jobs
+  // that ended well. Once a job has any, it is true for all claims that follow.
+  bool needs_indexes() const {
+    // [batch-retries] relaxed: as in attempt().
+    const bool has_retries = has_retries_.load(std::memory_order_relaxed);
+    // [batch-notes] relaxed: as in note().
+    return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
+  }
   // Records jobs that ended: how many with which status, their results in the form of ResultHead,
-  // and, for the journal, their indexes. Rows of jobs that were not ok are passed even if Keep says
+  // and, if needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep says
   // that none is kept. Failed jobs that have retries left do not end: they wait for their next
   // attempt. Returns true if this publication made the number of failures reach max_fails: the
   // caller then cancels the rest. kNoRetries: failed jobs end, whatever retries they have left.
@@ -304,7 +312,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // publish(), split into jobs that ended and jobs that will be retried.
   struct Publication {
     EndedJobs ended;
-    std::vector<IndexRange> indexes;        // of jobs that ended, for the journal
+    std::vector<IndexRange> indexes;        // of jobs that ended, if they are needed
     std::vector<IndexRange> failed;         // part of these
     std::vector<JobAttempts> job_attempts;  // of jobs that will be retried
     std::vector<NotedJob> notes = {};       // of failed jobs

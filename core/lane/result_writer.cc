@@ -9,8 +9,10 @@
 
 namespace locksley {
 
-ResultWriter::ResultWriter()
-    : buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)), capacity_(kInitialBytes) {}
+ResultWriter::ResultWriter(Indexes indexes)
+    : indexes_(indexes),
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)),
+      capacity_(kInitialBytes) {}
 
 ResultWriter::~ResultWriter() = default;
 
@@ -24,7 +26,7 @@ void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
   const std::uint64_t most = batch.options().max_output_bytes;
   allowed_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
   most_output_ = allowed_output_;
-  journaled_ = batch.journal() != nullptr;
+  names_jobs_ = indexes_ == Indexes::kAlways || batch.needs_indexes();
   bursts_.clear();
   row_ = cursor_ = 0;
   ended_ = failed_ = published_hint_ = 0;

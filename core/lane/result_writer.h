@@ -46,7 +46,12 @@ class ResultWriter {
   // rest.
   enum class Outcome { kPublished, kNothing, kTooManyFailures };
 
-  ResultWriter();
+  // Whether publications name the jobs that have ended. kIfNeeded: where Batch::needs_indexes() is true when the turn
+  // begins. kAlways: for an executor whose jobs may leave notes while they run, so that the need may begin in
+  // the middle of a turn.
+  enum class Indexes : std::uint8_t { kIfNeeded, kAlways };
+
+  explicit ResultWriter(Indexes indexes = Indexes::kIfNeeded);
   ~ResultWriter();
   ResultWriter(const ResultWriter&) = delete;
   ResultWriter& operator=(const ResultWriter&) = delete;
@@ -55,10 +60,10 @@ class ResultWriter {
 
   // `began`: when the turn did.
   void begin_batch(Batch& batch, Nanoseconds began = {}) LOCKSLEY_EXCLUDES(mutex_);
-  // Jobs low, low + 1, … are run from here on, until the next burst begins. Needed for a batch with
-  // a journal, which must know which jobs have ended.
+  // Jobs low, low + 1, … are run from here on, until the next burst begins. Needed for a batch that
+  // must know which jobs have ended (Batch::needs_indexes()).
   void begin_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_) {
-    if (journaled_) note_burst(low);
+    if (names_jobs_) note_burst(low);
   }
   // Publishes, and starts the buffer anew.
   Outcome publish() LOCKSLEY_EXCLUDES(mutex_);
@@ -163,13 +168,16 @@ class ResultWriter {
   void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
+  // Constant.
+  const Indexes indexes_;
+
   // The executor's thread. It changes these under mutex_ too, since a publisher reads them under
   // mutex_.
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t capacity_;
   Keep keep_ = Keep::kAll;
   std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
-  bool journaled_ = false;  // the batch has a journal: bursts_ says which jobs have ended
+  bool names_jobs_ = false;                      // bursts_ says which jobs have ended
 
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins

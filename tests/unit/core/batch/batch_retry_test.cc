@@ -215,6 +215,30 @@ TEST_F(BatchRetryTest, AStoppedBatchTriesNothingAgain) {
   EXPECT_EQ(ended_by_steps(), std::vector<IndexRange>({{0, 5'000}}));
 }
 
+// Without a journal, too, a batch forgets the attempts and the notes of the jobs that ended well.
+TEST_P(KeepRetryTest, JobsThatEndedWellCostNoMemory) {
+  is_journaled = false;
+  Handler& run = handler([](JobContext& context, std::string_view) {
+    if (context.index() % 2 == 0 || context.attempt() != 1) return;
+    EXPECT_TRUE(context.frame().batch->set_note(context.index(), "half"));
+    context.fail("at first");
+  });
+  const auto bytes_after = [&](std::uint64_t jobs) {
+    const auto batch = submit(run, jobs, options_with(1, GetParam()));
+    drive(batch);
+    EXPECT_EQ(batch->status().ok, jobs);
+    EXPECT_EQ(batch->status().retried, jobs / 2);
+    std::uint64_t notes = 0;
+    for (std::uint64_t i = 0; i < jobs; ++i) notes += batch->note(i).empty() ? 0 : 1;
+    EXPECT_EQ(notes, 0u);
+    return batch->memory_bytes();
+  };
+  const std::uint64_t few = bytes_after(2);
+  const std::uint64_t many = bytes_after(2'000);
+  if (GetParam() == Keep::kAll) return;  // the results take memory, too
+  EXPECT_EQ(many, few);
+}
+
 // The worker cancels while the owner puts jobs back: they end, whoever comes first.
 TEST_F(BatchRetryTest, NoJobIsLostBetweenCancelAndRetry) {
   is_journaled = false;

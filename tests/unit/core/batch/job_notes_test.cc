@@ -8,6 +8,7 @@
 #include "core/batch/batch_failures.h"
 #include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
+#include "core/lane/external_executor.h"
 #include "tests/support/batch_fixture.h"
 
 namespace locksley {
@@ -127,6 +128,24 @@ TEST_F(NotedBatchTest, ARestoredBatchHasItsNotes) {
   history.notes = {{1, "half"}};
   batch->restore(history);
   EXPECT_EQ(batch->note(1), "half");
+}
+
+// Without a journal, too: the executor names the jobs that have ended although none had a note when its turn began.
+TEST_F(NotedBatchTest, AJobThatLeftANoteAndEndsWellInTheSameTurnHasNoneAfterIt) {
+  for (const bool in_any_order : {false, true}) {
+    Lane lane("processes", {});
+    ExternalExecutor executor(lane);
+    const auto batch = std::make_shared<Batch>(BatchOptions{}, handler, std::make_unique<RangePayloads>(0));
+    lane.submit(batch, 1, /*open=*/false);
+    ASSERT_TRUE(executor.begin_turn(1, 1));
+    if (in_any_order) executor.allow_any_order();
+    ASSERT_TRUE(executor.start_job());
+    executor.running().set_note("half");
+    EXPECT_EQ(batch->note(0), "half");
+    executor.end_job(JobStatus::kOk, "x");
+    executor.end_turn();
+    EXPECT_EQ(batch->note(0), "");
+  }
 }
 
 TEST_F(NotedBatchTest, FailedJobsOfThePoolHaveWhereAndWhenTheyRan) {

@@ -8,7 +8,9 @@ namespace locksley {
 
 void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start) {
   const IndexRange range{0, jobs};
-  batch->jobs_added(jobs);
+  const auto first = batch->jobs_added(jobs);
+  // A batch that was cancelled before is closed, and over without these jobs.
+  if (!first && batch->is_stopping()) return;
   if (!open) batch->close();
   enqueue(batch, {&range, jobs != 0 ? 1U : 0U}, open, start);
 }
@@ -19,11 +21,10 @@ void Lane::enqueue(const std::shared_ptr<Batch>& batch, std::span<const IndexRan
   attach(batch);
   // In descending order: a range below the highest index is served first, and of several such
   // ranges the one that was added last.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range)
-    ring_.add_range(queue, *range, steady_now());
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) add_or_drop(*batch, *range);
   if (!open) ring_.close(queue, steady_now());
   // The batch was cancelled before the ring had it. If another thread cancels it right now, exactly
-  // one of the two cancel() calls gets the jobs.
+  // one of the two cancel() calls gets the jobs that the ring has.
   if (batch->is_stopping()) batch->jobs_dropped(ring_.cancel(queue, steady_now()));
   if (start == Start::kNow && !ranges.empty()) wake();
 }
@@ -42,6 +43,9 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
                 .is_internal = options.is_internal,
                 .gate = as.gate},
                batch);
+  // A hold that comes later finds the queue in the ring, and pauses it.
+  if (!batch->is_held()) return;
+  const MutexLock lock(hold_mutex_);
   if (batch->is_held()) ring_.pause(batch->ring_queue(), steady_now());
 }
 
@@ -69,7 +73,7 @@ void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRa
     // The queue left the ring when all its jobs were settled and none could be added: so it is
     // closed.
     attach(batch);
-    ring_.put_back(queue, ranges, steady_now(), more);
+    if (!ring_.put_back(queue, ranges, steady_now(), more)) batch->jobs_dropped(ranges);  // cancelled since
     ring_.close(queue, steady_now());
   }
   // As in enqueue(): exactly one of the two calls gets the jobs.
@@ -84,7 +88,7 @@ bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate)
   batch->set_gate(gate);
   if (!taken->was_attached) return true;
   to.attach(batch);
-  to.ring_.put_back(queue, taken->ranges, steady_now());
+  if (!to.ring_.put_back(queue, taken->ranges, steady_now())) batch->jobs_dropped(taken->ranges);
   if (taken->is_closed) to.ring_.close(queue, steady_now());
   // As in enqueue(): the batch was cancelled in between.
   if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));
@@ -108,12 +112,14 @@ bool Lane::add_jobs(Batch& batch, std::uint64_t jobs) {
 }
 
 void Lane::enqueue_jobs(Batch& batch, IndexRange range) {
-  if (ring_.add_range(batch.ring_queue(), range, steady_now())) {
-    wake();
-  } else {
-    // The batch was cancelled after its record had counted these jobs: they are cancelled, too.
-    batch.jobs_dropped({&range, 1});
-  }
+  if (add_or_drop(batch, range)) wake();
+}
+
+bool Lane::add_or_drop(Batch& batch, IndexRange range) {
+  if (ring_.add_range(batch.ring_queue(), range, steady_now())) return true;
+  // The batch was cancelled after its record had counted these jobs: they are cancelled, too.
+  batch.jobs_dropped({&range, 1});
+  return false;
 }
 
 void Lane::close(Batch& batch) {

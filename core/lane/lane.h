@@ -83,7 +83,8 @@ class Lane {
 
   // kLater: the caller calls wake() after a series of submissions.
   enum class Start { kNow, kLater };
-  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
+  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there. One that was
+  // cancelled before does not enter, and is over without jobs.
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
   // False, and nothing is added, if the batch is closed or cancelled.
   bool add_jobs(Batch& batch, std::uint64_t jobs);
@@ -289,7 +290,9 @@ class Lane {
   // ---- Batches ----
 
   // The batch enters the ring, without jobs.
-  void attach(const std::shared_ptr<Batch>& batch);
+  void attach(const std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(hold_mutex_);
+  // False: the ring does not take the jobs, because the batch was cancelled; they are recorded as cancelled.
+  bool add_or_drop(Batch& batch, IndexRange range);
   // Puts jobs that run again into the ring, which the batch may have left. `more` as in queue_again().
   void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                 std::size_t more = 0);
@@ -309,8 +312,8 @@ class Lane {
   ShownJobs running_;
   FairRing ring_;
 
-  // Guards nothing by itself: it makes the two steps of hold() and of release() (record, then ring)
-  // one, for two threads that hold and release the same batch.
+  // Guards nothing by itself: it makes the two steps of hold(), of release() and of attach() (record, then ring)
+  // one, for threads that hold, release and submit the same batch.
   Mutex hold_mutex_;
 
   // Nanoseconds. Written by set_quantum(), read by executors.

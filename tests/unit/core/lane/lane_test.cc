@@ -272,6 +272,15 @@ TEST_F(LaneTest, ASettlementClaimsTheNextTurnIfItIsAskedTo) {
   EXPECT_FALSE(view(batch).attached);
 }
 
+TEST_F(LaneTest, ABatchThatWasCancelledBeforeItIsSubmittedStaysOver) {
+  const auto batch = make();
+  lane.cancel(*batch, "no");
+  lane.submit(batch, 3, /*open=*/false);
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(batch->status().jobs, 0u);
+  EXPECT_FALSE(view(batch).attached);
+}
+
 TEST_F(LaneTest, ALimitOfFailuresIsNamedInTheReason) {
   BatchOptions options;
   options.max_fails = 7;

@@ -68,7 +68,7 @@ class Lane {
 
   // Any thread calls it after a wait has begun that ends before all others. The owner of the executors
   // then calls end_waits() soon, and again at the time that end_waits() returns, always from the same
-  // thread. The pool's monitor does so.
+  // thread. An owner that takes over a lane calls end_waits() once when it begins. The pool's monitor does so.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local
@@ -236,7 +236,8 @@ class Lane {
 
   // Calls the function of on_wait(), if a wait has begun that ends before all others.
   void tell_of_wait() {
-    if (ring_.has_new_wait() && wait_) [[unlikely]]
+    // In this order: while there is no function, the news is kept for the next owner of the executors.
+    if (wait_ && ring_.has_new_wait()) [[unlikely]]
       wait_();
   }
   void tell_to_stop() {

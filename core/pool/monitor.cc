@@ -12,6 +12,8 @@ namespace locksley {
 
 void Monitor::start() {
   stopping_.store(false);
+  // The lane may have waits that began before this monitor, and of which it told another one.
+  waits_changed_.store(true);
   thread_ = std::thread([this] { run(); });
 }
 

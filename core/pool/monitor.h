@@ -72,7 +72,7 @@ class Monitor {
   std::atomic<bool> asleep_{false};
   // Written by start() and stop(), read by the monitor.
   std::atomic<bool> stopping_{false};
-  // Set by any thread, before it unparks the monitor, which clears it before it looks at the waits.
+  // Set by start(), and by any thread before it unparks the monitor, which clears it before it looks at the waits.
   std::atomic<bool> waits_changed_{false};
 
   // The monitor's thread only: when the first of the lane's waits ends; none: nothing waits.

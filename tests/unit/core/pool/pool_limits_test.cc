@@ -136,6 +136,28 @@ TEST_F(PoolLimitsTest, AWaitOutlivesTheWorkers) {
   wait_over(*batch);
 }
 
+// The lane had told the monitor of the first pool of the wait.
+TEST_F(PoolLimitsTest, AWaitOutlivesThePool) {
+  Lane own("own", {});
+  own.groups().set_tenant_limits("shop", {.start_interval = 20ms});
+  Handler& run = handler([](JobContext&, std::string_view) {});
+  const auto batch = make(run, std::make_unique<RangePayloads>(0), of(""));
+  {
+    Pool first(own);
+    first.start(1);
+    own.submit(batch, 10'000, /*open=*/false);
+    wait_until([&] { return batch->status().ok >= 3; }, "jobs start by the rate");
+  }
+  const std::uint64_t before = batch->status().ok;
+  ASSERT_LT(before, 10'000u);
+  {
+    Pool second(own);
+    second.start(1);
+    wait_until([&] { return batch->status().ok >= before + 3; }, "the second pool goes on by the rate");
+  }
+  own.cancel(*batch, "enough");
+}
+
 class LaneLimitsTest : public ::testing::Test {
  protected:
   std::shared_ptr<Batch> submit(std::string customer, std::uint64_t jobs = 10) {

@@ -71,8 +71,14 @@ std::string ResultWriter::too_long(std::size_t size) const {
          std::to_string(allowed_output_);
 }
 
-void ResultWriter::refuse_output() {
-  replace_output(too_long(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
+JobStatus ResultWriter::shorten_output(JobStatus status) {
+  if (status == JobStatus::kOk) {
+    replace_output(too_long(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
+    return JobStatus::kError;
+  }
+  const std::size_t most = std::max(allowed_output_, kErrorBytes);
+  cursor_ = row_ + sizeof(ResultHead) + std::min(output_bytes(), most);
+  return status;
 }
 
 void ResultWriter::grow_output(std::size_t size) {
@@ -107,12 +113,12 @@ void ResultWriter::grow_output(std::size_t size) {
 }
 
 [[gnu::always_inline]] inline void ResultWriter::end_plain_job(JobStatus status) {
-  if (output_bytes() > most_output_) [[unlikely]] {
-    refuse_output();
-    status = JobStatus::kError;
-  }
+  if (output_bytes() > most_output_) [[unlikely]]
+    return end_long_job(status);
   commit(status, false);
 }
+
+void ResultWriter::end_long_job(JobStatus status) { commit(shorten_output(status), false); }
 
 void ResultWriter::end_job(JobStatus status) { end_plain_job(status); }
 
@@ -126,10 +132,8 @@ void ResultWriter::end_jobs(JobStatus status, std::uint64_t first,
 }
 
 void ResultWriter::end_job(JobStatus status, std::string& facts) {
-  if (output_bytes() > most_output_) [[unlikely]] {
-    refuse_output();
-    status = JobStatus::kError;
-  }
+  if (output_bytes() > most_output_) [[unlikely]]
+    status = shorten_output(status);
   if (keep_ == Keep::kNone) clear_output();
   ResultHead::append_facts_length(facts);
   const bool fits = facts.size() <= kLargestOutput - output_bytes();

@@ -28,7 +28,8 @@ namespace locksley {
 // publish_for_worker(), while that thread is held up in a long job. Any thread calls running().
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
-// An output above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. If the
+// An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The text of a job
+// that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning says why the job failed. If the
 // buffer would have to grow for such an output, write() and write_space() throw std::length_error
 // besides: a handler that writes too much does not make the buffer grow. A failed allocation throws std::bad_alloc.
 //
@@ -93,13 +94,13 @@ class ResultWriter {
     most_output_ = allowed_output_;
   }
   // `text` in place of the job's output so far. Does not throw for a text that is longer than the batch allows:
-  // end_job() replaces it.
+  // end_job() replaces it, or cuts it.
   void replace_output(std::string_view text) {
     clear_output();
     append(text);
   }
-  // The job has ended with what was written as its output. An output that is longer than the batch allows, or of which
-  // a part was refused, makes it an error.
+  // The job has ended with what was written as its output. For kOk, an output that is longer than the batch allows, or of
+  // which a part was refused, makes it an error. For other statuses the output is cut.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
   // `facts`.
@@ -132,7 +133,9 @@ class ResultWriter {
   std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  static constexpr std::size_t kInitialBytes = 128 * 1024;          // a guess: twice a worker's kPublishBytes
+  static constexpr std::size_t kInitialBytes = 128 * 1024;  // a guess: twice a worker's kPublishBytes
+  // What a text that says why a job failed may always have. A guess: some lines.
+  static constexpr std::size_t kErrorBytes = 1024;
   static constexpr std::size_t kLargestOutput = ~std::uint32_t{0};  // ResultHead::length
 
   // A burst of which some jobs have not been published: its first index, and how many jobs had
@@ -156,8 +159,9 @@ class ResultWriter {
     if (!bytes.empty()) std::memcpy(next(bytes.size()), bytes.data(), bytes.size());
   }
   std::string too_long(std::size_t size) const;
-  // Replaces the output, which is too large, by an error that says so.
-  void refuse_output() LOCKSLEY_EXCLUDES(mutex_);
+  // The output is too long for a job that ended with `status`: replaces it by an error that says so, or cuts the text
+  // of a job that failed. Returns the status that the job gets.
+  JobStatus shorten_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // As grow(); throws if the output would be longer than allowed, and the job then ends as an error.
   void grow_output(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
@@ -166,6 +170,8 @@ class ResultWriter {
   std::vector<IndexRange> take_indexes(std::uint32_t ended) LOCKSLEY_REQUIRES(mutex_);
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
   void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
+  // The same where the output is too long; apart, since the other jobs need no room for it in their code.
+  [[gnu::noinline]] void end_long_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
   // Constant.

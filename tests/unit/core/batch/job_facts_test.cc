@@ -3,9 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
+#include "core/batch/batch.h"
+#include "core/batch/batch_results.h"
+#include "core/batch/handler.h"
+#include "core/batch/payload.h"
 #include "core/batch/result_log.h"
+#include "core/lane/result_writer.h"
 
 namespace locksley {
 namespace {
@@ -64,6 +71,29 @@ TEST(JobFactsTest, ARowThatSaysMoreFactsThanItHasBytesIsItsOutput) {
   EXPECT_EQ(damaged.output, bytes);
   EXPECT_EQ(damaged.facts, "");
   EXPECT_EQ(ResultHead::with_facts(1, JobStatus::kOk, "xy").output, "xy");
+}
+
+TEST(JobFactsTest, StayWhereTheTextOfAnErrorIsCut) {
+  Handler handler("test", "", [](JobContext&, std::string_view) {});
+  BatchOptions options;
+  options.max_output_bytes = 16;
+  const auto batch = std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0));
+  batch->jobs_added(1);
+  std::string facts;
+  encode({.worker = "processes/3"}, facts);
+  ResultWriter writer;
+  writer.begin_batch(*batch);
+  writer.begin_job(0);
+  writer.replace_output(std::string(200'000, 'x'));
+  writer.end_job(JobStatus::kCrashed, facts);
+  writer.end_batch();
+  batch->results().read(0, 1, [](const ResultRow& row) {
+    EXPECT_EQ(row.status, JobStatus::kCrashed);
+    EXPECT_EQ(row.output, std::string(1024, 'x'));
+    EXPECT_EQ(decode_facts(row.facts).value_or(JobFacts{}).worker, "processes/3");
+    return true;
+  });
+  EXPECT_EQ(batch->status().rows, 1U);
 }
 
 }  // namespace

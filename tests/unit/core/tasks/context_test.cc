@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ using testing::Gate;
 using testing::PoolFixture;
 using testing::Row;
 using testing::rows_of;
+using ::testing::UnorderedElementsAre;
 using testing::wait_until;
 using namespace std::chrono_literals;
 
@@ -79,6 +81,23 @@ TEST_F(ContextTest, AFailureReplacesTheOutputAndTheLastOneCounts) {
   auto batch = submit_range(run, 1);
   wait_over(*batch);
   EXPECT_THAT(rows_of(*batch), ElementsAre(Row{0, JobStatus::kError, "second"}));
+}
+
+TEST_F(ContextTest, TheTextOfAFailureIsCutToTheLimitOfOutputsButHasSomeLinesAlways) {
+  const std::string why = "cannot open /data/input.csv: no such file";
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    if (context.index() == 0) throw std::runtime_error(why);
+    context.fail(std::string(200'000, 'x'));
+  });
+  for (const std::uint64_t most : {16U, 3000U}) {
+    BatchOptions options;
+    options.max_output_bytes = most;
+    auto batch = submit_range(run, 2, options);
+    wait_over(*batch);
+    EXPECT_THAT(rows_of(*batch),
+                UnorderedElementsAre(Row{0, JobStatus::kError, why},
+                                     Row{1, JobStatus::kError, std::string(most == 16 ? 1024 : most, 'x')}));
+  }
 }
 
 TEST_F(ContextTest, GivingUpUnaskedChangesNothing) {

@@ -255,7 +255,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void jobs_dropped(std::span<const IndexRange> ranges);
   static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
 
-  // Executors begin, or end, to run jobs of this batch: see core/lane/turn.h.
+  // Executors begin, or end, to run jobs of this batch, not only sub-jobs: see core/lane/turn.h.
   void executor_joined(std::uint32_t executors = 1);
   void executor_left(std::uint32_t executors = 1);
 
@@ -375,7 +375,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   std::int64_t submitted_at_ LOCKSLEY_GUARDED_BY(mutex_);
   std::int64_t started_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::int64_t finished_at_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // that have joined, and not left
+  std::uint64_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // that hold jobs: they have joined, and not left
   ResultLog log_ LOCKSLEY_GUARDED_BY(mutex_);
   // Jobs that are being queued again are still counted as failed in ended_.
   FailedJobs failed_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -26,24 +26,26 @@ std::vector<IndexRange> Turn::reclaim(Batch& batch, IndexRange wanted, std::uint
   check(step_ == Step::kNone, "an executor reclaims jobs in the middle of a turn");
   auto reclaimed = lane_.reclaim(batch, wanted, width, steady_now());
   if (!reclaimed) return {};
-  hold(batch, {}, reclaimed->charged, Nanoseconds{0});
+  hold(batch, {}, Work::kJobs, reclaimed->charged, Nanoseconds{0});
   return std::move(reclaimed->ranges);
 }
 
 void Turn::join(Batch& batch, IndexRange stolen) {
   check(step_ == Step::kNone, "an executor joins a batch in the middle of a turn");
-  hold(batch, stolen, lane_.join(batch, steady_now()), Nanoseconds{0});
+  const Work work = stolen.empty() ? Work::kSubJobs : Work::kJobs;
+  hold(batch, stolen, work, lane_.join(batch, steady_now()), Nanoseconds{0});
 }
 
 bool Turn::hold(const std::optional<Claim>& claim) {
   if (!claim) return false;
-  hold(*static_cast<Batch*>(claim->queue->owner()), claim->range, claim->charged, claim->waited);
+  hold(*static_cast<Batch*>(claim->queue->owner()), claim->range, Work::kJobs, claim->charged, claim->waited);
   return true;
 }
 
-void Turn::hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited) {
+void Turn::hold(Batch& batch, IndexRange range, Work work, const Charge& charged, Nanoseconds waited) {
   batch_ = &batch;
   step_ = Step::kClaimed;
+  jobs_width_ = work == Work::kJobs ? charged.width() : 0;
   ends_jobs_ = writer_ != nullptr && !range.empty();
   left_ = range;
   executed_ = started_ = 0;
@@ -57,7 +59,7 @@ void Turn::begin(Nanoseconds began) {
   check(step_ == Step::kClaimed, "a turn begins without a claim");
   step_ = Step::kBegun;
   began_ = began;
-  batch_->executor_joined(charged_.width());
+  if (jobs_width_ != 0) batch_->executor_joined(jobs_width_);
   if (ends_jobs_) writer_->begin_batch(*batch_, began_);
 }
 
@@ -66,7 +68,7 @@ void Turn::leave() {
   step_ = Step::kLeft;
   // In this order: a reader who sees that nothing runs any more sees everything that has ended.
   const auto outcome = ends_jobs_ ? writer_->end_batch() : ResultWriter::Outcome::kNothing;
-  batch_->executor_left(charged_.width());
+  if (jobs_width_ != 0) batch_->executor_left(jobs_width_);
   if (ends_jobs_) follow_up(outcome);
 }
 

@@ -17,8 +17,8 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                             The ring counts the executor and, for a claim, charges the batch
 //                             in advance.
-//   2. begin()                The batch counts the executor as running; the clock starts, or has
-//      or begin_at_claim()    started with step 1.
+//   2. begin()                The batch counts the executor as running, unless it has sub-jobs only; the
+//      or begin_at_claim()    clock starts, or has started with step 1.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops
 //      counting the executor.
@@ -60,7 +60,8 @@ class Turn {
   // them, ascending; none: no turn.
   std::vector<IndexRange> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width);
   // For a thief, who has `stolen` already, from a turn of `batch`. An empty range: sub-jobs of a
-  // running job. Such a turn ends no jobs, and does not use the writer.
+  // running job. Such a turn ends no jobs, does not use the writer, and does not count as running: the executor that
+  // holds the job does.
   void join(Batch& batch, IndexRange stolen);
 
   // ---- Steps 2 to 4: during the turn ----
@@ -137,7 +138,8 @@ class Turn {
   enum class Step : std::uint8_t { kNone, kClaimed, kBegun, kLeft };
 
   void begin(Nanoseconds began);
-  void hold(Batch& batch, IndexRange range, const Charge& charged, Nanoseconds waited);
+  enum class Work : std::uint8_t { kJobs, kSubJobs };
+  void hold(Batch& batch, IndexRange range, Work work, const Charge& charged, Nanoseconds waited);
   bool hold(const std::optional<Claim>& claim);
   void settle_for(Nanoseconds now, Nanoseconds service) {
     (void)settle(now, service, Lane::Next::kNothing, ClaimFilter::kAny, nullptr);
@@ -153,6 +155,8 @@ class Turn {
   // The executor's thread only.
   Batch* batch_ = nullptr;  // null: no turn
   Step step_ = Step::kNone;
+  // As how many executors that hold jobs the batch counts it; 0: it has sub-jobs only.
+  std::uint32_t jobs_width_ = 0;
   bool ends_jobs_ = false;  // and passes their results to the writer
   bool has_ended_well_ = false;
   Backoff backoff_ = Backoff::kNone;

@@ -221,6 +221,27 @@ TEST_F(TurnTest, AThiefOfSubJobsEndsNoJob) {
   EXPECT_TRUE(batch->is_over());
 }
 
+TEST_F(TurnTest, AThiefOfSubJobsDoesNotCountAsAJobThatRuns) {
+  const auto batch = submit(3);
+  ASSERT_TRUE(turn.try_claim(ClaimFilter::kAny, 1));
+  turn.begin();
+  ResultWriter unused;
+  {
+    Turn thief(lane, unused);
+    thief.join(*batch, {});
+    thief.begin();
+    EXPECT_EQ(batch->status().running, 1U);
+    EXPECT_EQ(batch->status().queued, 2U);
+    EXPECT_EQ(lane.cancel(*batch, "enough"), 2U);
+  }
+  EXPECT_EQ(batch->status().running, 1U) << "the job runs after the thief has left";
+  end_jobs(turn, writer, 1);
+  turn.leave();
+  turn.settle(steady_now());
+  EXPECT_EQ(batch->status().cancelled, 2U);
+  EXPECT_TRUE(batch->is_over());
+}
+
 TEST_F(TurnTest, OneThatIsDestroyedHandsBackWhatIsLeft) {
   const auto batch = submit(10);
   for (const int steps : {1, 2, 3}) {

@@ -65,7 +65,7 @@ struct BatchOptions {
   std::uint32_t slots = 0;               // most jobs at once, at first; 0: no limit
   std::uint64_t max_fails = 0;           // cancel the rest after this many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
-  std::uint32_t retries = 0;             // of a failed job, before its failure becomes its result
+  std::uint32_t retries = 0;             // of a failed job; needs an owner that calls Lane::retry_due()
   Keep keep = Keep::kAll;
   std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
   ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted

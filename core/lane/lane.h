@@ -99,7 +99,8 @@ class Lane {
   void enqueue_jobs(Batch& batch, IndexRange range);
   void enqueue_close(Batch& batch);
 
-  // Queues again the failed jobs of the batch whose backoff has passed; if they are very many, some of them, and
+  // Queues again the failed jobs of the batch whose backoff has passed: the owner of a batch with retries calls it at
+  // BatchStatus::retry_at, since the lane has no timer for it. If they are very many, some of them, and
   // BatchStatus::retry_at says that more are due. A batch whose queue has left the ring enters it again. One
   // thread at a time: the one that submits.
   void retry_due(const std::shared_ptr<Batch>& batch);

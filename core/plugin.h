@@ -120,7 +120,9 @@ struct locksley_host {
    * takes it before, oldest first. The `size` bytes of the argument, at most LOCKSLEY_MOST_ARGUMENT, are
    * copied. If it fails, nothing was queued. Otherwise the sub-job will run, even if the job should stop. */
   int32_t (*spawn)(locksley_group* group, locksley_task task, const void* argument, size_t size);
-  /* Runs sub-jobs until all of the group have ended. Fails if one of them did, with the text of the first. */
+  /* Runs sub-jobs until all of the group have ended. Fails if one of them did, with the text of the first. While it waits,
+   * wait, group_end and parallel_for also run sub-jobs of other jobs of the batch. So hold no lock over them that a
+   * sub-job or a burst of the batch may take; and the time of these counts against the time limit of the job that waits. */
   int32_t (*wait)(locksley_group* group);
 
   /* Runs `body` for bursts that together are the indexes from low to high - 1, on this thread and on idle

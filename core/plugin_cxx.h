@@ -152,7 +152,8 @@ class TaskGroup {
   template <class F>
   void spawn(F&& function);
 
-  // Runs sub-jobs until all of the group have ended. The first exception of one is thrown again here.
+  // Runs sub-jobs until all of the group have ended. The first exception of one is thrown again here. Hold no lock over it,
+  // nor over the destructor: locksley_host::wait says why.
   void wait() {
     context_.expect(context_.host().wait(&group_));
     first_.rethrow();

@@ -68,6 +68,7 @@ class Context {
   // A worker runs up to `grain` indexes in one burst, between which it lets others steal from it; 0
   // lets the pool choose. The first exception that a body throws is thrown again here, after the
   // rest of the range was dropped. If the job should stop, the rest is dropped, and this returns.
+  // While it waits for other workers it runs sub-jobs as TaskGroup::wait() does: hold no lock that these may take.
   // Defined in core/tasks/parallel_for.h.
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);

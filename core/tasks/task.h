@@ -36,6 +36,14 @@ struct alignas(kCacheLine) Task {
 
   template <class F>
   void emplace(F&& function);
+  // Destroys the closure that emplace<F>() has made, which will not run.
+  template <class F>
+  void drop();
+
+ private:
+  // Whether the closure of an F lies inside.
+  template <class Closure>
+  static constexpr bool kIsInline = sizeof(Closure) <= kInlineBytes && alignof(Closure) <= 16;
 };
 static_assert(sizeof(Task) == 128);
 
@@ -211,7 +219,7 @@ class TaskMemory {
 template <class F>
 void Task::emplace(F&& function) {
   using Closure = std::decay_t<F>;
-  if constexpr (sizeof(Closure) <= kInlineBytes && alignof(Closure) <= 16) {
+  if constexpr (kIsInline<Closure>) {
     ::new (static_cast<void*>(closure)) Closure(std::forward<F>(function));
     run = [](Task& task, Context& context) {
       auto* held = std::launder(reinterpret_cast<Closure*>(task.closure));
@@ -233,6 +241,16 @@ void Task::emplace(F&& function) {
       }
       delete held;
     };
+  }
+}
+
+template <class F>
+void Task::drop() {
+  using Closure = std::decay_t<F>;
+  if constexpr (kIsInline<Closure>) {
+    std::launder(reinterpret_cast<Closure*>(closure))->~Closure();
+  } else {
+    delete *std::launder(reinterpret_cast<Closure**>(closure));
   }
 }
 

@@ -15,9 +15,12 @@ namespace locksley {
 //
 // On the stack of the code that spawns and waits; only that thread calls it. The destructor waits,
 // so a sub-job may refer to anything that outlives the group.
-// wait() and the destructor block until all sub-jobs have ended, and run sub-jobs meanwhile.
+// wait() and the destructor block until all sub-jobs have ended, and run sub-jobs meanwhile: also those of other jobs of
+// the batch. So do not hold a lock over either if any sub-job of the batch may take it: such a sub-job may run on the
+// thread that waits with the lock, and then waits for itself. The time of these sub-jobs counts
+// against the time limit of the job that waits.
 // What a sub-job throws is thrown again by wait(); the destructor drops it. spawn() throws what the
-// copy of the closure throws, and std::bad_alloc.
+// copy of the closure throws, and std::bad_alloc; then the sub-job will not run.
 class TaskGroup {
  public:
   explicit TaskGroup(Context& context) : context_(context), count_(context.spawner()) {}
@@ -49,8 +52,14 @@ void TaskGroup::spawn(F&& function) {
   task->frame = &context_.frame();
   try {
     task->emplace(std::forward<F>(function));
+  } catch (...) {
+    spawner.free(task);
+    throw;
+  }
+  try {
     spawner.push(task);
   } catch (...) {
+    task->drop<F>();
     spawner.free(task);
     throw;
   }

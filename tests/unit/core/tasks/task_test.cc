@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -107,6 +110,23 @@ TEST(TaskMemoryTest, WhatOneWorkerFreesAnotherUses) {
     for (Task* task : out) thief.free(task);
   }
   EXPECT_LE(all.size(), 5 * TaskDepot::kMagazine) << "both may keep two magazines";
+}
+
+// What a closure of `kBytes` bytes and more owns is freed when the closure is dropped.
+template <std::size_t kBytes>
+void expect_dropped() {
+  Task task;
+  const auto owned = std::make_shared<int>(7);
+  const auto closure = [owned, bytes = std::array<char, kBytes>{}](Context&) { (void)bytes; };
+  task.emplace(closure);
+  EXPECT_EQ(owned.use_count(), 3);
+  task.drop<decltype(closure)>();
+  EXPECT_EQ(owned.use_count(), 2);
+}
+
+TEST(TaskTest, AClosureThatWillNotRunIsDestroyed) {
+  expect_dropped<8>();
+  expect_dropped<2 * Task::kInlineBytes>();
 }
 
 }  // namespace

@@ -25,6 +25,14 @@ constexpr bool is_failure(JobStatus status) {
   return status != JobStatus::kOk && status != JobStatus::kCancelled;
 }
 
+// `now` + `wait`; where the clock cannot count that far, its last instant, which is kNever for an Instant.
+constexpr Nanoseconds after(Nanoseconds now, Nanoseconds wait) {
+  return wait < Nanoseconds::max() - now ? now + wait : Nanoseconds::max();
+}
+constexpr Instant after(Instant now, std::chrono::milliseconds wait) {
+  return wait < std::chrono::floor<std::chrono::milliseconds>(kNever - now) ? now + wait : kNever;
+}
+
 // As clients read it.
 constexpr std::string_view to_string(JobStatus status) {
   constexpr std::string_view kNames[kJobStatuses] = {"ok", "error", "timeout", "crashed", "cancelled"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
 #include "core/batch/batch_failures.h"
 
 namespace locksley {
@@ -11,6 +12,8 @@ void Lane::submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool 
   const auto first = batch->jobs_added(jobs);
   // A batch that was cancelled before is closed, and over without these jobs.
   if (!first && batch->is_stopping()) return;
+  check(first == 0U,
+        "a batch is submitted a second time: make a new batch for more jobs, or leave it open and add them");
   if (!open) batch->close();
   enqueue(batch, {&range, jobs != 0 ? 1U : 0U}, open, start);
 }

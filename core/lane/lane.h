@@ -62,6 +62,8 @@ class Lane {
 
   // Called after there may be more to claim.
   void on_work(Wake wake) { wake_ = std::move(wake); }
+  // Whether the function of on_work() is set: the lane has an owner of executors, and can have only one.
+  bool has_owner() const { return wake_ != nullptr; }
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
@@ -83,8 +85,8 @@ class Lane {
 
   // kLater: the caller calls wake() after a series of submissions.
   enum class Start { kNow, kLater };
-  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there. One that was
-  // cancelled before does not enter, and is over without jobs.
+  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there. Once a batch; one that
+  // was cancelled before does not enter, and is over without jobs.
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
   // False, and nothing is added, if the batch is closed or cancelled.
   bool add_jobs(Batch& batch, std::uint64_t jobs);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/batch/handler.h"
 #include "core/lane/lane_view.h"
 #include "core/pool/monitor.h"
@@ -109,6 +110,8 @@ Pool::Pool(Lane& lane)
       depot_(std::make_unique<TaskDepot>()),
       monitor_(std::make_unique<Monitor>(*this)),
       table_(std::make_unique<std::atomic<Worker*>[]>(kMaxWorkers)) {
+  check(!lane_.has_owner(),
+        "a lane gets a second pool: destroy the first one before, or make a lane for each");
   lane_.on_work([this] {
     common_idle_->notify();
     wake_reserved();
@@ -136,6 +139,7 @@ void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
 }
 
 void Pool::set_workers(std::uint32_t workers) {
+  check_caller();
   const MutexLock lock(mutex_);
   check_count(workers, reserved_.load());
   if (running_) resize(workers);
@@ -186,7 +190,15 @@ void Pool::resize(std::uint32_t workers) {
 
 bool Pool::has_free_worker() const { return common_idle_->has_free_worker(); }
 
+void Pool::check_caller() const {
+  for (std::uint32_t i = 0, count = made_.load(); i < count; ++i) {
+    check(!worker(i).is_own_thread(),
+          "a worker calls stop(), drain() or set_workers() of its pool, and would wait for itself");
+  }
+}
+
 bool Pool::drain(Instant deadline) {
+  check_caller();
   // Polled: a process drains once in its life, and a millisecond more or less does not matter then.
   for (;;) {
     const RingSnapshot ring = lane_.view().snapshot(0);
@@ -198,6 +210,7 @@ bool Pool::drain(Instant deadline) {
 }
 
 void Pool::stop() {
+  check_caller();
   const MutexLock lock(mutex_);
   if (!running_) return;
   resize(0);

@@ -25,7 +25,8 @@ class Worker;
 // The executor of a lane's jobs in this process: a number of worker threads, which may change while
 // it runs. It also runs single functions (post()), in turn with the lane's batches.
 //
-// Owned by the program. Life: construct, start(), … stop(); the destructor calls stop() if needed.
+// Owned by the program. Life: construct, start(), … stop(); the destructor calls stop() if needed. A lane has one pool at a
+// time.
 // The lane, and the handlers of all batches in it, outlive the pool's threads.
 // Any thread may call anything, except that the pool's own workers must not call stop(), drain() or
 // set_workers(): they would wait for themselves.
@@ -114,6 +115,8 @@ class Pool {
   // The worker of this number, among all that were ever started. Needs: number < made_.
   Worker& worker(std::uint32_t number) const { return *table_[number].load(); }
   void resize(std::uint32_t workers) LOCKSLEY_REQUIRES(mutex_);
+  // Ends the process if a worker of the pool calls it.
+  void check_caller() const;
   static void check_count(std::uint32_t workers, std::uint32_t reserved);
   // Wakes a reserved worker if there is something for it.
   void wake_reserved();

@@ -331,7 +331,7 @@ void Worker::fail_job(std::uint64_t index, std::string_view why) {
 void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload) {
   JobFrame frame{&batch, index};
   const bool timed = batch.options().timeout.count() != 0;
-  if (timed) frame.time_limit = Instant::clock::now() + batch.options().timeout;
+  if (timed) frame.time_limit = after(Instant::clock::now(), batch.options().timeout);
   JobContext context(spawner_, frame, writer_);
   writer_.begin_job(index);
   try {

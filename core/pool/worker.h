@@ -64,6 +64,8 @@ class Worker {
   // How often this worker stole from the worker `victim`. Needs: victim < kMostVictims.
   std::uint64_t steals_from(std::uint32_t victim) const { return steals_from_[victim].get(); }
   std::uint32_t number() const { return number_; }
+  // Whether the calling thread is this worker's.
+  bool is_own_thread() const { return own_thread_.is_held(); }
   // When it last ended a burst, as an instant of the steady clock.
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
   bool is_busy() const { return turn_began_.get() != 0; }

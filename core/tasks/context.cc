@@ -22,7 +22,7 @@ StopReason Context::stop_reason() const {
 
 void Context::sleep_for(Nanoseconds duration) const {
   constexpr Nanoseconds kLook = std::chrono::milliseconds(5);
-  const Nanoseconds end = steady_now() + duration;
+  const Nanoseconds end = after(steady_now(), duration);
   for (Nanoseconds now = steady_now(); now < end && !should_stop(); now = steady_now()) {
     std::this_thread::sleep_for(std::min(end - now, kLook));
   }

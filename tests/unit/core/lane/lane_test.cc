@@ -281,6 +281,17 @@ TEST_F(LaneTest, ABatchThatWasCancelledBeforeItIsSubmittedStaysOver) {
   EXPECT_FALSE(view(batch).attached);
 }
 
+TEST(LaneDeathTest, ABatchIsSubmittedOnce) {
+  Lane lane("a lane", {});
+  Handler handler{"test", "", [](JobContext&, std::string_view) {}};
+  for (const bool open : {false, true}) {
+    const auto batch = std::make_shared<Batch>(BatchOptions{}, handler, std::make_unique<RangePayloads>(0));
+    lane.submit(batch, 2, open);
+    EXPECT_DEATH(lane.submit(batch, 2, open), "a batch is submitted a second time");
+    lane.cancel(*batch, "over");
+  }
+}
+
 TEST_F(LaneTest, ALimitOfFailuresIsNamedInTheReason) {
   BatchOptions options;
   options.max_fails = 7;

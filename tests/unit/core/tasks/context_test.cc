@@ -150,6 +150,30 @@ TEST_F(ContextTest, ASleepLastsAsLongAsItWasToldUnlessTheJobShouldStop) {
 
 // ---- Loops ----
 
+TEST_F(ContextTest, TheLongestSleepLastsUntilTheJobShouldStop) {
+  std::atomic<bool> slept{false};
+  std::atomic<bool> was_stopped{false};
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    context.sleep_for(Nanoseconds::max());
+    was_stopped = context.should_stop();
+    slept = true;
+  });
+  const auto batch = submit_range(run, 1);
+  wait_until([&] { return batch->status().running == 1 || slept; }, "the job runs");
+  lane.cancel(*batch, "enough");
+  wait_over(*batch);
+  EXPECT_TRUE(was_stopped);
+}
+
+TEST_F(ContextTest, TheLongestTimeLimitIsNone) {
+  Handler& run = handler([](JobContext& context, std::string_view) { EXPECT_FALSE(context.should_stop()); });
+  BatchOptions options;
+  options.timeout = std::chrono::milliseconds::max();
+  const auto batch = submit_range(run, 1, options);
+  wait_over(*batch);
+  EXPECT_EQ(batch->status().ok, 1u);
+}
+
 TEST_F(ContextTest, PiecesOfALoopAreAtMostAsLongAsTheirGrain) {
   std::atomic<std::uint64_t> longest{0};
   std::atomic<std::uint64_t> sum{0};

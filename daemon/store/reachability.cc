@@ -1,20 +1,25 @@
 #include "daemon/store/reachability.h"
 
 #include <chrono>
-#include <string>
+#include <system_error>
 
 #include "daemon/base/time.h"
-#include "daemon/store/engine.h"
-#include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
-void Reachability::note_away() {
+void Reachability::note_away(const RowRange& range) {
   const MutexLock lock(mutex_);
   if (stopping_ || !is_reachable()) return;
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error&) {
+      return;  // the system has no more threads
+    }
+  }
+  wanted_ = {range.table, std::string(range.low), std::string(range.high), std::string(range.from_at_most)};
   is_reachable_ = false;
   changed_.notify_all();
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
 }
 
 void Reachability::stop() {
@@ -36,8 +41,9 @@ void Reachability::run() {
       changed_.wait(mutex_);
       continue;
     }
+    const Wanted wanted = wanted_;
     lock.unlock();
-    const bool can = can_read();
+    const bool can = can_read(wanted);
     lock.lock();
     if (can) {
       is_reachable_ = true;
@@ -49,12 +55,16 @@ void Reachability::run() {
   }
 }
 
-bool Reachability::can_read() const {
-  constexpr auto kPatience = std::chrono::seconds(3);  // guess: only stop() waits for this thread
+bool Reachability::can_read(const Wanted& wanted) const {
+  constexpr auto kPatience =
+      std::chrono::seconds(20);  // as StoredPayloads has; only stop() waits for this thread
   const EngineReading reading(engine_);
   if (!reading.is_valid()) return false;
-  std::string ignored;
-  return reading.get_within(Table::kIndex, Key(kFormKey), ignored, kPatience).has_value();
+  const auto row = reading.first_row_within(
+      {.table = wanted.table, .low = wanted.low, .high = wanted.high, .from_at_most = wanted.from_at_most},
+      kPatience);
+  // An error of another kind is for the reading that wants the row.
+  return row || row.error().kind != EngineError::Kind::kAway;
 }
 
 }  // namespace locksley::daemon

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <expected>
 #include <stdexcept>
 #include <utility>
 
+#include "daemon/base/time.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/reachability.h"
 #include "daemon/store/rows.h"
@@ -83,16 +85,20 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint6
 std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) {
   if (!reachability_.is_reachable()) return nullptr;
   const std::chrono::milliseconds patience = patience_;
+  const Instant began = now();
   auto chunk = try_read(index, patience);
   if (chunk) {
-    if (patience != kPatience) patience_ = kPatience;
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(now() - began);
+    if (patience != kPatience) patience_ = std::clamp(2 * took, kPatience, kMostPatience);
     return *std::move(chunk);
   }
   if (chunk.error().kind != EngineError::Kind::kAway) {
     throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
   }
   patience_ = std::min(2 * patience, kMostPatience);
-  reachability_.note_away();
+  const Key low = part_key(sequence_, 0), high = part_key(sequence_ + 1, 0),
+            from = part_key(sequence_, index);
+  reachability_.note_away({.table = Table::kPayloads, .low = low, .high = high, .from_at_most = from});
   return nullptr;
 }
 

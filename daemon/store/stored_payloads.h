@@ -53,7 +53,8 @@ class StoredPayloads final : public PayloadSource {
   Engine& engine_;
   Reachability& reachability_;
   const std::uint64_t sequence_;
-  // How long a reading waits for a reply: twice as long after each that has failed, since a payload may be large.
+  // How long a reading waits for a reply: twice as long as the last one took, since payloads may be large, and the link slow;
+  // after one that has failed, twice as long as that waited.
   static constexpr std::chrono::milliseconds kPatience{1000};  // guesses
   static constexpr std::chrono::milliseconds kMostPatience{20'000};
   std::atomic<std::chrono::milliseconds> patience_ = kPatience;

@@ -92,7 +92,7 @@ class PostgresStore(StoreTest):
             self.assertLess(time.monotonic() - began, 10)  # for as long as a thread waits for the server, there is no reply
         self.assert_error("STORE", self.command.ask("JOB", "echo", "0"))
         self.daemon.send_signal(signal.SIGTERM)
-        self.daemon.wait_end()
+        self.daemon.wait_end(60)
         self.server.resume()
         self.begin()
         for handler in handlers:

@@ -268,6 +268,8 @@ TEST_F(OneWorkerTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
   wait_until([&] { return batch->status().ok == 3'000; }, "those that can be read have run");
   wait_over(*submit_range(handler([](JobContext&, std::string_view) {}), 1));
   EXPECT_EQ(batch->status().failed, 0U);
+  wait_until([&] { return lane.view().batch(*batch).backoff == Backoff::kNoPayloads; },
+             "the batch pauses, once more");
   first_away = kJobs;
   wait_over(*batch);
   EXPECT_EQ(batch->status().ok, kJobs);

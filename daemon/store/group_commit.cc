@@ -105,9 +105,10 @@ void GroupCommit::run() {
     await_expected();
   }
   // The last attempt to write what is kept, and the last group.
+  const bool was_full = backlog_.is_full();
   if (!error_.empty()) retry();
   commit();
-  if (!backlog_.empty() && backlog_.is_full()) backlog_.write_with_reserve();
+  if (!backlog_.empty() && (was_full || backlog_.is_full())) backlog_.write_with_reserve();
   if (!backlog_.empty()) {
     lost_ = backlog_.size();
     LogLine("store: changes and results could not be written and are lost: their jobs will run again")

@@ -22,6 +22,8 @@ void Compactor::stop() {
   changed_.notify_one();
   engine_.abort_compaction();
   thread_.join();
+  // The writer's last groups may have to make room.
+  engine_.allow_compaction();
 }
 
 void Compactor::set_live_bytes(std::uint64_t bytes) {

@@ -389,6 +389,11 @@ void RocksEngine::abort_compaction() {
   if (reading.is_valid()) opened_->db->DisableManualCompaction();
 }
 
+void RocksEngine::allow_compaction() {
+  const EngineReading reading(*this, ReadingWait::kNot);
+  if (reading.is_valid()) opened_->db->EnableManualCompaction();
+}
+
 std::expected<bool, EngineError> RocksEngine::get(Table table, std::string_view key, std::string& value) {
   rocksdb::ReadOptions options;
   options.verify_checksums = true;

@@ -74,8 +74,10 @@ class RocksEngine final : public Engine {
 
   // Compacts all column families, so that deleted rows take no space.
   EngineDone compact();
-  // Makes a compact() that is under way, and all later ones, fail, until reopen().
+  // Makes a compact() that is under way, and all later ones, fail, until allow_compaction() or reopen().
   void abort_compaction();
+  // Once that thread has ended: other compactions may run again.
+  void allow_compaction();
   const StoreSizes& sizes() const { return sizes_; }
 
  protected:

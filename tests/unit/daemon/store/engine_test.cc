@@ -326,6 +326,16 @@ TEST_F(EngineTest, AFailureIsAKindAndWordsAndAReopeningMakesTheCommittedSafe) {
   EXPECT_THAT(keys(), ::testing::IsSupersetOf({"a", "c"}));
 }
 
+// The writer's last groups come after the end of the upkeep, and a full disk needs the room.
+TEST_F(EngineTest, RoomIsReclaimedAfterTheUpkeepHasEnded) {
+  const ThreadRoleScope role(kStoreWriter);
+  ASSERT_TRUE(put({{"a", ""}}));
+  engine->start_upkeep();
+  engine->stop_upkeep();
+  const auto reclaimed = engine->reclaim(0, ~std::uint64_t{0} - 1);
+  EXPECT_TRUE(reclaimed.has_value()) << reclaimed.error().what;
+}
+
 TEST_F(EngineTest, TwoCannotHaveTheSameFolder) {
   const auto second =
       disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});

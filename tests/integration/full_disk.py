@@ -90,6 +90,8 @@ class DiskTest(StoreTest):
         files = self.files()
         for _ in range(20):
             self.assert_error("STORE", self.command.ask("SUBMIT", "echo", "JOBS", "a"))
+            self.assert_error("STORE", self.command.ask("CUSTOMER", "SET", "new", "WEIGHT", 2))
+        self.assertEqual(self.command("CUSTOMER", "LIST")[1], [])
         self.assertLessEqual(len(self.files()), len(files) + 2)
         free, forgotten = self.free(), 0
         while forgotten < sum(self.sizes.values()) / 2:

@@ -35,6 +35,13 @@ CustomerChanges::Removed CustomerChanges::remove(Tenant& user, std::string_view 
 }
 
 CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std::string_view customer) const {
+  // What is set and deleted while nothing can be written stays in memory, by its name.
+  if (const std::string error = store_ == nullptr ? std::string() : store_->error(); !error.empty()) {
+    return fmt::format(
+        "STORE the disk cannot be written, so no more customers get settings: nothing was set; retry later "
+        "({})",
+        error);
+  }
   const std::uint64_t most = config_.limits.max_customers;
   if (user.customers_with_settings >= most) {
     return fmt::format(

@@ -19,8 +19,8 @@ class Store;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
 // use, and in the store. A change holds at once, also for what is queued; its reply waits for the
-// ticket. A change that the disk refuses holds nevertheless, and is written later. The caller tells
-// the lanes (ServerState::tell_lanes()).
+// ticket. A change that the disk refuses holds nevertheless, and is written later; while the disk refuses writes, no
+// further customer gets settings. The caller tells the lanes (ServerState::tell_lanes()).
 //
 // The number of customers of a user that have settings is bounded (limits.max_customers), and the
 // memory of the settings is charged to the user as records are.

@@ -52,6 +52,17 @@ TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
   EXPECT_EQ(registry_.size(), 0u);
 }
 
+TEST_F(RegistryTest, NumbersAreRenewedBeforeTheyAreUsedUp) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::vector<std::uint64_t> renewed;
+  registry_.begin_at(5, 7, [&](std::uint64_t next) {
+    renewed.push_back(next);
+    return next + 3;
+  });
+  for (std::uint64_t number = 5; number < 12; ++number) EXPECT_EQ(registry_.take_sequence(), number);
+  EXPECT_EQ(renewed, (std::vector<std::uint64_t>{7, 10}));
+}
+
 // Payloads that are read back from the store.
 TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
   const ThreadRoleScope io_thread(kIoThread);

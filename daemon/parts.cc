@@ -143,9 +143,9 @@ ServingParts::ServingParts(const config::Config& config, SchedulerParts& jobs, S
                      .metrics = http.scheduler_metrics(),
                      .use = handler_use,
                      .log = log}) {
-  server.on_stored([this](Ticket ticket) {
+  server.on_outcome([this] {
     kIoThread.assert_held();
-    workers.stored(ticket);
+    workers.store_advanced();
   });
 }
 

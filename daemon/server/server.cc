@@ -23,7 +23,7 @@ Server::Server(Parts parts, config::Config config)
     kIoThread.assert_held();
     state_.held_replies().settle(outcome);
     sessions_->store_advanced();
-    on_stored_(outcome.up_to);
+    on_outcome_();
   });
 }
 

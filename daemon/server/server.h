@@ -49,8 +49,8 @@ class Server {
   const TlsContext* tls() const;
   // Puts a configuration in force. Connections of users that it does not have are closed.
   void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
-  // Called with each ticket up to which the store has settled everything. Once, before listen().
-  void on_stored(std::function<void(Ticket)> listener) { on_stored_ = std::move(listener); }
+  // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
+  void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }
   // What CONFIG SET and CONFIG RELOAD call. Before listen().
   void on_config(ConfigChanges changes) { state_.set_config_changes(std::move(changes)); }
   // Adds a handler's counters, or a lane, which outlives this. Known ones are left alone.
@@ -81,7 +81,7 @@ class Server {
   const std::unique_ptr<Sessions> sessions_;
   Listener listener_;
   Timer close_timer_;
-  std::function<void(Ticket)> on_stored_ = [](Ticket) {};
+  std::function<void()> on_outcome_ = [] {};
 };
 
 }  // namespace locksley::daemon

@@ -210,7 +210,7 @@ void GroupCommit::commit() {
   if (!has_failed && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
-  if (is_awaited) on_outcome_({ticket, std::move(result.refusal)});
+  if (is_awaited) on_outcome_({.up_to = ticket, .error = std::move(result.refusal)});
   // Once the clients have been told, and while the mutex is not held. Empty already, if the group failed.
   writes.clear();
   if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
@@ -291,6 +291,10 @@ void GroupCommit::retry() {
         .write(*log_, spdlog::level::info);
     error_.clear();
     room_.notify_all();
+    const Ticket up_to = ticket_ - 1;
+    mutex_.unlock();
+    on_outcome_({.up_to = up_to, .error = {}, .is_of_kept_ones = true});
+    mutex_.lock();
     return;
   }
   ++errors_;

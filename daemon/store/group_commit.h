@@ -73,7 +73,7 @@ class GroupCommit {
   GroupCommit& operator=(const GroupCommit&) = delete;
 
   // Starts the writer. It calls `on_outcome` on its thread after each group that has an awaited
-  // write.
+  // write, and after the backlog was written.
   void start(std::function<void(Outcome)> on_outcome);
 
   // Adds a write to the group that gathers, and returns that group's ticket. Does nothing after

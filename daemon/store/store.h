@@ -105,7 +105,9 @@ class Store {
   Ticket gathering() const { return group_->gathering(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
   // store.durability demands. Writes that failed and were reported so count as written.
-  bool is_written(Ticket ticket) const { return ticket <= group_->written(); }
+  bool is_written(Ticket ticket) const { return ticket <= written(); }
+  // The highest ticket for which is_written() is true.
+  Ticket written() const { return group_->written(); }
   // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.
   std::string error() const { return group_->error(); }
   // Since when it has been so; none: the disk can be written.

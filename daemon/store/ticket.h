@@ -11,10 +11,12 @@ using Ticket = std::uint64_t;
 
 // The outcome of all writes after the last outcome's ticket, up to this one. Without an error they
 // are on the disk. With an error, the acceptances and ADDs among them are refused; the other writes
-// are kept, and written once the disk works again.
+// are kept, and written once the disk works again: one more outcome says so.
 struct Outcome {
   Ticket up_to = 0;
   std::string error;  // empty: they are on the disk
+  // Those that were kept are on the disk now; clients have their replies already.
+  bool is_of_kept_ones = false;
 };
 
 }  // namespace locksley::daemon

@@ -122,13 +122,14 @@ void LinkService::check_certificates() {
   });
 }
 
-void LinkService::stored(Ticket ticket) {
+void LinkService::store_advanced() {
   if (link_ == nullptr) return;
-  note_written(ticket);
+  note_written();
   after_link();
 }
 
-void LinkService::note_written(Ticket ticket) {
+void LinkService::note_written() {
+  const Ticket ticket = parts_.store->written();
   const Nanoseconds now = boot_time();
   for (; !settles_.empty() && settles_.front().first <= ticket; settles_.pop_front())
     settle_time_.observe(now - settles_.front().second);
@@ -183,7 +184,7 @@ void LinkService::after_link() {
     if (settles_.empty() || settles_.back().first < last) settles_.emplace_back(last, boot_time());
     // [link-awaits-store] seq_cst: as in awaits_store().
     awaits_store_.store(true);
-    if (parts_.store->is_written(last)) note_written(last);
+    if (parts_.store->is_written(last)) note_written();
   }
   if (!link_->awaits_store()) awaits_store_.store(false);
   for (const WorkerLink::Id id : link_->take_ready()) {

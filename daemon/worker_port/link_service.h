@@ -76,8 +76,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kLinkThread);
   // Connections of users that it does not have, or whose credential it has changed, are closed.
   void set_directory(std::shared_ptr<const WorkerDirectory> directory) LOCKSLEY_REQUIRES(kLinkThread);
-  // Everything up to this ticket is on the disk.
-  void stored(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
+  // Store::written() may be higher than before.
+  void store_advanced() LOCKSLEY_REQUIRES(kLinkThread);
   void drain() LOCKSLEY_REQUIRES(kLinkThread);
   // Closes everything: all leases go back, and io() runs out of work.
   void stop() LOCKSLEY_REQUIRES(kLinkThread);
@@ -85,7 +85,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // [any thread] As RemoteExecutors.
   void lane_has_work() override;
   void lane_has_stops() override;
-  // [any thread] Whether a reply waits for the store, so that stored() is of use.
+  // [any thread] Whether a reply waits for the store, so that store_advanced() is of use.
   bool awaits_store() const {
     // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it checks whether the
     // ticket is written; the I/O thread reads the flag after the ticket was written. So one of the two sees the other.
@@ -129,7 +129,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
-  void note_written(Ticket ticket) LOCKSLEY_REQUIRES(kLinkThread);
+  // Tells the link what the store has written.
+  void note_written() LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
   // While the store has no room the link asks again soon.
   void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);

@@ -104,11 +104,11 @@ void WorkerPort::watch_lanes() {
   }
 }
 
-void WorkerPort::stored(Ticket ticket) {
+void WorkerPort::store_advanced() {
   if (service_ == nullptr || !service_->awaits_store()) return;
-  service_->mailbox().post([service = service_.get(), ticket] {
+  service_->mailbox().post([service = service_.get()] {
     kLinkThread.assert_held();
-    service->stored(ticket);
+    service->store_advanced();
   });
 }
 

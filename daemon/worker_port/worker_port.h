@@ -43,8 +43,8 @@ class WorkerPort {
   void update(std::shared_ptr<const TlsContext> tls) LOCKSLEY_REQUIRES(kIoThread);
   void update() LOCKSLEY_REQUIRES(kIoThread) { update(tls_); }
   const TlsContext* tls() const { return tls_.get(); }
-  // Everything up to this ticket is on the disk.
-  void stored(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
+  // Store::written() may be higher than before.
+  void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
   // No more claims; workers are asked to hand back what has not started.
   void drain() LOCKSLEY_REQUIRES(kIoThread);
   // Closes all connections, and hands back what workers hold.

@@ -72,8 +72,15 @@ void WorkerConnections::written(std::uint64_t ticket) {
       connection.is_urgent = true;  // it has waited long enough
       make_ready(id, connection);
     }
+    if (connection.held.empty()) connection.waits_long = false;
     return connection.held.empty();
   });
+}
+
+std::vector<WorkerConnections::Id> WorkerConnections::note_long_waits() {
+  std::vector<Id> waiting(holding_.begin(), holding_.end());
+  for (const Id id : waiting) find(id)->waits_long = true;
+  return waiting;
 }
 
 void WorkerConnections::hurry() {

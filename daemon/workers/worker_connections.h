@@ -42,6 +42,7 @@ class WorkerConnections {
     bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
     bool is_ready = false;              // it is in ready_
     bool is_put_off = false;            // it has replies that were put off
+    bool waits_long = false;            // note_long_waits() has found its replies waiting, and they still do
 
     // Of all replies that are in memory, whether they may be sent or wait.
     std::size_t unsent_bytes() const {
@@ -69,6 +70,14 @@ class WorkerConnections {
   bool is_holding(Id id) const { return holding_.contains(id); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
+  // Called every few seconds while is_holding(). Returns the connections with replies that wait.
+  std::vector<Id> note_long_waits();
+  bool waits_long(Id id) { return find(id)->waits_long; }
+  // The connection is not read because of the number of its replies that wait.
+  bool is_full(Id id) const {
+    const auto found = connections_.find(id);
+    return found != connections_.end() && found->second.held.size() >= kMostHeld;
+  }
   // The connections that have got bytes to send since the last call. If a connection has got patient replies only, and
   // `may_put_off` returns true for it, it is left out, and its replies are put off: it is returned once it has more
   // bytes to send, or after hurry().

@@ -42,9 +42,10 @@ void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user
 
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   now_ = std::max(now_, now);
+  // A worker that has got no reply for long may have given up the connection: that is no fault of its jobs.
+  const End end = connections_.waits_long(id) ? End::kSettled : End::kDisconnected;
   connections_.remove(id);
-  if (const auto worker = workers_.find(id); worker != workers_.end())
-    remove(worker->second, End::kDisconnected);
+  if (const auto worker = workers_.find(id); worker != workers_.end()) remove(worker->second, end);
   serve_waiting();
 }
 
@@ -315,10 +316,17 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
   // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as long as some leases of
   // the shortest jobs take.
   constexpr std::chrono::milliseconds kPutOff{2};
+  // A guess: shorter than the time-outs of workers, and longer than a disk needs that can be written.
+  constexpr std::chrono::seconds kShowLife{5};
   auto ready = connections_.take_ready([this](Id id) {
     const auto worker = workers_.find(id);
     return worker != workers_.end() && worker->second.waiting.has_value();
   });
+  if (!connections_.is_holding()) {
+    show_life_at_.reset();
+  } else if (!show_life_at_) {
+    show_life_at_ = now_ + kShowLife;
+  }
   if (!connections_.puts_off()) {
     hurry_at_.reset();
   } else if (!hurry_at_) {

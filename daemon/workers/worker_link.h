@@ -251,7 +251,7 @@ class WorkerLink {
   void set_unread(RemoteWorker& worker, std::uint64_t bytes);
   // Orders of one lease, as they stand.
   struct Order {
-    enum class Kind : std::uint8_t { kCut, kStop, kDrain } kind = Kind::kDrain;
+    enum class Kind : std::uint8_t { kCut, kStop, kDrain, kNone } kind = Kind::kDrain;
     LeaseName lease = {};
     std::uint64_t at = 0;
   };
@@ -299,6 +299,8 @@ class WorkerLink {
   void end_hold();
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
+  // Workers whose replies wait for the store learn that this daemon lives.
+  void show_life();
   void look_at(RemoteWorker& worker);
   std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
   Nanoseconds plan_interval() const;
@@ -326,6 +328,7 @@ class WorkerLink {
   std::vector<HandlerPlace> held_;               // gates that are held until `held_until_`
   std::set<std::pair<Nanoseconds, Id>> timers_;  // at most one for each worker: RemoteWorker::due
   std::optional<Nanoseconds> hurry_at_;          // from then on no reply is put off
+  std::optional<Nanoseconds> show_life_at_;      // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
   WorkerLinkStats stats_;
   Nanoseconds now_;

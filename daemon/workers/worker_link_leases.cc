@@ -218,6 +218,7 @@ std::size_t WorkerLink::words_of(const Order& order) {
     case Order::Kind::kStop:
       return 2;
     case Order::Kind::kDrain:
+    case Order::Kind::kNone:
       break;
   }
   return 1;
@@ -234,6 +235,8 @@ void WorkerLink::write_words(proto::ReplyWriter writer, const Order& order) {
       return writer.bulk(LeaseName::Text(order.lease).view());
     case Order::Kind::kDrain:
       return writer.bulk("DRAIN");
+    case Order::Kind::kNone:
+      return writer.bulk("NONE");
   }
 }
 

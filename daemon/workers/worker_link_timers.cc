@@ -73,6 +73,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   if (!held_.empty() || (!waiting_.empty() && now_ < held_until_)) consider(held_until_);
   for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
   if (hurry_at_) consider(*hurry_at_);
+  if (show_life_at_) consider(*show_life_at_);
   if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(next_plan_);
   return next;
 }
@@ -87,6 +88,7 @@ void WorkerLink::advance(Nanoseconds now) {
     hurry_at_.reset();
     connections_.hurry();
   }
+  if (show_life_at_ && now_ >= *show_life_at_) show_life();
   std::vector<std::pair<Lane*, Nanoseconds>> over;
   for (const auto& [lane, backoff] : backoffs_) {
     if (backoff.due <= now_) over.emplace_back(lane, backoff.until);
@@ -99,8 +101,18 @@ void WorkerLink::advance(Nanoseconds now) {
   plan_cuts();
 }
 
+void WorkerLink::show_life() {
+  show_life_at_.reset();  // take_ready() sets it again
+  for (const Id id : connections_.note_long_waits()) {
+    const auto worker = workers_.find(id);
+    if (worker != workers_.end() && worker->second.wants_pushes) push_order(id, {.kind = Order::Kind::kNone});
+  }
+}
+
 void WorkerLink::look_at(RemoteWorker& worker) {
   disarm(worker);
+  // What it has sent since is not read.
+  if (connections_.is_full(worker.connection)) worker.heard = now_;
   if (worker.waiting && worker.waiting->until <= now_) {
     end_wait(worker);
     connections_.reply(worker.connection).null();

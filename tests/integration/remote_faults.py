@@ -13,8 +13,9 @@ from execution_ledger import ExecutionLedger
 from late_proxy import FORWARD, HOLD, LOSE_REPLY, LateProxy
 from locksley_daemon import Daemon, merged, wait_for
 from net import Network
+from postgres_server import PostgresServer
 from remote_worker import RemoteWorker, machines, wait_for_machines
-from resp import encode
+from resp import Push, encode
 from scratch import scratch
 from users import ALL, PASSWORD, UsersTest, users
 
@@ -53,6 +54,12 @@ class FaultsTest(UsersTest):
         with self.hosts["owner"].inside():
             self.owner = (start or self.start)(self.settings)
         return self.client()
+
+    def unattended(self, settings):
+        """A daemon that the test kills."""
+        daemon = Daemon(settings)
+        self.addCleanup(lambda: daemon.process.returncode == -signal.SIGKILL or daemon.close())
+        return daemon
 
     def client(self):
         with self.hosts["owner"].inside():
@@ -102,13 +109,43 @@ class FaultsTest(UsersTest):
         self.ledger.check(self, connection, batch, jobs)
 
 
-class Processes(FaultsTest):
-    def unattended(self, settings):
-        """A daemon that the test kills."""
-        daemon = Daemon(settings)
-        self.addCleanup(lambda: daemon.process.returncode == -signal.SIGKILL or daemon.close())
-        return daemon
+class Store(FaultsTest):
+    def test_a_settle_has_no_reply_until_its_results_are_in_the_store(self):
+        server = PostgresServer()
+        self.addCleanup(server.close)
+        connection = self.own("60s", merged(server.settings(), {"workers": {"reclaim": "30s"}}), start=self.unattended)
+        worker = self.by_hand("a", push=True)
+        batch = self.submit(connection, 2)
+        first, second = worker.claim("JOBS", 1), worker.claim("JOBS", 1)
 
+        def settle_while_the_store_is_away(lease):
+            server.kill()
+            worker.send(encode("SETTLE", lease.name, "ok", lease.first, f"of job {lease.first}"))
+            self.assertEqual(worker.read(), ["NONE"])
+
+        settle_while_the_store_is_away(first)
+        server.start()
+        self.assertEqual(self.read_reply(worker), [1, 0])
+
+        settle_while_the_store_is_away(second)
+        connection.close()
+        kill(self.owner)
+        server.start()
+        with self.hosts["owner"].inside():
+            self.owner = self.unattended(self.settings)
+        connection, worker = self.client(), self.by_hand("a")
+        name, _, _ = worker("RECLAIM", second.batch, second.attempt, second.first, second.end)
+        self.assertEqual(worker("SETTLE", name, "ok", second.first, "again"), [1, 0])
+        self.assertEqual(connection.wait(batch)["ok"], 2)
+        self.assertEqual(dict((row[0], row[2]) for row in connection.results(batch)), {first.first: f"of job {first.first}", second.first: "again"})
+
+    def read_reply(self, worker):
+        """The next one that is no push."""
+        reply = worker.read()
+        return self.read_reply(worker) if isinstance(reply, Push) else reply
+
+
+class Processes(FaultsTest):
     def test_machines_that_are_killed_or_lose_their_power(self):
         connection = self.own(lease="1s")
         killed, dark = (self.machine(name, start=self.unattended) for name in ("killed", "dark"))

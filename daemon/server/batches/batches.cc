@@ -161,7 +161,8 @@ std::expected<void, std::string> Batches::restore_all() {
       },
       [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
         stored_.expect(outcome);
-        if (outcome.error.empty() && on_written_) on_written_(outcome.up_to);
+        const bool settles = outcome.error.empty() && !outcome.is_of_kept_ones;
+        if (settles && on_written_) on_written_(outcome.up_to);
         mailbox.post([this, outcome = std::move(outcome)]() mutable {
           kIoThread.assert_held();
           settle(std::move(outcome));

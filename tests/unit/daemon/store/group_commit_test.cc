@@ -219,6 +219,8 @@ TEST(GroupCommitTest, WhatTheDiskRefusedIsWrittenOnceItIsWrittenAnew) {
   bench.disk->heal();
   EXPECT_TRUE(testing::wait_until_true([&] { return bench.store->is_written(ticket); }));
   EXPECT_TRUE(bench.store->load(1).has_value());
+  EXPECT_EQ(bench.outcomes->await(ticket).error, "") << "though no client has waited for it";
+  EXPECT_TRUE(bench.outcomes->all().back().is_of_kept_ones);
 }
 
 TEST(GroupCommitTest, StopWritesWhatThereIs) {

@@ -120,5 +120,59 @@ TEST_F(WorkerLinkSilenceTest, AClockThatGoesBackExpiresNothing) {
   EXPECT_EQ(link->stats().leases, 1U);
 }
 
+TEST_F(WorkerLinkSilenceTest, AWorkerWhoseRepliesWaitForTheStoreLearnsThatTheDaemonLives) {
+  host.submit("echo", 2);
+  const WorkerLink::Id pushes = joined_with_pushes(), other = joined();
+  const Granted lease = claim(pushes, "JOBS 1"), behind = claim(other, "JOBS 1");
+  host.writes = 7;
+  EXPECT_EQ(settle_all(pushes, lease), "");
+  EXPECT_EQ(settle_all(other, behind), "");
+  for (int i = 0; i < 3; ++i) {
+    link->take_ready();
+    pass(5s);
+    EXPECT_EQ(sent(pushes), ">1 $4 NONE");
+    EXPECT_EQ(sent(other), "") << "RESP2 has nothing that a client ignores";
+  }
+  link->written(7);
+  EXPECT_EQ(sent(pushes), "*2 :1 :0");
+  EXPECT_EQ(sent(other), "*2 :1 :0");
+  link->take_ready();
+  EXPECT_EQ(link->next_timer(), std::nullopt);
+}
+
+TEST_F(WorkerLinkSilenceTest, AWorkerThatWaitsLongForTheStoreMayGoWithoutALoss) {
+  host.submit("echo", 2);
+  const auto go_after = [this](Nanoseconds wait) {
+    const WorkerLink::Id id = joined();
+    const Granted first = claim(id, "JOBS 1");
+    ++host.writes;
+    say(id, "NOTE " + first.lease + " " + std::to_string(first.first) + " TEXT begun");
+    settle_all(id, claim(id, "JOBS 1"));
+    link->take_ready();
+    pass(wait);
+    link->disconnect(id, now);
+  };
+  go_after(5s);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 0U);
+  host.submit("echo", 1);
+  go_after(1s);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
+}
+
+TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentWhileItsManyRepliesWaitForTheStore) {
+  host.submit("echo", 3'000);
+  const WorkerLink::Id id = joined();
+  const std::string lease = reclaimed(id, "1 1 0 3000");
+  for (int i = 0; link->accepts_commands(id); ++i) {
+    ++host.writes;
+    say(id, "SETTLE " + lease + " ok " + std::to_string(i) + " out");
+  }
+  pass(1min);
+  EXPECT_EQ(link->stats().leases, 1U);
+  link->written(host.writes);
+  pass(11s);
+  EXPECT_EQ(link->stats().leases, 0U);
+}
+
 }  // namespace
 }  // namespace locksley::daemon::test

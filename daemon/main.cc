@@ -183,9 +183,10 @@ int serve_until_signal(const std::string& ready, const config::Machine& machine,
 int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& serving,
          const std::shared_ptr<spdlog::logger>& log) LOCKSLEY_REQUIRES(kIoThread) {
   if (serving.network) serving.network->stop();
-  if (serving.upstream != nullptr) serving.upstream->end(std::chrono::seconds(1));
   serving.workers.stop();
   scheduler.handlers->processes().stop();
+  // After these, so that the upstream learns what has become of their jobs.
+  if (serving.upstream != nullptr) serving.upstream->end(std::chrono::seconds(1));
   {
     const ForcedExit forced_exit(store, exit_code, log);
     scheduler.pool.stop();

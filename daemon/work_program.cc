@@ -60,9 +60,8 @@ int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logge
   upstream->offer(offered_lanes(config, *handlers, /*pool_workers=*/0));
   upstream->start();
   const int exit_code = serve_until_signal(*upstream, config, *log);
-  handlers->processes().begin_stop();
-  upstream->end(std::chrono::seconds(1));
   handlers->processes().stop();
+  upstream->end(std::chrono::seconds(1));
   for (Lane* const each : handlers->lanes()) each->detach_all();
   return exit_code;
 }

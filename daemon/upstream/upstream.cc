@@ -225,12 +225,24 @@ void Upstream::check_done() {
   std::exchange(done_, nullptr)();
 }
 
-void Upstream::end(std::chrono::milliseconds patience) {
-  if (!thread_.joinable()) return;
+bool Upstream::is_drained_within(std::chrono::milliseconds patience) {
   const auto is_done = std::make_shared<std::promise<void>>();
   auto done = is_done->get_future();
   drain([is_done] { is_done->set_value(); });
-  (void)done.wait_for(patience);
+  return done.wait_for(patience) == std::future_status::ready;
+}
+
+void Upstream::end(std::chrono::milliseconds patience) {
+  if (!thread_.joinable()) return;
+  if (!is_drained_within(patience)) {
+    post([this] {
+      kUpstreamThread.assert_held();
+      for (const std::vector<Served>* const all : {&served_, &retired_}) {
+        for (const Served& served : *all) served.connection->leave();
+      }
+    });
+    (void)is_drained_within(patience);
+  }
   post([this] {
     kUpstreamThread.assert_held();
     for (const std::vector<Served>* const all : {&served_, &retired_}) {

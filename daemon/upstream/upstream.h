@@ -48,7 +48,7 @@ std::expected<std::vector<client::Address>, std::string> upstream_addresses(cons
 //
 // Owned by main(), after the pool and the handlers, which outlive it. Its life: offer(), start(), … drain() and stop(),
 // end(); destroyed after the executors of all lanes have ended, since their batches report to it. offer(), drain(),
-// stop(): any thread; they return at once. start() and end(): main's thread; end() blocks for at most `patience`. An
+// stop(): any thread; they return at once. start() and end(): main's thread; end() blocks for at most twice `patience`. An
 // upstream that cannot be reached is logged, and tried again; nothing fails.
 class Upstream {
  public:
@@ -75,8 +75,8 @@ class Upstream {
   void drain(std::function<void()> done);
   // Asks running jobs to stop, too.
   void stop();
-  // After stop(): waits until nothing is held, at most this long, and ends the thread. What is left goes back to the
-  // upstream with the connections.
+  // After stop(): waits until nothing is held, at most this long; what is left then is handed back, for which it waits as
+  // long again. Ends the thread.
   void end(std::chrono::milliseconds patience);
 
   // The lanes of the last offer, by name, for the metrics. Any thread; the mutex is held for a copy.
@@ -101,6 +101,7 @@ class Upstream {
   std::string name_of(const Lane& lane) const;
   void check_done() LOCKSLEY_REQUIRES(kUpstreamThread);
   void begin_drain() LOCKSLEY_REQUIRES(kUpstreamThread);
+  bool is_drained_within(std::chrono::milliseconds patience);
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
   // Lets the connections claim what they have put off.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);

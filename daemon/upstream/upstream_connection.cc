@@ -364,6 +364,12 @@ void UpstreamConnection::end_operation() {
   serve();
 }
 
+void UpstreamConnection::leave() {
+  runner_.abandon();
+  link_.leave(steady_now());
+  serve();
+}
+
 void UpstreamConnection::abandon() {
   is_abandoned_ = true;
   asio::error_code ignored;

@@ -69,6 +69,8 @@ class UpstreamConnection final : private LeaseSink {
   bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread) {
     return !puts_off_claims() || link_.expects_results_soon();
   }
+  // Hands back all that is held, though it may still run here, and leaves.
+  void leave() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Closes the socket at once; leases are cancelled, and their results go nowhere.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 

@@ -287,6 +287,12 @@ void UpstreamLink::stop(Nanoseconds now) {
   for (const LeaseKey key : keys) stop(leases_.at(key));
 }
 
+void UpstreamLink::leave(Nanoseconds now) {
+  drain(now);
+  while (!leases_.empty()) forget(leases_.begin()->second);
+  leave_if_idle();
+}
+
 void UpstreamLink::leave_if_idle() {
   if (!is_draining_ || !leases_.empty() || phase_ != Phase::kServing) return;
   phase_ = Phase::kLeaving;

@@ -151,6 +151,8 @@ class UpstreamLink {
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
+  // The same, and what runs is given up: LEAVE hands it back, and results that come later are dropped.
+  void leave(Nanoseconds now);
   // After drain() or stop(): nothing is held, and the upstream knows all results.
   bool is_done() const { return is_draining_ && leases_.empty() && (has_left_ || phase_ == Phase::kDown); }
 

@@ -186,6 +186,27 @@ class Orders(UpstreamTest):
         self.assertEqual(daemon.wait_end(), OK)
 
 
+class Restarts(UpstreamTest):
+    def test_a_job_whose_machines_are_restarted_in_order_counts_no_losses(self):
+        owner = self.start({"workers": {"port": 0}, "handlers": {"long": {"remote": True}}})
+        client = self.connect(owner)
+        batch = client("SUBMIT", "long", "JOBS", "x")
+        slow_to_end = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1.5), sys.exit(1))); time.sleep(600)"
+        settings = {
+            "upstream": {"url": f"redis://127.0.0.1:{port_for_workers(owner)}"},
+            "shutdown": {"drain_timeout": "100ms"},
+            "handlers": {"long": {"command": [sys.executable, "-c", slow_to_end]}},
+        }
+        for _ in range(3):
+            machine = self.start(settings)
+            wait_for("the job to run", lambda: client.status(batch)["running"] == 1)
+            machine.send_signal(signal.SIGTERM)
+            machine.wait_end()
+            wait_for("the job to be back", lambda: client.status(batch)["queued"] == 1)
+        self.assertEqual(owner.metrics()['locksley_remote_lost_jobs_total{reason="disconnected"}'], 0)
+        client("CANCEL", batch)
+
+
 class Faults(UpstreamTest):
     def test_results_without_an_answer_are_sent_again_after_a_reconnect(self):
         upstream = self.upstream()

@@ -103,6 +103,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> reclaim();
   // A login by the argument that is the password, which is wiped.
   LoginQuestion by_password(std::string_view user, std::size_t password);
+  // True, after the error reply: a worker that has joined, with its leases, belongs to another user.
+  bool refuses_change_to(std::string_view user) LOCKSLEY_REQUIRES(kLinkThread);
   Coroutine<bool> log_in(LoginQuestion question);
   // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the answer. None: the
   // connection closes.

@@ -113,6 +113,7 @@ Coroutine<void> WorkerSession::hello() {
   }
   if (hello->user != 0) {
     LoginQuestion question = by_password(arguments[hello->user], hello->user + 1);
+    if (refuses_change_to(question.name)) co_return;
     if (!co_await log_in(std::move(question))) co_return;
   } else if (!is_logged_in()) {
     fail(proto::kHelloNoAuth);
@@ -132,7 +133,15 @@ Coroutine<void> WorkerSession::auth() {
     co_return;
   }
   LoginQuestion question = by_password(parsed->user, parsed->password);
+  if (refuses_change_to(question.name)) co_return;
   if (co_await log_in(std::move(question))) service_.link().reply(id_).ok();
+}
+
+bool WorkerSession::refuses_change_to(std::string_view user) {
+  const auto worker = service_.link().workers().find(id_);
+  if (worker == service_.link().workers().end() || worker->second.user == user) return false;
+  fail(fmt::format("ERR this connection has joined as the user {}: LEAVE first", worker->second.user));
+  return true;
 }
 
 LoginQuestion WorkerSession::by_password(std::string_view user, std::size_t password) {

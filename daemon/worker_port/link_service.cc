@@ -1,5 +1,8 @@
 #include "daemon/worker_port/link_service.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -23,6 +26,9 @@ constexpr auto kViewPeriod = std::chrono::milliseconds(50);
 // A timer that is this late shows that the thread did not run, and has read nothing. The workers of the shortest leases
 // send a BEAT every 333 ms.
 constexpr auto kDeaf = std::chrono::milliseconds(300);
+// Bytes that the system takes for a peer beyond those that are on their way. More would leave the link without a sign that
+// a slow peer receives a long reply. A guess: some ms of a fast link.
+constexpr int kMostNotSent = 256 * 1024;
 constexpr int kViewCost = 100;  // making the view takes at most one part in this many of the thread's time
 
 // A number for this process of the daemon, so that leases of an earlier process are not taken for its own.
@@ -91,6 +97,7 @@ void LinkService::accept(Socket socket) {
   if (sessions_.size() >= directory_->max_clients) return refuse("-ERR max number of clients reached\r\n");
   socket.set_option(asio::ip::tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
+  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostNotSent, sizeof kMostNotSent);
   auto session =
       std::make_shared<WorkerSession>(*this, Transport(std::move(socket), directory_->tls), to_text(remote));
   sessions_.emplace(session->id(), session);

@@ -172,6 +172,7 @@ void WorkerSession::send() {
 
 bool WorkerSession::flush() {
   proto::OutputBuffer& output = service_.link().output(id_);
+  const bool has_waited = std::exchange(has_unsent_, false);
   while (!output.empty()) {
     std::array<std::string_view, 32> views;
     const std::size_t used = output.gather(views);
@@ -180,7 +181,10 @@ bool WorkerSession::flush() {
     const std::optional<std::size_t> sent = transport().send(std::span(views).first(used));
     if (!sent) return false;
     output.consume(*sent);
-    if (*sent < total) return true;
+    // While much is unsent, no command is read: that the peer takes bytes shows that it lives.
+    if (has_waited && *sent != 0) service_.link().heard(id_, boot_time());
+    has_unsent_ = *sent < total;
+    if (has_unsent_) return true;
   }
   output.release();
   return true;

@@ -126,7 +126,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   ConnectionPlace place_;
   Credential logged_in_by_ = Credential::kNone;
   Instant measured_at_{};
-  bool is_paused_ = false;  // may_execute() said no; send() wakes the coroutine when it says yes
+  bool has_unsent_ = false;  // the socket did not take all bytes of the last flush()
+  bool is_paused_ = false;   // may_execute() said no; send() wakes the coroutine when it says yes
 };
 
 }  // namespace locksley::daemon

@@ -124,7 +124,7 @@ class WorkerLink {
   void disconnect(Id id, Nanoseconds now);
   // Executes one command of the connection. Every command gets one reply, now or later, in their order.
   void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
-  // Bytes have arrived that are not yet a whole command.
+  // Bytes have arrived that are not yet a whole command, or the peer has taken some of those that were unsent.
   void heard(Id id, Nanoseconds now);
   // A command has come that its connection answers by itself, such as PING: a CLAIM that waits is answered
   // first.

@@ -108,7 +108,6 @@ void Service::begin_drain() {
     kIoThread.assert_held();
     if (!error) begin_close(kExitTemporary, "shutdown.drain_timeout passed");
   });
-  parts_.workers.drain();
   parts_to_drain_ = parts_.upstream == nullptr ? 1 : 2;
   if (parts_.upstream != nullptr) {
     parts_.upstream->drain([this] {
@@ -133,6 +132,8 @@ void Service::begin_close(int exit_code, const char* why) {
   exit_code_ = exit_code;
   LogLine("closing").with("reason", why).write(*parts_.log, spdlog::level::info);
   log_what_is_left();
+  // Not before: what is queued for remote workers has to end, too.
+  parts_.workers.drain();
   if (parts_.upstream != nullptr) parts_.upstream->stop();
   parts_.processes.begin_stop();
   drain_timer_.cancel();

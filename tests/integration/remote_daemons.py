@@ -187,6 +187,16 @@ class RemoteDaemons(DaemonTest):
             by_machine[row[2]] = by_machine.get(row[2], 0) + 1
         self.assertEqual(len(by_machine), 2, by_machine)
 
+    def test_an_owner_that_drains_gives_its_queued_jobs_to_machines(self):
+        ledger = self.folder / "ledger"
+        connection = self.own({"handlers": {"sh": {"remote": True}}})
+        self.machine({"handlers": {"sh": shell(concurrency=1)}})
+        wait_for_machines(connection, 1)
+        connection("SUBMIT", "sh", "JOBS", *[f"sleep 0.1; echo >> {ledger}"] * 20)
+        self.owner.send_signal(signal.SIGTERM)
+        self.assertEqual(self.owner.wait_end(), 0)
+        self.assertEqual(len(ledger.read_text().splitlines()), 20)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -191,15 +191,17 @@ class Restarts(UpstreamTest):
         owner = self.start({"workers": {"port": 0}, "handlers": {"long": {"remote": True}}})
         client = self.connect(owner)
         batch = client("SUBMIT", "long", "JOBS", "x")
-        slow_to_end = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1.5), sys.exit(1))); time.sleep(600)"
+        slow_to_end = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(2.5), sys.exit(1))); open(sys.argv[1], 'w'); time.sleep(600)"
+        begun = scratch(self) / "begun"
         settings = {
             "upstream": {"url": f"redis://127.0.0.1:{port_for_workers(owner)}"},
             "shutdown": {"drain_timeout": "100ms"},
-            "handlers": {"long": {"command": [sys.executable, "-c", slow_to_end]}},
+            "handlers": {"long": {"command": [sys.executable, "-c", slow_to_end, str(begun)]}},
         }
         for _ in range(3):
             machine = self.start(settings)
-            wait_for("the job to run", lambda: client.status(batch)["running"] == 1)
+            wait_for("the job to run", begun.exists)
+            begun.unlink()
             machine.send_signal(signal.SIGTERM)
             machine.wait_end()
             wait_for("the job to be back", lambda: client.status(batch)["queued"] == 1)

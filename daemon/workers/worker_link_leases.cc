@@ -155,17 +155,16 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   --lanes_[&lane].leases;
   out.lease.set_begun(RemoteWorker::begun(out, in_front));
-  // Jobs that have not started, as the worker reported, have not run.
-  const std::uint64_t started = out.has_reported_next ? out.lease.held().count_below(out.next) : in_front;
-  const std::uint64_t running = std::min<std::uint64_t>(in_front, started);
   if (end == End::kSettled) {
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
-    (void)out.lease.expire(service, running, losses_);
+    // Jobs that have not started, as the worker reported, have not run.
+    const std::uint64_t started = out.has_reported_next ? out.lease.held().count_below(out.next) : in_front;
+    (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
     ++stats_.timed_out;
     ++worker.lost;
   } else {
-    const Lease::Lost lost = out.lease.lose(service, running, losses_);
+    const Lease::Lost lost = out.lease.lose(service, in_front, losses_);
     (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
     ++worker.lost;
   }

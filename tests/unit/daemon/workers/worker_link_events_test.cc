@@ -50,19 +50,6 @@ TEST_F(WorkerLinkEventsTest, AJobOfALeaseThatWaitedIsInnocent) {
   EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
 }
 
-TEST_F(WorkerLinkEventsTest, AJobThatHadNotBegunAsItsWorkerSaidIsInnocent) {
-  host.submit("echo", 2);
-  const auto lose_after_beat = [this](std::uint64_t begun) {
-    const WorkerLink::Id id = joined(1);
-    const std::string lease = reclaimed(id, "1 1 0 2");
-    say(id, "BEAT " + lease + " " + std::to_string(begun));
-    link->disconnect(id, now);
-    return link->stats().lost_by_disconnect;
-  };
-  EXPECT_EQ(lose_after_beat(0), 0U);
-  EXPECT_EQ(lose_after_beat(1), 1U);
-}
-
 TEST_F(WorkerLinkEventsTest, AWorkerThatComesBackTakesItsLossesBack) {
   const auto batch = host.submit("echo", 1);
   WorkerLink::Id id = joined();

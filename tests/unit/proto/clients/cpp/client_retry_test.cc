@@ -1,4 +1,4 @@
-// Replies that the client waits for in vain: RETRY once, though its reply is lost; and for how long.
+// Lost replies and daemons that hang: a RETRY is executed once, and no call waits longer than it was told to.
 #include <gmock/gmock.h>
 
 #include "proto/clients/cpp/client.h"

@@ -95,10 +95,7 @@ void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant 
     record.rate.update(at, status.ok + status.failed,
                        has_work ? RateMeter::Work::kSome : RateMeter::Work::kNone);
   }
-  if (status.started_at != 0 && !std::exchange(record.published.started, true)) {
-    parts_.events.publish(record, EventKind::kStarted, status);
-    record.published.progress = at;
-  }
+  if (status.started_at != 0) parts_.events.publish_started(record, status, at);
   if (is_over) {
     parts_.events.publish_end(record, status);
   } else if (record.published.started && record.due.progress == kNever &&

@@ -126,7 +126,17 @@ void Events::publish_accepted(BatchRecord& record) {
   if (!has_listener(record)) return;
   const BatchStatus status = record.status();
   publish(record, EventKind::kAccepted, status);
+  if (record.published.start_waits) publish_started(record, status, now());
   if (record.published.end_waits) publish_end(record, status);
+}
+
+void Events::publish_started(BatchRecord& record, const BatchStatus& status, Instant at) {
+  if (record.published.started) return;
+  record.published.start_waits = !record.published.accepted;
+  if (record.published.start_waits) return;
+  record.published.started = true;
+  publish(record, EventKind::kStarted, status);
+  record.published.progress = at;
 }
 
 void Events::publish_end(BatchRecord& record, const BatchStatus& status) {

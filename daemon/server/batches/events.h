@@ -91,9 +91,13 @@ class Events {
   // Whether this batch's events may have subscribers; cheap while there are none at all.
   bool has_listener(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // The batch is accepted: publishes that, and then its end, if it is over already.
+  // The batch is accepted: publishes that, then its start and its end, if it has started and is over already.
   void publish_accepted(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch is over. What is not accepted yet has no events: publish_accepted() publishes the end then.
+  // A job of the batch has started; publishes that once. What is not accepted yet has no events: publish_accepted()
+  // publishes the start then.
+  void publish_started(BatchRecord& record, const BatchStatus& status, Instant at)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // The batch is over. As publish_started(), if it is not accepted yet.
   void publish_end(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
 
   // Sends the event to its subscribers.

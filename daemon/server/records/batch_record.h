@@ -168,7 +168,9 @@ class BatchRecord final : public Batch {
   // What its subscribers have been sent. Written by BatchNews and Events. Not persistent.
   struct Published {
     bool accepted = false;
-    bool end_waits = false;  // it was over before the store had it; its end is published after its acceptance
+    // It had started, or was over, before the store had it; that is published after its acceptance.
+    bool start_waits = false;
+    bool end_waits = false;
     bool started = false;
     Instant progress{};
   } published LOCKSLEY_GUARDED_BY(kIoThread);

@@ -210,6 +210,19 @@ TEST_F(EventsTest, TheEndOfABatchComesAfterItsAcceptance) {
   EXPECT_EQ(listener_.events, (Heard{"accepted", "done"}));
 }
 
+TEST_F(EventsTest, TheStartOfABatchComesAfterItsAcceptance) {
+  const ThreadRoleScope io_thread(kIoThread);
+  events_.subscribe(listener_, "default", "batches");
+  events_.publish_started(record_, record_.status(), now());
+  record_.close();
+  events_.publish_end(record_, record_.status());
+  EXPECT_EQ(listener_.events, Heard{}) << "the store does not have it yet";
+  events_.publish_accepted(record_);
+  EXPECT_EQ(listener_.events, (Heard{"accepted", "started", "done"}));
+  events_.publish_started(record_, record_.status(), now());
+  EXPECT_EQ(listener_.events.size(), 3u) << "it starts once";
+}
+
 TEST_F(EventsTest, AnAcceptedBatchEndsOnce) {
   const ThreadRoleScope io_thread(kIoThread);
   events_.subscribe(listener_, "default", "batches");

@@ -105,7 +105,8 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
   if (control == Control::kRetry) {
     return when_retry_stored(request.peer, *user, done->record, json_reply(body));
   }
-  return when_stored(request.peer, *user, done->record->stored.ticket, json_reply(body));
+  const Ticket ticket = state_.batches().changes().ticket(*done->record);
+  return when_stored(request.peer, *user, ticket, json_reply(body));
 }
 
 HttpReply Api::when_retry_stored(const asio::ip::address& peer, const UserRef& user,
@@ -114,7 +115,7 @@ HttpReply Api::when_retry_stored(const asio::ip::address& peer, const UserRef& u
     kIoThread.assert_held();
     state_.batches().after_requeue(*record, [this, peer, user, record, reply, answer] {
       kIoThread.assert_held();
-      when_stored(peer, user, record->stored.ticket, reply).later(answer);
+      when_stored(peer, user, state_.batches().changes().ticket(*record), reply).later(answer);
     });
   };
   return {.later = later};

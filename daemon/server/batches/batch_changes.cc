@@ -81,4 +81,6 @@ std::uint64_t BatchChanges::close(BatchRecord& record) {
   return record.terms.jobs;
 }
 
+Ticket BatchChanges::ticket(BatchRecord& record) { return stored_.ticket_of_changes(record); }
+
 }  // namespace locksley::daemon

@@ -17,8 +17,7 @@ class Reader;
 class StoredBatches;
 
 // Changes of a batch that are both done in its lane and written to the store: by commands, by a deadline, by
-// the failure of a batch for which it waited. The lane changes at once; the reply to a client waits for
-// BatchRecord::stored.ticket.
+// the failure of a batch for which it waited. The lane changes at once; the reply to a client waits for ticket().
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails: a change that the disk refuses holds, and
 // is written later.
@@ -45,6 +44,9 @@ class BatchChanges {
   void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // No more jobs will be added. Returns how many there are.
   std::uint64_t close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // For a reply that reports changes of the batch: StoredBatches::ticket_of_changes().
+  Ticket ticket(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   StoredBatches& stored_;

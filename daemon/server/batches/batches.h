@@ -32,7 +32,7 @@ namespace locksley::daemon {
 // folder and hands each call to the one that it belongs to; README.md has a picture of them.
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it is on the
-// disk. A call that writes leaves its ticket in the record (BatchRecord::stored.ticket), or returns it: the
+// disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or returns it: the
 // reply waits for it (on_stored()). What the disk refuses is undone, as if it had never been asked for.
 //
 // Owned by the Server; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch

@@ -162,6 +162,15 @@ void StoredBatches::write_changes(BatchRecord& record) {
       parts_.store->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
 }
 
+Ticket StoredBatches::ticket_of_changes(BatchRecord& record) {
+  const Ticket last = record.stored.ticket;
+  if (is_settled(last) && !record.stored.is_rejected && parts_.store != nullptr &&
+      !parts_.store->is_written(last)) {
+    write_changes(record);
+  }
+  return record.stored.ticket;
+}
+
 void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   record.stored.has_changes = true;
   const BatchStatus status = record.status();

@@ -62,7 +62,7 @@ inline bool is_congested(const Account& account) {
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when the
 // disk has them. If the disk did not take them, both halves are undone. Every other change takes
-// effect at once, and only the reply waits for its ticket (BatchRecord::stored.ticket). A reply that says which jobs there
+// effect at once, and only the reply waits for its ticket (ticket_of_changes()). A reply that says which jobs there
 // are waits for the ticket of these (BatchRecord::stored.jobs_ticket).
 //
 // Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and
@@ -106,6 +106,9 @@ class StoredBatches {
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
   void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // The ticket for which a reply that reports the record's changes waits. If the disk has failed to write the last ones,
+  // they are put again: so a command that is repeated fails as the first one did, until they are on the disk.
+  Ticket ticket_of_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Outcomes ----
 

@@ -13,15 +13,15 @@ namespace locksley::daemon {
 
 namespace {
 
-void reply_ok(Session& session, const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-  session.reply_when_stored(record.stored.ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
+void reply_ok(Session& session, BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+  const Ticket ticket = session.state().batches().changes().ticket(record);
+  session.reply_when_stored(ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
 
-void reply_count(Session& session, const BatchRecord& record, std::uint64_t count)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  session.reply_when_stored(record.stored.ticket, [&](proto::ReplyWriter& reply) {
-    reply.integer(static_cast<std::int64_t>(count));
-  });
+void reply_count(Session& session, BatchRecord& record, std::uint64_t count) LOCKSLEY_REQUIRES(kIoThread) {
+  const Ticket ticket = session.state().batches().changes().ticket(record);
+  session.reply_when_stored(
+      ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
 }
 
 struct Changed {

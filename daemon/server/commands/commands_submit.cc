@@ -204,9 +204,10 @@ void addat_command(Session& session, proto::Command& command) {
 void close_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
-  const std::uint64_t count = session.state().batches().changes().close(*record);
+  BatchChanges& changes = session.state().batches().changes();
+  const std::uint64_t count = changes.close(*record);
   const auto write = [count](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); };
-  session.reply_when_stored(record->stored.ticket, write, record->stored.jobs_ticket);
+  session.reply_when_stored(changes.ticket(*record), write, record->stored.jobs_ticket);
 }
 
 Coroutine<void> run_command(Session& session, proto::Command& command) {

@@ -34,7 +34,7 @@ struct ControlArguments {
 
 // Makes the change, to a batch that `by` may see and change. Returns a number of jobs: those that kCancel kept
 // from running, or that kRetry queued again; else 0. The error is the text of the error reply. A reply has to
-// wait for BatchRecord::stored.ticket.
+// wait for BatchChanges::ticket().
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments = {})
     LOCKSLEY_REQUIRES(kIoThread);

@@ -184,6 +184,27 @@ TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
 }
 
+// A client that got an error repeats the command: it must not be told that the change is on the disk.
+TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated) {
+  const ThreadRoleScope io_thread(kIoThread);
+  BatchRecord& record = open();
+  bench_.disk->fail_syncs();
+  for (int i = 0; i < 2; ++i) {
+    batches_->changes().close(record);
+    const Ticket ticket = batches_->changes().ticket(record);
+    EXPECT_FALSE(batches_->is_settled(ticket)) << "the reply waits for an outcome of its own";
+    EXPECT_EQ(batches_->changes().ticket(record), ticket) << "it is written once";
+    settle(record);
+    EXPECT_FALSE(store_->is_written(ticket));
+  }
+  bench_.disk->heal();
+  EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
+  hear_outcomes();
+  batches_->changes().close(record);
+  EXPECT_TRUE(batches_->is_settled(batches_->changes().ticket(record)));
+  EXPECT_TRUE(store_->is_written(record.stored.ticket));
+}
+
 // The store may refuse the jobs, and take the changes: a reply that says which jobs there are waits for the jobs.
 TEST_F(RefusedAddsTest, AChangeAfterJobsLeavesTheTicketOfTheJobs) {
   const ThreadRoleScope io_thread(kIoThread);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -44,14 +46,17 @@ class BasicIdle {
     const std::uint64_t state = state_.load();
     if (searching(state) == 0 && parked(state) != 0) wake_one();
   }
-  // After the calling worker has pushed a task onto its deque: whether wake_for_task() is needed.
-  // Called for every spawn.
-  bool needs_wake_for_task() const {
+  // After the calling worker has pushed a task of `batch` onto its deque: whether wake_for_task() may be
+  // needed. Called for every spawn. Helpers of other batches do not count, but for one in 64: else each
+  // spawn would take the mutex while any of them is parked.
+  bool needs_wake_for_task(const void* batch) const {
     Atomics::barrier::light();
     // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in
     // enter_help(), and after enter_park() and end_search().
     const std::uint64_t state = state_.load(std::memory_order_relaxed);
-    return state >= kParked && searching(state) == 0;
+    if (state < kParked || searching(state) != 0) return false;
+    // [idle-helpers] relaxed: as above; enter_help() sets the bit before it passes heavy().
+    return parked(state) != 0 || (helped_.load(std::memory_order_relaxed) >> place_of(batch) & 1) != 0;
   }
   // A task of `batch` is in some worker's deque: wakes a worker that can take it, unless one
   // searches.
@@ -110,18 +115,28 @@ class BasicIdle {
   }
   static std::uint32_t helpers(std::uint64_t state) { return static_cast<std::uint32_t>(state / kHelpers); }
 
+  // The bit of `helped_` that stands for the batch.
+  static std::size_t place_of(const void* batch) {
+    constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // Knuth's multiplicative hashing
+    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(batch) * kGolden >> 58);
+  }
+
   void wake_one();
   Sleeper* unlist_parked() LOCKSLEY_REQUIRES(mutex_);
+  void unlist_helper(typename std::vector<Sleeper*>::iterator helper) LOCKSLEY_REQUIRES(mutex_);
 
   typename Atomics::template atomic<std::uint32_t> workers_{1};
   // Counts of searchers, parked and helpers; written by workers and wakers, read by publishers, all
   // seq_cst but for needs_wake_for_task().
   alignas(kCacheLine) typename Atomics::template atomic<std::uint64_t> state_{0};
+  // A bit for each batch of a parked helper: place_of(). Written under the mutex, read as `state_`.
+  typename Atomics::template atomic<std::uint64_t> helped_{0};
 
   alignas(kCacheLine) typename Atomics::mutex mutex_;
   // The last to park is the first to be woken: its caches are warmest.
   std::vector<Sleeper*> parked_ LOCKSLEY_GUARDED_BY(mutex_);
   std::vector<Sleeper*> helpers_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::array<std::uint32_t, 64> helpers_at_ LOCKSLEY_GUARDED_BY(mutex_){};  // by bit of `helped_`
 };
 
 // A class of its own, so that it can be named where it is not yet defined.
@@ -205,9 +220,7 @@ void BasicIdle<Atomics>::wake_for_task(const void* batch) {
                                        [batch](const Sleeper* s) { return s->batch == batch; });
       if (helper == helpers_.end()) return;
       sleeper = *helper;
-      helpers_.erase(helper);
-      sleeper->listed = false;
-      state_.fetch_sub(kHelpers);
+      unlist_helper(helper);
     }
   }
   sleeper->parker.unpark();
@@ -230,18 +243,27 @@ void BasicIdle<Atomics>::enter_help(Sleeper& sleeper, const void* batch) {
     sleeper.listed = true;
     sleeper.batch = batch;
     helpers_.push_back(&sleeper);
+    if (const std::size_t place = place_of(batch); ++helpers_at_[place] == 1)
+      helped_.store(helped_.load() | std::uint64_t{1} << place);
     state_.fetch_add(kHelpers);
   }
   Atomics::barrier::heavy();
 }
 
 template <class Atomics>
+void BasicIdle<Atomics>::unlist_helper(typename std::vector<Sleeper*>::iterator helper) {
+  (*helper)->listed = false;
+  if (const std::size_t place = place_of((*helper)->batch); --helpers_at_[place] == 0)
+    helped_.store(helped_.load() & ~(std::uint64_t{1} << place));
+  helpers_.erase(helper);
+  state_.fetch_sub(kHelpers);
+}
+
+template <class Atomics>
 bool BasicIdle<Atomics>::leave_help(Sleeper& sleeper) {
   const MutexLock lock(mutex_);
   if (!sleeper.listed) return true;
-  sleeper.listed = false;
-  helpers_.erase(std::find(helpers_.begin(), helpers_.end(), &sleeper));
-  state_.fetch_sub(kHelpers);
+  unlist_helper(std::find(helpers_.begin(), helpers_.end(), &sleeper));
   return false;
 }
 

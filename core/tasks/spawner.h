@@ -43,7 +43,7 @@ class Spawner {
     if (!spawning_) [[unlikely]]
       begin(*task);
     own_tasks_.push(task);
-    if (idle_.needs_wake_for_task()) [[unlikely]]
+    if (idle_.needs_wake_for_task(own_batch())) [[unlikely]]
       idle_.wake_for_task(own_batch());
   }
   // Runs tasks until all of the group have ended. Needs: at least one has not.

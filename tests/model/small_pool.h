@@ -50,7 +50,7 @@ class Pool {
     ++published;
     if (!spawning) begin_spawning();
     own_tasks.push(1);
-    if (idle.needs_wake_for_task()) idle.wake_for_task(this);
+    if (idle.needs_wake_for_task(this)) idle.wake_for_task(this);
   }
 
   // As Spawner::begin().

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -109,17 +110,34 @@ TEST_F(IdleTest, EverybodyIsWokenAtOnceIfAsked) {
 }
 
 TEST_F(IdleTest, ATaskIsWantedByWhoeverIsParkedOrHelpsWhileNobodySearches) {
-  EXPECT_FALSE(idle.needs_wake_for_task());
+  EXPECT_FALSE(idle.needs_wake_for_task(&batch));
   idle.enter_park(sleepers[0], false);
-  EXPECT_TRUE(idle.needs_wake_for_task());
+  EXPECT_TRUE(idle.needs_wake_for_task(&batch));
   EXPECT_TRUE(idle.try_search());
-  EXPECT_FALSE(idle.needs_wake_for_task());
+  EXPECT_FALSE(idle.needs_wake_for_task(&batch));
   idle.end_search();
   idle.leave_park(sleepers[0]);
   idle.end_search();
-  EXPECT_FALSE(idle.needs_wake_for_task());
+  EXPECT_FALSE(idle.needs_wake_for_task(&batch));
   idle.enter_help(sleepers[1], &batch);
-  EXPECT_TRUE(idle.needs_wake_for_task());
+  EXPECT_TRUE(idle.needs_wake_for_task(&batch));
+}
+
+// Else each spawn would take the mutex as long as a job of another batch waits for its sub-jobs.
+TEST_F(IdleTest, ATaskIsNotWantedByHelpersOfOtherBatches) {
+  std::array<int, 640> others{};  // some share the bit of one helped batch
+  idle.enter_help(sleepers[0], &others[0]);
+  idle.enter_help(sleepers[1], &others[0]);
+  const auto wanted = [&] {
+    return std::ranges::count_if(others, [&](const int& each) { return idle.needs_wake_for_task(&each); });
+  };
+  EXPECT_TRUE(idle.needs_wake_for_task(&others[0]));
+  EXPECT_LT(wanted(), 64) << "one in 64 is expected";
+  EXPECT_FALSE(idle.leave_help(sleepers[0]));
+  EXPECT_TRUE(idle.needs_wake_for_task(&others[0])) << "the other helper is still there";
+  idle.wake_for_task(&others[0]);
+  EXPECT_TRUE(was_woken(sleepers[1]));
+  EXPECT_EQ(wanted(), 0);
 }
 
 TEST_F(IdleTest, ATaskWakesAParkedWorkerBeforeAHelper) {

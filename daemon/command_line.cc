@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
+#include "daemon/base/decimal_numbers.h"
 #include "daemon/base/exit_codes.h"
 
 namespace locksley::daemon {
@@ -14,6 +15,7 @@ void add_port(CLI::App& app, const std::string& name, std::optional<std::uint16_
   app.add_option_function<int>(
          name, [&into](const int& port) { into = static_cast<std::uint16_t>(port); }, help)
       ->check(CLI::Range(0, 65'535))
+      ->transform(kDecimalNumbers)
       ->type_name("N");
 }
 

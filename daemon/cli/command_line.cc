@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "daemon/base/decimal_numbers.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/batch_flags.h"
 #include "daemon/cli/exec/exec_plan.h"
@@ -43,7 +44,8 @@ void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
             payloads.range = range;
           },
           "One job for each integer from LOW up to, not including, HIGH; {} in PAYLOAD stands for it")
-      ->type_name("LOW HIGH");
+      ->type_name("LOW HIGH")
+      ->transform(daemon::kDecimalNumbers);
 }
 
 void check_payloads(const PayloadOptions& payloads) {
@@ -96,6 +98,7 @@ class Parser {
     add_hash_password();
     add_work();
     app_.require_subcommand(1);
+    daemon::read_decimal_numbers(app_);
     marked_ = mark_payload_words(arguments);
     try {
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

@@ -49,6 +49,18 @@ TEST(CliOptionsTest, SubmitTakesTheOptionsOfTheWire) {
   EXPECT_THAT(submit.payloads.arguments, ElementsAre("a", "b"));
 }
 
+TEST(CliOptionsTest, NumbersWithLeadingZerosAreDecimal) {
+  const auto submit =
+      parsed<SubmitArguments>("submit echo --weight 010 --slots 0008 --retries 00 --range -010 010 {}");
+  EXPECT_EQ(submit.batch.weight, 10U);
+  EXPECT_EQ(submit.batch.slots, 8U);
+  EXPECT_EQ(submit.batch.retries, 0U);
+  EXPECT_EQ(submit.payloads.range, std::pair(std::int64_t{-10}, std::int64_t{10}));
+  EXPECT_EQ(parsed<JobArguments>("job b 0100").index, 100U);
+  EXPECT_EQ(parsed<BatchArguments>("retry b 010").indexes, std::vector<std::uint64_t>{10});
+  EXPECT_FALSE(parse("submit echo --weight 01x a"));
+}
+
 TEST(CliOptionsTest, WorkTakesAProgramAndItsArguments) {
   const auto work = parsed<WorkArguments>("work run --slots 4 --name n --insecure -- prog --json -- x");
   EXPECT_EQ(work.handler, "run");

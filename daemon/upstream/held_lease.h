@@ -30,6 +30,7 @@ struct HeldLease {
   std::vector<IndexRange> held;
   std::uint32_t slot = 0;
   LeasedJobs jobs;            // while it is ready
+  bool has_timeout = false;   // its jobs have one
   Nanoseconds began{};        // when its jobs were given to the host
   std::uint64_t settled = 0;  // jobs of which a result was given to the link
   bool is_lost = false;       // the upstream has taken it back: no result of it counts

@@ -364,10 +364,16 @@ void UpstreamLink::advance(Nanoseconds now) {
   check_silence();
   if (is_broken()) return;
   if (now_ >= beat_at_) {
-    beat_at_ = now_ + beat_every_;
+    beat_at_ = now_ + beat_interval();
     if (!by_name_.empty()) beat();
   }
   flush(now_);
+}
+
+Nanoseconds UpstreamLink::beat_interval() const {
+  const bool has_timeouts =
+      std::ranges::any_of(leases_, [](const auto& each) { return each.second.has_timeout; });
+  return has_timeouts ? std::min<Nanoseconds>(beat_every_, kBeatsOfTimeouts) : beat_every_;
 }
 
 void UpstreamLink::beat() {

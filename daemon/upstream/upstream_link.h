@@ -185,6 +185,11 @@ class UpstreamLink {
   // An order from its name on, with `values` values.
   void on_order(ReplyCursor& order, std::uint64_t values);
   void beat();
+  // From one BEAT to the next. O(leases).
+  Nanoseconds beat_interval() const;
+  // The same at most, while a lease's jobs have a time-out: the upstream ends a job 2 s after it, counted from the last BEAT which says
+  // that no job of the lease has begun.
+  static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
   void leave_if_idle();
   // When the upstream has been silent for too long; none: it owes no reply.
   std::optional<Nanoseconds> silent_at() const;

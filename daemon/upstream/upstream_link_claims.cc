@@ -78,12 +78,14 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   lease.attempt = jobs->attempt;
   lease.range = jobs->range;
   lease.slot = awaited.slot;
+  lease.has_timeout = jobs->timeout.count() != 0;
   set_name(lease, std::move(jobs->lease));
   lease.jobs = *std::move(jobs);
   ++stats_.leases;
   if (slot.ready != 0) return fail("it gives a slot more than two leases");
   slot.ready = key;
   if (is_draining_) return give_back(lease);
+  if (lease.has_timeout) beat_at_ = std::min(beat_at_, now_ + kBeatsOfTimeouts);
   begin_ready(awaited.slot);
 }
 

@@ -61,6 +61,7 @@ Coroutine<void> WorkerSession::converse() {
     }
     if (is_dropped()) co_return;
     needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
+    if (turn == Turn::kNeedMore && !reader_.is_idle()) service_.link().has_unfinished(id_, boot_time());
     service_.after_link();
     // after_link() sends for connections that got new bytes; this one may have older bytes, for
     // which the socket has room.

@@ -123,6 +123,12 @@ class RemoteWorker {
         slots(command.slots) {}
 
   OutLease* find(std::uint64_t number);
+  // Of its handlers.
+  std::vector<HandlerPlace> places() const {
+    std::vector<HandlerPlace> result;
+    for (const ServedHandler& handler : handlers) result.push_back(handler.place);
+    return result;
+  }
   // How long a lease should take: long compared with a round trip, short compared with the length of a lease.
   Nanoseconds quantum() const;
   // Whether the lease has had its slots for longer than twice quantum(): its jobs take longer than was expected.
@@ -183,6 +189,8 @@ class RemoteWorker {
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
   Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none
+  // When a command was found to have come in part; none: the last one has come whole.
+  std::optional<Nanoseconds> unfinished_since;
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost

@@ -20,11 +20,10 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
       life_(life),
       losses_(options.max_losses),
       now_(now),
-      held_until_(options.has_recovered ? now + options.reclaim : now),
+      new_life_until_(options.has_recovered ? now + options.reclaim : now),
       next_plan_(now) {
   check(life != 0, "a link without a number of its process's life");
-  if (held_until_ > now_) held_ = host_.places();
-  for (const HandlerPlace& place : held_) place.lane->gates().set_hold(place.gate, true);
+  if (new_life_until_ > now_) hold(host_.places(), new_life_until_);
 }
 
 WorkerLink::~WorkerLink() {
@@ -41,12 +40,23 @@ void WorkerLink::set_protocol(Id id, proto::Protocol protocol) { connections_.fi
 void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user = std::move(user); }
 
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
+  note_absence(now);
   now_ = std::max(now_, now);
   // A worker that has got no reply for long may have given up the connection: that is no fault of its jobs.
-  const End end = connections_.waits_long(id) ? End::kSettled : End::kDisconnected;
+  const bool may_return = now_ < returning_until_;
+  const End end = may_return || connections_.waits_long(id) ? End::kSettled : End::kDisconnected;
   connections_.remove(id);
-  if (const auto worker = workers_.find(id); worker != workers_.end()) remove(worker->second, end);
+  if (const auto worker = workers_.find(id); worker != workers_.end()) {
+    if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), returning_until_);
+    remove(worker->second, end);
+  }
   serve_waiting();
+}
+
+void WorkerLink::note_absence(Nanoseconds now) {
+  // Workers wait 30 s for a reply. The first timer that has not gone off may have been due up to 5 s after the process stopped.
+  constexpr Nanoseconds kLong = std::chrono::seconds(20);
+  if (!timers_.empty() && now - timers_.begin()->first >= kLong) returning_until_ = now + options_.reclaim;
 }
 
 void WorkerLink::heard(Id id, Nanoseconds now) {
@@ -55,6 +65,12 @@ void WorkerLink::heard(Id id, Nanoseconds now) {
   if (worker == workers_.end()) return;
   worker->second.heard = now_;
   if (worker->second.unread_bytes != 0) set_unread(worker->second, worker->second.unread_bytes);
+}
+
+void WorkerLink::has_unfinished(Id id, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  const auto worker = workers_.find(id);
+  if (worker != workers_.end() && !worker->second.unfinished_since) worker->second.unfinished_since = now_;
 }
 
 void WorkerLink::note_round_trip(Id id, Nanoseconds sample) {
@@ -72,7 +88,9 @@ void WorkerLink::execute(Id id, const proto::ArgumentList& arguments, Nanosecond
 void WorkerLink::end_claim(Id id, Nanoseconds now) {
   heard(id, now);
   const auto worker = workers_.find(id);
-  if (worker == workers_.end() || !worker->second.waiting) return;
+  if (worker == workers_.end()) return;
+  worker->second.unfinished_since.reset();
+  if (!worker->second.waiting) return;
   end_wait(worker->second);
   connections_.patient_reply(id).null();
 }

@@ -126,6 +126,8 @@ class WorkerLink {
   void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
   // Bytes have arrived that are not yet a whole command, or the peer has taken some of those that were unsent.
   void heard(Id id, Nanoseconds now);
+  // All whole commands of the connection have been executed, and a part of the next one has come.
+  void has_unfinished(Id id, Nanoseconds now);
   // A command has come that its connection answers by itself, such as PING: a CLAIM that waits is answered
   // first.
   void end_claim(Id id, Nanoseconds now);
@@ -296,13 +298,19 @@ class WorkerLink {
   Nanoseconds judged_from(const RemoteWorker& worker) const;
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
   void end_backoffs(Lane& lane, Nanoseconds until);
+  // Until then only RECLAIM gets jobs of these handlers.
+  void hold(std::vector<HandlerPlace> places, Nanoseconds until);
   void end_hold();
+  // The process may have been stopped, or the machine suspended, for so long that workers have given their connections up.
+  void note_absence(Nanoseconds now);
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
   // Workers whose replies wait for the store learn that this daemon lives.
   void show_life();
   void look_at(RemoteWorker& worker);
   std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
+  // When a job of the lease is late, if nothing more comes of it by then; none: never.
+  std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
   Nanoseconds plan_interval() const;
 
   // Constant.
@@ -332,7 +340,10 @@ class WorkerLink {
   std::vector<std::string_view> outputs_;
   WorkerLinkStats stats_;
   Nanoseconds now_;
-  Nanoseconds held_until_;       // no CLAIM gets jobs before
+  const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
+  Nanoseconds held_until_{};          // no CLAIM gets jobs before
+  // Until then connections close, and workers return, because this process was absent.
+  Nanoseconds returning_until_{};
   Nanoseconds listens_since_{};  // before, the owner did not read for a while
   bool lacked_room_ = false;     // since the last advance()
   Nanoseconds next_plan_;

@@ -221,7 +221,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
     return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_);
   };
   // A restart of the daemon has made all attempt numbers one higher.
-  const bool is_new_life = now_ < held_until_ && command->attempt < ~std::uint32_t{0};
+  const bool is_new_life = now_ < new_life_until_ && command->attempt < ~std::uint32_t{0};
   std::uint32_t attempt = command->attempt + 1;
   if (!(is_new_life && try_reclaim(attempt)) && !try_reclaim(attempt = command->attempt))
     return error(id, "LOST none of these jobs is queued");

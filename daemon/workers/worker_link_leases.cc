@@ -110,6 +110,8 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const std::uint64_t before =
         std::exchange(out->next, std::max(out->next, std::min(next, out->lease.range().high)));
     if (out->next != before) risen.insert(out);
+    // No job of it runs: its time-out counts from the start, which the worker has yet to report.
+    if (out->lease.held().count_below(out->next) == 0) out->progress = now_;
     // From the first report on jobs are shown only once they have begun.
     if (!std::exchange(out->has_reported_next, true)) worker.show_running(*out);
     told.insert(out);

@@ -24,7 +24,10 @@ Nanoseconds WorkerLink::judged_from(const RemoteWorker& worker) const {
   return listens_since_ + std::min(worker.lease_time / 3, kLongest);
 }
 
-void WorkerLink::listens_again(Nanoseconds now) { listens_since_ = now_ = std::max(now_, now); }
+void WorkerLink::listens_again(Nanoseconds now) {
+  note_absence(now);
+  listens_since_ = now_ = std::max(now_, now);
+}
 
 void WorkerLink::charge_leases(RemoteWorker& worker) {
   worker.charged = now_;
@@ -40,6 +43,12 @@ void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
   } else {
     backoffs_.erase(&lane);
   }
+}
+
+void WorkerLink::hold(std::vector<HandlerPlace> places, Nanoseconds until) {
+  held_until_ = std::max(held_until_, until);
+  for (const HandlerPlace& place : places) place.lane->gates().set_hold(place.gate, true);
+  held_.insert(held_.end(), places.begin(), places.end());
 }
 
 void WorkerLink::end_hold() {
@@ -64,6 +73,16 @@ std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
   // A lease that has not begun, or waits again, is looked at again after that time.
   return (out.lease.has_begun() && !out.is_displaced ? out.progress : now_) + timeout +
          options_.timeout_grace;
+}
+
+std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const OutLease& out) const {
+  const auto due = timeout_of(out);
+  if (!due) return std::nullopt;
+  const Nanoseconds judged = std::max(*due, judged_from(worker));
+  // A command of which a part has come may have the result. The bound: as long as workers wait for a reply.
+  if (!worker.unfinished_since || *worker.unfinished_since > *due) return judged;
+  constexpr Nanoseconds kLongest = std::chrono::seconds(30);
+  return std::max(judged, std::min(worker.heard + options_.timeout_grace, *due + kLongest));
 }
 
 std::optional<Nanoseconds> WorkerLink::next_timer() const {
@@ -117,16 +136,15 @@ void WorkerLink::look_at(RemoteWorker& worker) {
     end_wait(worker);
     connections_.reply(worker.connection).null();
   }
-  const Nanoseconds judged = judged_from(worker);
-  const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged);
+  const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged_from(worker));
   if (now_ >= silent) {
     for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
     end_all(worker, End::kSilent);
   }
   std::vector<std::uint64_t> late;
   for (const auto& [number, out] : worker.leases) {
-    const auto timeout = timeout_of(*out);
-    if (timeout && std::max(*timeout, judged) <= now_) late.push_back(number);
+    const auto at = late_at(worker, *out);
+    if (at && *at <= now_) late.push_back(number);
   }
   for (const std::uint64_t number : late) {
     push_stop(worker, *worker.find(number));
@@ -142,7 +160,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   arm(worker, worker.charged + charge_interval(worker));
   arm(worker, silent);
   for (const auto& [number, out] : worker.leases) {
-    if (const auto timeout = timeout_of(*out)) arm(worker, std::max(*timeout, judged));
+    if (const auto at = late_at(worker, *out)) arm(worker, *at);
   }
 }
 

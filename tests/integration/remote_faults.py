@@ -309,6 +309,18 @@ class Hands(FaultsTest):
         self.assertEqual(connection.results(batch), [[0, "ok", "patient"]])
         self.assertEqual(self.lost("silent"), 0)
 
+    def test_a_result_that_comes_slowly_is_not_too_late_for_the_time_out(self):
+        connection = self.own(lease="10s", settings={"handlers": {"step": {"timeout": "200ms"}}})
+        batch = self.submit(connection, 1)
+        worker = self.by_hand("slow")
+        lease = worker.claim()
+        command = encode("SETTLE", lease.name, "ok", lease.first, "x" * 1_000_000)
+        for i in range(10):
+            worker.send(command[i * 100_000 : (i + 1) * 100_000 if i < 9 else None])
+            time.sleep(0.4)
+        self.assertEqual(worker.read(), [1, 0])
+        self.assertEqual(connection.results(batch), [[0, "ok", "x" * 1_000_000]])
+
     def test_a_worker_that_settles_what_it_must_not(self):
         connection = self.own(lease="10s", settings={"handlers": {"step": {"max_output": "1KiB"}}})
         batch = self.submit(connection, 12)

@@ -113,6 +113,8 @@ class FakeUpstream {
     return std::ranges::all_of(state_, [](int state) { return state == kEnded; });
   }
 
+  std::chrono::milliseconds timeout{0};  // of the jobs that are leased
+
   struct Lease {
     std::uint64_t first, count;
     std::uint32_t slot;
@@ -235,7 +237,7 @@ class FakeUpstream {
     writer.integer(static_cast<std::int64_t>(low));
     writer.integer(static_cast<std::int64_t>(high - low));
     writer.integer(static_cast<std::int64_t>(attempt));
-    writer.integer(1'500);
+    writer.integer(timeout.count());
     writer.null();
     writer.array(range_template.empty() ? high - low : 0);
     if (range_template.empty()) {

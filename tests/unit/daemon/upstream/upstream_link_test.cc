@@ -72,6 +72,7 @@ TEST_F(UpstreamLinkTest, TheReadyLeaseOfASlotBeginsWhenTheLeaseBeforeItHasEnded)
 
 TEST_F(UpstreamLinkTest, AJobHasTheUpstreamsBatchIndexAttemptAndTimeout) {
   make(2);
+  upstream->timeout = 1'500ms;
   join();
   EXPECT_EQ(host->last.handler, "echo");
   EXPECT_EQ(host->last.id, "b7");
@@ -251,6 +252,20 @@ TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
   advance(1ms);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 2U);
+}
+
+// Else the upstream would end jobs that have not begun here, because others run.
+TEST_F(UpstreamLinkTest, WhileJobsHaveATimeoutBeatsComeEachSecond) {
+  make(8, 1);
+  upstream->timeout = 500ms;
+  join();
+  for (std::size_t beats = 0; beats < 3; ++beats) {
+    EXPECT_EQ(upstream->count_of("BEAT"), beats);
+    EXPECT_EQ(link->next_timer(), now + 1s);
+    advance(1s);
+    exchange();
+  }
+  run_all();
 }
 
 TEST_F(UpstreamLinkTest, NewsOfJobsWaitsWhileTheUpstreamDoesNotRead) {

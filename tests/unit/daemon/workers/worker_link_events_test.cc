@@ -93,6 +93,82 @@ TEST_F(WorkerLinkEventsTest, AJobThatHasNotStartedDoesNotTimeOut) {
   EXPECT_EQ(ring().queued, 5U);
 }
 
+TEST_F(WorkerLinkEventsTest, ATimeOutCountsFromTheLastBeatThatSaysThatNoJobHasBegun) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 6, options);
+  const WorkerLink::Id id = joined(1, " LEASE 60000");
+  const std::string lease = reclaimed(id, "1 1 0 6");
+  for (int i = 0; i < 10; ++i) {
+    pass(6s);
+    EXPECT_EQ(say(id, "BEAT " + lease + " 0"), "*0");
+  }
+  pass(1s);
+  EXPECT_EQ(say(id, "BEAT " + lease + " 1"), "*0") << "the first job has begun";
+  pass(5999ms);
+  EXPECT_EQ(batch->status().failed, 0U);
+  pass(1ms);
+  EXPECT_EQ(batch->status().failed, 1U);
+  EXPECT_EQ(ring().queued, 5U);
+}
+
+TEST_F(WorkerLinkEventsTest, AJobIsNotLateWhileACommandComesThatMayHaveItsResult) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 2, options);
+  const WorkerLink::Id id = joined();
+  const Granted lease = claim(id, "JOBS 1");
+  pass(6s);
+  link->heard(id, now);
+  link->has_unfinished(id, now);
+  for (int i = 0; i < 10; ++i) {
+    pass(1s);
+    link->heard(id, now);
+    link->has_unfinished(id, now);
+  }
+  EXPECT_EQ(batch->status().failed, 0U);
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+  EXPECT_EQ(batch->status().ok, 1U);
+
+  ASSERT_TRUE(claim(id, "JOBS 1"));
+  pass(6s);
+  link->heard(id, now);
+  link->has_unfinished(id, now);
+  pass(1999ms);
+  EXPECT_EQ(batch->status().failed, 0U);
+  pass(1ms);
+  EXPECT_EQ(batch->status().failed, 1U) << "no byte has come for two seconds";
+}
+
+TEST_F(WorkerLinkEventsTest, AnEndlessCommandDelaysATimeOutByHalfAMinute) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 1, options);
+  const WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  link->has_unfinished(id, now);
+  for (int i = 0; i < 36; ++i) {
+    pass(1s);
+    link->heard(id, now);
+    link->has_unfinished(id, now);
+  }
+  EXPECT_EQ(batch->status().failed, 0U);
+  pass(1s);
+  EXPECT_EQ(batch->status().failed, 1U);
+}
+
+TEST_F(WorkerLinkEventsTest, ACommandThatBeginsToComeAfterwardsDelaysNoTimeOut) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 1, options);
+  const WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  now += 8s;
+  link->has_unfinished(id, now);
+  link->advance(now);
+  EXPECT_EQ(batch->status().failed, 1U);
+}
+
 TEST_F(WorkerLinkEventsTest, ALeaseThatWaitedBeginsWithTheEndOfTheOther) {
   const WorkerLink::Id id = joined(1);
   const auto batch = host.submit("echo", 10);

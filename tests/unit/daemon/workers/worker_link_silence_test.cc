@@ -58,6 +58,36 @@ TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentBeforeItsOwnerListensAgain) {
   EXPECT_EQ(link->stats().leases, 0U) << "that is enough to read from those that live";
 }
 
+// Workers give their connections up when no reply comes for 30 s, and go on with their jobs.
+TEST_F(WorkerLinkSilenceTest, JobsOfConnectionsThatHaveClosedWhileTheOwnerWasStoppedAreHeldForReclaims) {
+  const auto batch = host.submit("echo", 2);
+  const WorkerLink::Id gone = joined(), other = joined();
+  ASSERT_TRUE(claim(gone, "JOBS 1"));
+  now += 34s;
+  link->disconnect(gone, now);
+  link->listens_again(now);
+  link->advance(now);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 0U);
+  EXPECT_FALSE(claim(other));
+  EXPECT_FALSE(reclaimed(joined(), "1 1 0 1").empty());
+  pass(2999ms);
+  EXPECT_FALSE(claim(other));
+  pass(1ms);
+  EXPECT_EQ(claim(other).first, 1U) << "who has not returned by now is not waited for";
+}
+
+TEST_F(WorkerLinkSilenceTest, JobsOfAClosedConnectionAreNotHeldAfterAShortStop) {
+  host.submit("echo", 1);
+  const WorkerLink::Id gone = joined(), other = joined();
+  ASSERT_TRUE(claim(gone));
+  now += 15s;
+  link->listens_again(now);
+  link->advance(now);
+  link->disconnect(gone, now);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
+  EXPECT_TRUE(claim(other));
+}
+
 TEST_F(WorkerLinkSilenceTest, NoWorkerIsSilentWhileTheStoreHasNoRoom) {
   const WorkerLink::Id id = joined();
   host.submit("echo", 1);

@@ -209,6 +209,8 @@ inline constexpr char kFailedKey = 'f';  // failed jobs, in rows of their own
 inline constexpr char kStepKey = 's';    // all other steps
 // Those from which a start puts the batches together.
 inline constexpr std::array kRecoveredKinds{kAcceptedKey, kChangesKey, kEndKey, kStepKey};
+// All those of batches.
+inline constexpr std::array kBatchKinds{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey};
 // kCustomerKey (key.h): the user's name, '/', and the customer's.
 std::string customer_key(std::string_view user, std::string_view customer);
 // The names in such a key; none if it is damaged.

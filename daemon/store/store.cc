@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "daemon/store/engine.h"
@@ -174,12 +175,50 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   if (const auto status = row->status(); !status) return cannot_read(status.error());
   // A crash may leave payloads of a batch that was not accepted, or of an ADD to a batch that was
   // evicted. No new batch gets such a number, and start() deletes the payloads.
-  first_orphan_ = next_sequence_;
-  const auto highest =
-      reading.highest_batch(std::array{kAcceptedKey, kChangesKey, kEndKey, kFailedKey, kStepKey});
+  const auto highest = reading.highest_batch(kBatchKinds);
   if (!highest) return cannot_read(highest.error());
-  next_sequence_ = std::max(next_sequence_, *highest + 1);
+  if (*highest < next_sequence_) return {};
+  auto orphans = numbers_with_rows(reading, next_sequence_, *highest);
+  if (!orphans) return cannot_read(orphans.error());
+  orphans_ = *std::move(orphans);
+  next_sequence_ = *highest + 1;
   return {};
+}
+
+// From row to row: between two numbers there may be a billion that were reserved and not used. What was accepted is never deleted:
+// if a number was, what was read before was not all.
+std::expected<std::vector<std::uint64_t>, EngineError> Store::numbers_with_rows(const EngineReading& reading,
+                                                                                std::uint64_t first,
+                                                                                std::uint64_t last) const {
+  std::set<std::uint64_t> numbers;
+  const auto add_those_of = [&](Table table, auto key_of, std::size_t at) -> EngineDone {
+    for (std::uint64_t next = first; next <= last;) {
+      const auto row = reading.first_row({.table = table, .low = key_of(next), .high = key_of(last + 1)});
+      if (!row) return std::unexpected(row.error());
+      if (!*row) break;
+      next = key_number(std::string_view((*row)->key).substr(at, sizeof(std::uint64_t)));
+      numbers.insert(next++);
+    }
+    return {};
+  };
+  for (const Table table : {Table::kPayloads, Table::kResults}) {
+    const auto key_of = [](std::uint64_t number) { return Key().append(number); };
+    if (auto added = add_those_of(table, key_of, 0); !added) return std::unexpected(added.error());
+  }
+  for (const char kind : kBatchKinds) {
+    const auto key_of = [kind](std::uint64_t number) { return row_key(kind, number); };
+    if (kind != kAcceptedKey) {
+      if (auto added = add_those_of(Table::kIndex, key_of, 1); !added) return std::unexpected(added.error());
+      continue;
+    }
+    const auto unread =
+        reading.first_row({.table = Table::kIndex, .low = key_of(first), .high = key_of(last + 1)});
+    if (!unread) return std::unexpected(unread.error());
+    if (*unread)
+      return std::unexpected(
+          EngineError{EngineError::Kind::kAway, "the batches that were read lack this one"});
+  }
+  return std::vector(numbers.begin(), numbers.end());
 }
 
 std::expected<Store::Numbers, std::string> Store::begin_numbers() {
@@ -210,8 +249,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
   group_->start(std::move(on_outcome));
   engine_->start_upkeep();
   if (numbers_to_take_) put(*std::exchange(numbers_to_take_, std::nullopt), Urgency::kWithNext);
-  for (std::uint64_t orphan = first_orphan_; orphan < next_sequence_; ++orphan)
-    put(ForgetBatch{orphan}, Urgency::kWithNext);
+  for (const std::uint64_t orphan : std::exchange(orphans_, {})) put(ForgetBatch{orphan}, Urgency::kWithNext);
   move_failed_apart();
   move_patterns_apart();
 }

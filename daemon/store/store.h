@@ -177,6 +177,10 @@ class Store {
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
   // Rows of an earlier version give the failed jobs, and the patterns, that are in them rows of their own. While the disk fails,
   // the rest stay as they are.
+  // The numbers from `first` to `last` that have rows.
+  std::expected<std::vector<std::uint64_t>, EngineError> numbers_with_rows(const EngineReading& reading,
+                                                                           std::uint64_t first,
+                                                                           std::uint64_t last) const;
   void move_failed_apart();
   void move_patterns_apart();
 
@@ -192,8 +196,8 @@ class Store {
   std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
   std::optional<TakeNumbers> numbers_to_take_;  // start() puts it
-  // From here to next_sequence_ there may be payloads that belong to no batch.
-  std::uint64_t first_orphan_ = 1;
+  // Numbers that have rows and are those of no batch: recover() has found them, and start() deletes their rows.
+  std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
   const std::unique_ptr<Reachability> reachability_;

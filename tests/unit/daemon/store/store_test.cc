@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::is_same;
 using testing::open_batch;
+using testing::StepMaker;
 using testing::StoreBench;
 
 TEST(StoreTest, WhatWasAcknowledgedIsThereAfterwards) {
@@ -61,6 +62,26 @@ TEST(StoreTest, NoNumberIsUsedTwiceThoughItsBatchHasNoRows) {
   bench.close();
   ASSERT_TRUE(bench.try_recover());
   EXPECT_EQ(bench.store->begin_numbers().value().first, second.renew_at + Store::kNumbersAhead);
+}
+
+// Each start leaves a billion numbers out.
+TEST(StoreTest, RowsOfNoBatchAreDeletedHoweverFarTheirNumberLiesFromTheLast) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 3));
+  ChangesRow changes;
+  changes.is_cancelled = true;
+  const std::uint64_t far = 1 + 100 * Store::kNumbersAhead;
+  bench.store->put(ChangeBatch{.sequence = far, .changes = changes}, Urgency::kWithNext);
+  StepMaker steps(2);
+  bench.store->put(StepMaker::as_last(steps.cancel_jobs({0, 5}, "the store refused the batch")),
+                   Urgency::kWithNext);
+  bench.flush();
+  bench.reopen();
+  EXPECT_EQ(bench.store->next_sequence(), far + 1);
+  bench.flush();
+  bench.close();
+  EXPECT_THAT(rows_of_nothing(bench.raw(), bench.model), ::testing::IsEmpty());
 }
 
 TEST(StoreTest, NumbersThatCannotBeReservedAtTheStartAreReservedOnceTheDiskTakesThem) {

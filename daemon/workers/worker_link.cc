@@ -42,13 +42,14 @@ void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   note_absence(now);
   now_ = std::max(now_, now);
-  // A worker that has got no reply for long may have given up the connection: that is no fault of its jobs.
-  const bool may_return = now_ < returning_until_;
-  const End end = may_return || connections_.waits_long(id) ? End::kSettled : End::kDisconnected;
+  // A worker that has got no reply for long may have given up the connection, and goes on with its jobs: that is no fault of
+  // theirs, and it gets the time to reclaim them.
+  const Nanoseconds until = connections_.waits_long(id) ? now_ + options_.reclaim : returning_until_;
+  const bool may_return = now_ < until;
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
-    if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), returning_until_);
-    remove(worker->second, end);
+    if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
+    remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
   }
   serve_waiting();
 }

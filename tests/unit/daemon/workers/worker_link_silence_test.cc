@@ -184,7 +184,10 @@ TEST_F(WorkerLinkSilenceTest, AWorkerThatWaitsLongForTheStoreMayGoWithoutALoss) 
   };
   go_after(5s);
   EXPECT_EQ(link->stats().lost_by_disconnect, 0U);
-  host.submit("echo", 1);
+  EXPECT_FALSE(claim(joined())) << "it gave up the connection, and goes on with its job";
+  EXPECT_FALSE(reclaimed(joined(), "1 1 0 1").empty());
+  pass(3s);
+  host.submit("echo", 2);
   go_after(1s);
   EXPECT_EQ(link->stats().lost_by_disconnect, 1U);
 }

@@ -100,7 +100,7 @@ HandlerProblems find_missing_programs(const std::map<std::string, config::Handle
   return problems;
 }
 
-std::vector<std::string> warnings_about_names(const config::Config& config) {
+std::vector<std::string> warnings_about_handlers(const config::Config& config) {
   std::set<std::string, std::less<>> known;
   for (const auto& handler : register_builtins()) known.insert(handler->name());
   for (const auto& [name, handler] : config.handlers) known.insert(name);
@@ -128,12 +128,23 @@ std::vector<std::string> warnings_about_names(const config::Config& config) {
       if (!known.contains(name)) warn_of_unknown("users." + user + ".handlers", name);
     }
   }
+  // Two such results at the same time are half of the limit, which is all that the workers of a user alone may send.
+  const config::Bytes most{
+      std::min(config.workers.max_leased_bytes.count / 4, config.limits.max_command.count)};
+  for (const auto& [name, handler] : config.handlers) {
+    if (!is_remote(handler) || handler.max_output.count <= most.count) continue;
+    warnings.push_back(fmt::format(
+        "handlers.{}.max_output: {} is more than {}, a quarter of workers.max_leased_bytes or "
+        "limits.max_command: the connection of a "
+        "worker that sends a larger result may be closed, and after three times the job ends as crashed",
+        name, config::to_string(handler.max_output), config::to_string(most)));
+  }
   return warnings;
 }
 
 std::vector<std::string> warnings_before_start(const config::Config& config) {
   std::vector<std::string> warnings = config::lane_warnings(config);
-  append(warnings, warnings_about_names(config));
+  append(warnings, warnings_about_handlers(config));
   // The user who checks the file need not be the one who starts the daemon, so this is no error.
   if (config.exec == config::Exec::kYes && config.process.user.empty() && ::geteuid() == 0) {
     const std::string name(config::kExecHandler);

@@ -44,9 +44,10 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
 // What a start would object to: programs and plugins that are not there. Runs no code of theirs. Any thread;
 // reads the file system.
 HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers);
-// Names of handlers in `upstream` and `users` that are none, one sentence each. Any thread.
-std::vector<std::string> warnings_about_names(const config::Config& config);
-// Settings that are allowed, but may not be meant, one sentence each: those above, those of config::lane_warnings(), and,
+// Settings that are allowed, but may not be meant, one sentence each: names of handlers in `upstream` and `users` that are none;
+// results of remote workers that are larger than what the daemon reads from them. Any thread.
+std::vector<std::string> warnings_about_handlers(const config::Config& config);
+// The same, and all others: those of config::lane_warnings(), and,
 // if root asks, that a start as root would refuse the file. Any thread; reads the file system.
 std::vector<std::string> warnings_before_start(const config::Config& config);
 

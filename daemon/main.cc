@@ -95,7 +95,7 @@ void start_jobs(SchedulerParts& scheduler, Store* store, WorkerPort& workers) LO
 
 void log_start(const config::Config& config, const ConfigSource& source, const SchedulerParts& scheduler,
                const PortParts& bound, const Store* store, spdlog::logger& log) LOCKSLEY_REQUIRES(kIoThread) {
-  for (const std::string& warning : warnings_about_names(config)) log.warn("{}", warning);
+  for (const std::string& warning : warnings_about_handlers(config)) log.warn("{}", warning);
   LogLine("started")
       .with("version", kBuildVersion)
       .with("revision", kBuildRevision)

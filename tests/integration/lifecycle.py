@@ -109,6 +109,11 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(checked.returncode, OK, checked.stderr)
         return checked.stderr
 
+    def test_results_that_remote_workers_cannot_send_are_warned_of(self):
+        remote = "handlers: {far: {remote: true, max_output: %s}}\nworkers: {max_leased_bytes: 16MiB}\n"
+        self.assertEqual(self.warnings(remote % "4MiB"), "")
+        self.assertIn("handlers.far.max_output: 5MiB is more than 4MiB, a quarter of workers.max_leased_bytes", self.warnings(remote % "5MiB"))
+
     def test_names_that_are_no_handlers_are_warned_of(self):
         upstream = "upstream: {url: redis://127.0.0.1:1, handlers: [%s]}\nhandlers: {mine: {command: ['true']}}\n"
         self.assertEqual(self.warnings(upstream % "mine, echo"), "")

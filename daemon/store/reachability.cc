@@ -1,13 +1,15 @@
 #include "daemon/store/reachability.h"
 
-#include <chrono>
+#include <limits>
 #include <system_error>
 
 #include "daemon/base/time.h"
+#include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
-void Reachability::note_away(const RowRange& range) {
+void Reachability::note_away(std::uint64_t batch) {
+  if (!is_reachable() || replies(batch, std::chrono::seconds(1))) return;
   const MutexLock lock(mutex_);
   if (stopping_ || !is_reachable()) return;
   if (!thread_.joinable()) {
@@ -17,7 +19,7 @@ void Reachability::note_away(const RowRange& range) {
       return;  // the system has no more threads
     }
   }
-  wanted_ = {range.table, std::string(range.low), std::string(range.high), std::string(range.from_at_most)};
+  batch_ = batch;
   is_reachable_ = false;
   changed_.notify_all();
 }
@@ -41,11 +43,11 @@ void Reachability::run() {
       changed_.wait(mutex_);
       continue;
     }
-    const Wanted wanted = wanted_;
+    const std::uint64_t batch = batch_;
     lock.unlock();
-    const bool can = can_read(wanted);
+    const bool does = replies(batch, std::chrono::seconds(2));
     lock.lock();
-    if (can) {
+    if (does) {
       is_reachable_ = true;
       continue;
     }
@@ -55,15 +57,12 @@ void Reachability::run() {
   }
 }
 
-bool Reachability::can_read(const Wanted& wanted) const {
-  constexpr auto kPatience =
-      std::chrono::seconds(20);  // as StoredPayloads has; only stop() waits for this thread
+bool Reachability::replies(std::uint64_t batch, std::chrono::milliseconds patience) const {
   const EngineReading reading(engine_);
   if (!reading.is_valid()) return false;
-  const auto row = reading.first_row_within(
-      {.table = wanted.table, .low = wanted.low, .high = wanted.high, .from_at_most = wanted.from_at_most},
-      kPatience);
-  // An error of another kind is for the reading that wants the row.
+  const Key none = part_key(batch, std::numeric_limits<std::uint64_t>::max()), next = part_key(batch + 1, 0);
+  const auto row = reading.first_row_within({.table = Table::kPayloads, .low = none, .high = next}, patience);
+  // An error of another kind is for the reading that wants the payloads.
   return row || row.error().kind != EngineError::Kind::kAway;
 }
 

@@ -226,6 +226,8 @@ std::expected<Store::Numbers, std::string> Store::begin_numbers() {
   std::uint64_t first = next_sequence_;
   {
     const EngineReading reading(*engine_);
+    if (!reading.is_valid())
+      return std::unexpected(cannot_open({EngineError::Kind::kNotOpen, "it is not open"}));
     const auto found = reading.get(Table::kIndex, Key(kNumbersKey), bytes);
     if (!found) return std::unexpected(cannot_open(found.error()));
     if (*found && bytes.size() == sizeof(std::uint64_t)) first = std::max(first, key_number(bytes));
@@ -270,6 +272,11 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, std::string inside) {
   return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::move(inside));
+}
+
+std::unique_ptr<PayloadSource> Store::payloads_for_reader(std::uint64_t sequence) {
+  return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::string(),
+                                          StoredPayloads::kMostPatience);
 }
 
 std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low) {

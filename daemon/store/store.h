@@ -75,7 +75,7 @@ class Store {
   std::uint64_t next_sequence() const { return next_sequence_; }
   // Numbers for new batches. No number is used again, by whichever daemon: those of batches that leave no row are known to clients
   // and to worker machines, too. So the store keeps a number below which all may be in use, and a start begins there. The next
-  // kNumbersAhead numbers are reserved before the first of them is used.
+  // kNumbersAhead numbers are reserved before the first of them is used, unless the disk has no room.
   struct Numbers {
     std::uint64_t first;
     std::uint64_t renew_at;  // call renew_numbers() with this number
@@ -104,7 +104,7 @@ class Store {
   // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
-  // store.durability demands. Writes that failed and were reported so count as written.
+  // store.durability demands. Jobs that were refused for lack of room count as written; what is kept because the disk failed does not.
   bool is_written(Ticket ticket) const { return ticket <= written(); }
   // The highest ticket for which is_written() is true.
   Ticket written() const { return group_->written(); }
@@ -123,6 +123,8 @@ class Store {
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
   // Its payloads in the store. `inside`: StoredBatch::payloads_inside, which need not be read then.
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, std::string inside = {});
+  // The same for one look by the reader's thread, which has more patience with a slow server than those that run jobs.
+  std::unique_ptr<PayloadSource> payloads_for_reader(std::uint64_t sequence);
   // The payloads of a range from `low` on, whose pattern lies in a row of payloads: read when a payload is wanted.
   std::unique_ptr<StoredRange> range_payloads(std::uint64_t sequence, std::int64_t low);
 

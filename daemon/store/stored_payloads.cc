@@ -24,8 +24,8 @@ struct StoredPayloads::Chunk {
 };
 
 StoredPayloads::StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence,
-                               std::string inside)
-    : engine_(engine), reachability_(reachability), sequence_(sequence) {
+                               std::string inside, std::chrono::milliseconds patience)
+    : engine_(engine), reachability_(reachability), sequence_(sequence), patience_(patience) {
   if (inside.empty()) return;
   auto chunk = std::make_shared<Chunk>();
   chunk->bytes = std::move(inside);
@@ -96,9 +96,7 @@ std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t 
     throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
   }
   patience_ = std::min(2 * patience, kMostPatience);
-  const Key low = part_key(sequence_, 0), high = part_key(sequence_ + 1, 0),
-            from = part_key(sequence_, index);
-  reachability_.note_away({.table = Table::kPayloads, .low = low, .high = high, .from_at_most = from});
+  reachability_.note_away(sequence_);
   return nullptr;
 }
 

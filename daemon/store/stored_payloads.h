@@ -24,12 +24,18 @@ struct EngineError;
 // different places of the batch do not read the same chunk again and again.
 //
 // Owned by its batch; the others outlive it. Any thread may fetch, several at once. A fetch blocks on the disk, and for a
-// second on a server that does not reply. While the engine is being reopened or is away, a fetch returns 0.
+// second or two on a server that does not reply, or for as long as twenty on one that sends a large payload slowly. While the engine is being reopened or is away, a fetch returns 0.
 // Throws std::runtime_error if the store lacks a payload, or the disk cannot read it.
 class StoredPayloads final : public PayloadSource {
  public:
+  // How long a reading waits for a reply: twice as long as the last one took, since payloads may be large, and the link slow;
+  // after one that has failed, twice as long as that waited.
+  static constexpr std::chrono::milliseconds kPatience{1000};  // guesses
+  static constexpr std::chrono::milliseconds kMostPatience{20'000};
   // `inside`: those inside the row of the batch's acceptance, if that has been read: they are kept until drop_cached().
-  StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence, std::string inside = {});
+  // `patience`: of the first reading.
+  StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence, std::string inside = {},
+                 std::chrono::milliseconds patience = kPatience);
 
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
@@ -53,11 +59,7 @@ class StoredPayloads final : public PayloadSource {
   Engine& engine_;
   Reachability& reachability_;
   const std::uint64_t sequence_;
-  // How long a reading waits for a reply: twice as long as the last one took, since payloads may be large, and the link slow;
-  // after one that has failed, twice as long as that waited.
-  static constexpr std::chrono::milliseconds kPatience{1000};  // guesses
-  static constexpr std::chrono::milliseconds kMostPatience{20'000};
-  std::atomic<std::chrono::milliseconds> patience_ = kPatience;
+  std::atomic<std::chrono::milliseconds> patience_;
   mutable Mutex mutex_;
   // Least recently used first.
   std::vector<std::shared_ptr<const Chunk>> chunks_ LOCKSLEY_GUARDED_BY(mutex_);

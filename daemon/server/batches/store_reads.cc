@@ -93,7 +93,8 @@ std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<Batch
   BatchPayloads& payloads = record->payloads();
   if (!payloads.in_memory(index)) {
     demand.open_range = payloads.open_range();
-    if (!demand.open_range && is_in_store) demand.payloads = parts_.store->payloads(record->sequence);
+    if (!demand.open_range && is_in_store)
+      demand.payloads = parts_.store->payloads_for_reader(record->sequence);
   }
   const auto post = [parts = &parts_, owner](Reader::Task task) {
     parts->store != nullptr ? parts->store->read(std::move(task), owner)

@@ -218,6 +218,16 @@ TEST_F(StoredPayloadsTest, OneThatSaysNothingIsWaitedForOnce) {
   EXPECT_EQ(fetch(*engine, reachability), "payload");
 }
 
+// Else one batch with a payload that is large for its network would keep all others waiting.
+TEST_F(StoredPayloadsTest, ADatabaseThatRepliesIsReachableThoughAReadingTookTooLong) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  put_payload(*engine);
+  Reachability reachability(*engine);
+  reachability.note_away(1);
+  EXPECT_TRUE(reachability.is_reachable());
+}
+
 // A restore from a backup would lose what is there.
 TEST_F(SessionsTest, ADatabaseThatIsAwayWhileBatchesAreReadIsNotDamaged) {
   const auto opened = Store::open({.path = "", .engine = disk.engine()}, testing::silent_log());

@@ -25,18 +25,30 @@ std::expected<Ticket, CustomerChanges::Refusal> CustomerChanges::set(Tenant& use
   return write(user, customer, settings);
 }
 
-CustomerChanges::Removed CustomerChanges::remove(Tenant& user, std::string_view customer) {
+std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChanges::remove(
+    Tenant& user, std::string_view customer) {
   Customers& customers = registry_.customers();
   const Customer* const known = customers.find(user, customer);
-  if (known == nullptr || known->settings.is_empty()) return {false, 0};
+  if (known == nullptr || known->settings.is_empty()) {
+    // An earlier CUSTOMER DEL may wait for the disk: a success would say that it is done.
+    if (const std::string error = store_error(); !error.empty())
+      return std::unexpected(
+          fmt::format("STORE the disk cannot be written: the customer has no settings now, and may have them "
+                      "again after a "
+                      "crash; retry later ({})",
+                      error));
+    return Removed{false, 0};
+  }
   const std::string name(customer);  // it may be the customer's own
   customers.set(user, name, {});
-  return {true, write(user, name, {})};
+  return Removed{true, write(user, name, {})};
 }
+
+std::string CustomerChanges::store_error() const { return store_ == nullptr ? "" : store_->error(); }
 
 CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std::string_view customer) const {
   // What is set and deleted while nothing can be written stays in memory, by its name.
-  if (const std::string error = store_ == nullptr ? std::string() : store_->error(); !error.empty()) {
+  if (const std::string error = store_error(); !error.empty()) {
     return fmt::format(
         "STORE the disk cannot be written, so no more customers get settings: nothing was set; retry later "
         "({})",

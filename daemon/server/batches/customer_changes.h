@@ -44,12 +44,16 @@ class CustomerChanges {
     bool had_settings;
     Ticket ticket;
   };
-  Removed remove(Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);
+  // Refused only while the disk cannot be written, if there is nothing to remove: that may be because an earlier removal waits.
+  std::expected<Removed, Refusal> remove(Tenant& user, std::string_view customer)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Restores the settings that the store has, before its batches are restored. The error is for the operator.
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   // Why one more customer of the user may not have settings; empty: it may.
+  // Why nothing can be written; empty: it can.
+  std::string store_error() const;
   Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
   Ticket write(const Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
       LOCKSLEY_REQUIRES(kIoThread);

@@ -105,7 +105,8 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
 
 void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads,
                         std::uint64_t unsettled_bytes) {
-  record.stored.payload_bytes += payloads->payload_bytes();
+  const std::uint64_t payload_bytes = payloads->payload_bytes();
+  record.stored.payload_bytes += payload_bytes;
   parts_.retention.update(record, record.status().result_bytes);
   record.stored.has_changes = true;
   record.stored.ticket =
@@ -116,7 +117,8 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
                  .kind = Unsettled::Kind::kAdd,
                  .record = record.shared(),
                  .jobs = jobs,
-                 .bytes = unsettled_bytes});
+                 .bytes = unsettled_bytes,
+                 .payload_bytes = payload_bytes});
 }
 
 void StoredBatches::wait_for_disk(Unsettled item) {
@@ -268,6 +270,10 @@ void StoredBatches::undo_add(const Unsettled& item) {
   record.payloads().withdraw(item.jobs.size());
   record.terms.jobs -= item.jobs.size();
   record.jobs_withdrawn(item.jobs.size());
+  record.stored.payload_bytes -= std::min(record.stored.payload_bytes, item.payload_bytes);
+  parts_.retention.update(record, record.status().result_bytes);
+  parts_.registry.count_payloads(
+      record, record.charged.payload_bytes - std::min(record.charged.payload_bytes, item.payload_bytes));
   if (record.stored.is_rejected) return drop_rejected(record);
   parts_.apply_news(record);
   write_restored(record, Payloads::kTrim);

@@ -151,7 +151,8 @@ class StoredBatches {
     std::shared_ptr<BatchRecord> record;
     IndexRange jobs{};
     bool open = false;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;          // charged to kUnsettledBytes
+    std::uint64_t payload_bytes = 0;  // of jobs that were added
 
     // Its jobs, as no range or one.
     std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }

@@ -52,7 +52,7 @@ std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState
   const auto named = customer_named(state.batches().registry().tenants(), by, customer);
   if (!named) return std::unexpected(named.error());
   const auto removed = state.batches().customers().remove(*named->tenant, named->name);
-  if (removed.had_settings) state.tell_lanes(*named->tenant, named->name);
+  if (removed && removed->had_settings) state.tell_lanes(*named->tenant, named->name);
   return removed;
 }
 

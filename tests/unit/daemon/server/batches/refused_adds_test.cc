@@ -184,6 +184,42 @@ TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
 }
 
+// Else a client that repeats a refused command fills its own quota with nothing, and evicts results for it.
+TEST_F(RefusedAddsTest, RefusedJobsAreChargedToNothing) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Account& account = batches_->registry().tenants().account_of_all();
+  BatchRecord& record = open();
+  add(record, {"kept"});
+  settle(record);
+  const auto used = [&] {
+    return std::vector{account.used(Resource::kStoredBytes), account.used(Resource::kPayloadBytes),
+                       account.used(Resource::kUnsettledBytes), account.used(Resource::kQueuedBytes)};
+  };
+  const auto before = used();
+  const std::string large(100'000, 'x');
+  refuse(record, {large});
+  EXPECT_GE(account.used(Resource::kStoredBytes), before[0] + large.size());
+  hear_outcomes();
+  EXPECT_EQ(used(), before);
+}
+
+TEST_F(RefusedAddsTest, ARepeatedDeletionOfACustomerFailsWhileTheDiskDoes) {
+  const ThreadRoleScope io_thread(kIoThread);
+  open();
+  Tenant& user = batches_->registry().tenants().of("default");
+  proto::CustomerSettings settings;
+  settings.weight = 7;
+  const auto set = batches_->customers().set(user, "acme", settings);
+  ASSERT_TRUE(set.has_value());
+  bench_.disk->fail_syncs();
+  EXPECT_TRUE(batches_->customers().remove(user, "acme").value().had_settings);
+  EXPECT_TRUE(testing::wait_until_true([&] { return !store_->error().empty(); }));
+  EXPECT_THAT(batches_->customers().remove(user, "acme").error(), StartsWith("STORE "));
+  bench_.disk->heal();
+  EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
+  EXPECT_FALSE(batches_->customers().remove(user, "acme").value().had_settings);
+}
+
 // A client that got an error repeats the command: it must not be told that the change is on the disk.
 TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated) {
   const ThreadRoleScope io_thread(kIoThread);

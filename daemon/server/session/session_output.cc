@@ -8,17 +8,32 @@
 namespace locksley::daemon {
 
 std::size_t SessionOutput::size() const {
-  std::size_t sum = sendable_.size();
-  for (const Held& held : held_) sum += held.bytes.size();
-  return sum;
+  return sendable_.size() + sums().bytes + (held_.empty() ? 0 : held_.back().bytes.size());
 }
 
 std::size_t SessionOutput::memory_bytes() const {
-  std::size_t sum = sendable_.memory_bytes();
   // Also what is held of a reply without bytes: its place in two queues.
-  for (const Held& held : held_) sum += held.bytes.memory_bytes() + kHeldBytes;
+  std::size_t sum = sendable_.memory_bytes() + sums().memory + held_.size() * kHeldBytes;
+  if (!held_.empty()) sum += held_.back().bytes.memory_bytes();
   if (muted_ != nullptr) sum += muted_->memory_bytes();
   return sum;
+}
+
+const SessionOutput::Sums& SessionOutput::sums() const {
+  if (std::exchange(are_sums_old_, false)) {
+    sums_ = {};
+    for (const Held& held : held_) sums_.add(held);
+    if (!held_.empty()) sums_.subtract(held_.back());
+  }
+  return sums_;
+}
+
+void SessionOutput::push(Held held) {
+  if (!held_.empty()) {
+    sums_.add(held_.back());
+    if (under_way_) whole_before_ += held_.back().bytes.size();
+  }
+  held_.push_back(std::move(held));
 }
 
 void SessionOutput::hold(Ticket ticket, Ticket earlier) {
@@ -28,12 +43,12 @@ void SessionOutput::hold(Ticket ticket, Ticket earlier) {
   }
   Held::Place earlier_place;
   if (earlier != 0) earlier_place = place_for(earlier);
-  held_.push_back({.ticket = ticket,
-                   .earlier = earlier,
-                   .place = place_for(ticket),
-                   .earlier_place = earlier_place,
-                   .parts = std::exchange(spare_parts_, {}),
-                   .whole = under_way_});
+  push({.ticket = ticket,
+        .earlier = earlier,
+        .place = place_for(ticket),
+        .earlier_place = earlier_place,
+        .parts = std::exchange(spare_parts_, {}),
+        .whole = under_way_});
   if (!under_way_) return;
   Held& whole = entry(*under_way_);
   ++whole.members;
@@ -56,8 +71,10 @@ void SessionOutput::messages_follow() {
 
 void SessionOutput::begin_whole() {
   check(!under_way_, "a whole reply in a whole reply");
-  under_way_ = sent_ + held_.size();
-  held_.push_back({.ticket = 0, .earlier = 0, .place = {}, .earlier_place = {}, .is_whole = true});
+  const HeldNumber number = sent_ + held_.size();
+  push({.ticket = 0, .earlier = 0, .place = {}, .earlier_place = {}, .is_whole = true});
+  under_way_ = number;
+  whole_before_ = 0;
 }
 
 void SessionOutput::end_whole() {
@@ -67,16 +84,14 @@ void SessionOutput::end_whole() {
     // It waits for nothing but the replies before it.
     proto::OutputBuffer bytes = std::move(held_.back().bytes);
     held_.pop_back();
+    are_sums_old_ = true;
     held_.back().bytes.append(std::move(bytes));
   }
   send_settled();
 }
 
 std::size_t SessionOutput::whole_bytes() const {
-  if (!under_way_) return 0;
-  std::size_t sum = 0;
-  for (std::size_t i = *under_way_ - sent_; i < held_.size(); ++i) sum += held_[i].bytes.size();
-  return sum;
+  return under_way_ ? whole_before_ + held_.back().bytes.size() : 0;
 }
 
 void SessionOutput::offer_early(int socket) {
@@ -89,6 +104,7 @@ void SessionOutput::offer_early(int socket) {
 std::size_t SessionOutput::take_back_early() {
   if (held_.empty() || !held_.front().early) return 0;
   Held& first = held_.front();
+  are_sums_old_ = true;
   const std::size_t sent = queue_.early().take_back(*std::exchange(first.early, std::nullopt));
   if (sent == 0) return 0;
   // The store has written what these replies report. Their unsent bytes go first, before messages that arrived meanwhile.
@@ -107,6 +123,7 @@ std::size_t SessionOutput::release(HeldNumber number, std::string_view error, pr
   if (!error.empty()) {
     errors = held.parts.size();
     replace_marked(held, error, protocol);
+    are_sums_old_ = true;
   }
   if (held.earlier_place) {
     held.earlier_place.reset();
@@ -125,6 +142,7 @@ void SessionOutput::send_settled() {
     if (next.place || next.unsettled != 0 || under_way_ == sent_) return;
     for (std::size_t left = 1 + next.members; left != 0; --left) {
       Held& first = held_.front();
+      if (held_.size() > 1 && !are_sums_old_) sums_.subtract(first);
       sendable_.append(std::move(first.bytes));
       if (first.parts.capacity() <= kFew) {
         first.parts.clear();
@@ -157,6 +175,7 @@ proto::OutputBuffer SessionOutput::take_all() {
     all.append(std::move(held.bytes));
   }
   held_.clear();
+  sums_ = {};
   under_way_.reset();
   messages_after_ = 0;
   return all;

@@ -43,7 +43,9 @@ class SessionOutput {
   // Where the next message of a subscription goes: to sendable(), since it reports no write, unless messages_follow() says
   // otherwise. Never inside a whole reply.
   proto::OutputBuffer& messages() {
-    return messages_after_ <= sent_ ? sendable_ : entry(messages_after_ - 1).bytes;
+    if (messages_after_ <= sent_) return sendable_;
+    are_sums_old_ = true;
+    return entry(messages_after_ - 1).bytes;
   }
   // The messages from now on come after every reply that was written so far.
   // Needs: no whole reply is under way.
@@ -59,7 +61,8 @@ class SessionOutput {
 
   bool is_held() const { return !held_.empty(); }
   bool empty() const { return sendable_.empty() && held_.empty(); }
-  // Bytes that were written and not sent.
+  // Bytes that were written and not sent. O(1): asked for every command, and very many replies may be held, each with a write of its
+  // own.
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
@@ -111,6 +114,21 @@ class SessionOutput {
   };
 
   Held& entry(HeldNumber number) { return held_.at(number - sent_); }
+  void push(Held held);
+  // Of all held replies but the last, which grows.
+  struct Sums {
+    std::size_t bytes = 0;
+    std::size_t memory = 0;
+    void add(const Held& held) {
+      bytes += held.bytes.size();
+      memory += held.bytes.memory_bytes();
+    }
+    void subtract(const Held& held) {
+      bytes -= held.bytes.size();
+      memory -= held.bytes.memory_bytes();
+    }
+  };
+  const Sums& sums() const;
   // The entry that is added next has a place in the queue for this ticket.
   HeldReplies::Place place_for(Ticket ticket);
   // The error comes in place of each marked reply.
@@ -124,6 +142,9 @@ class SessionOutput {
   const Settled settled_;
   proto::OutputBuffer sendable_;
   std::deque<Held> held_;
+  mutable Sums sums_;
+  mutable bool are_sums_old_ = false;           // another reply than the last has changed
+  std::size_t whole_before_ = 0;                // bytes of the whole reply under way, without its last part
   HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
   std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()
   HeldNumber messages_after_ = 0;               // the next message comes after all replies with lower numbers

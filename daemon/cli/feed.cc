@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/cli/number_text.h"
+#include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {
 
@@ -32,22 +33,31 @@ Feed::Feed(client::Client& client, const SubmitArguments& arguments, int input_f
       arguments_(arguments),
       source_(arguments.payloads, input_fd, stop_fd),
       payloads_(std::move(payloads)),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      name_(client::likely_name(arguments.batch)) {}
 
 Expected<void> Feed::look_whether_it_is_there() {
   if (arguments_.has_new_id) return {};
-  const auto status = client_.status(arguments_.batch.id);
+  const auto status = client_.status(name_);
   // Whatever the daemon refuses, SUBMIT is refused, too, or says more about it.
   if (!status && status.error().kind != client::ClientError::Kind::kRefused)
     return std::unexpected(status.error());
-  was_there_ = status.has_value();
+  if (status) owner_before_ = status->tenant;
   return {};
+}
+
+void Feed::accepted(std::string name) {
+  name_ = std::move(name);
+  if (!owner_before_) return;
+  // An admin may have found a batch of this id of another user.
+  const auto status = client_.status(name_);
+  was_there_ = status && status->tenant == *owner_before_;
 }
 
 Expected<bool> Feed::is_there_and_closed() {
   if (arguments_.has_new_id) return false;
   if (!is_there_and_closed_) {
-    const auto status = client_.status(arguments_.batch.id);
+    const auto status = client_.status(name_);
     if (!status && status.error().kind != client::ClientError::Kind::kRefused)
       return std::unexpected(status.error());
     is_there_and_closed_ = status && status->state != "open";
@@ -84,11 +94,11 @@ Expected<void> Feed::run() {
       if (auto looked = look_whether_it_is_there(); !looked) return looked;
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
       has_sent_ = true;
-      const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
+      auto name = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
-      was_there_ = was_there_ && id;
-      if (!id && id.error().code == "EXISTS") break;
-      if (!id) return std::unexpected(id.error());
+      if (!name && name.error().code == "EXISTS") break;
+      if (!name) return std::unexpected(std::move(name.error()));
+      accepted(*std::move(name));
       events_.on_jobs(chunk.size());
       return {};
     }
@@ -105,15 +115,16 @@ Expected<void> Feed::submit_range() {
   const auto& words = arguments_.payloads.arguments;
   const auto pattern = words.empty() ? std::nullopt : std::optional<std::string_view>(words[0]);
   has_sent_ = true;
-  auto id = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
-  if (!id) return std::unexpected(std::move(id.error()));
+  auto name = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
+  if (!name) return std::unexpected(std::move(name.error()));
+  accepted(*std::move(name));
   events_.on_jobs(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
   return {};
 }
 
 void Feed::on_resumed(std::uint64_t jobs) {
-  std::fprintf(stderr, "locksley: batch %s has %s jobs already: they are not sent again\n",
-               arguments_.batch.id.c_str(), with_commas(jobs).c_str());
+  std::fprintf(stderr, "locksley: batch %s has %s jobs already: they are not sent again\n", name_.c_str(),
+               with_commas(jobs).c_str());
   events_.on_jobs(jobs);
 }
 
@@ -121,6 +132,7 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   has_sent_ = true;
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
+  name_ = stream->id();
   if (stream->resumed_at() == 0) events_.on_jobs(0);
   for (const std::string& job : first_chunk) {
     if (auto added = stream->add(job); !added) return added;
@@ -159,8 +171,10 @@ void FeedThread::run(const Context& context, const SubmitArguments& arguments, P
                      const MakePayloads& make_payloads) {
   auto client = context.connect(stop_.fd(), Context::kFeedPatience);
   if (client) {
-    const auto on_jobs = [this](std::uint64_t jobs) {
+    const Feed* begun = nullptr;
+    const auto on_jobs = [this, &begun](std::uint64_t jobs) {
       jobs_ = jobs;
+      if (!begun_) name_ = begun->name();
       begun_ = true;
       settled_.raise();
     };
@@ -168,6 +182,7 @@ void FeedThread::run(const Context& context, const SubmitArguments& arguments, P
     if (names != nullptr) events.on_file = [names](const std::string& name) { names->add(name); };
     Feed feed(*client, arguments, STDIN_FILENO, stop_.fd(), std::move(events),
               make_payloads ? make_payloads(stop_.fd()) : Payloads());
+    begun = &feed;
     if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
     was_there_ = feed.was_there();
     has_sent_ = feed.has_sent();

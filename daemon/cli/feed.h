@@ -38,7 +38,7 @@ class Feed {
  public:
   // What run() tells its caller; only `on_jobs` is needed.
   struct Events {
-    // The number of jobs, as soon as the daemon has the batch, and each time the number grows.
+    // The number of jobs, as soon as the daemon has the batch, and each time the number grows. Before the first call name() is right.
     std::function<void(std::uint64_t)> on_jobs;
     // Whether a stream waits for input.
     std::function<void(bool)> on_idle = {};
@@ -52,6 +52,9 @@ class Feed {
        Payloads payloads = {});
 
   client::Expected<void> run();
+  // What the batch is to be called in other commands: its id; user/id if an admin has made it for another user. Before the daemon
+  // has it, a guess (client::likely_name()).
+  const std::string& name() const { return name_; }
   // After run(): a command that makes the batch was sent, or was about to be.
   bool has_sent() const { return has_sent_; }
   // After run(): the daemon had the whole batch before, so nothing was started. False if that is not known: the daemon
@@ -61,6 +64,8 @@ class Feed {
  private:
   // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not say so.
   client::Expected<void> look_whether_it_is_there();
+  // The daemon has accepted the batch, whose name is `name`.
+  void accepted(std::string name);
   // Whether the daemon has a batch of this id that takes no more jobs. Asks once.
   client::Expected<bool> is_there_and_closed();
   client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);
@@ -74,6 +79,8 @@ class Feed {
   PayloadSource source_;
   const Payloads payloads_;  // empty: source_
   const Events events_;
+  std::string name_;
+  std::optional<std::string> owner_before_;  // of the batch that look_whether_it_is_there() has found
   bool was_there_ = false;
   bool has_sent_ = false;
   std::optional<bool> is_there_and_closed_;
@@ -102,6 +109,8 @@ class FeedThread {
   bool is_over() const { return over_; }
   // All that was read has been sent, and no more input has come for a while.
   bool awaits_input() const { return awaits_input_; }
+  // Once it has begun: Feed::name().
+  const std::string& name() const { return name_; }
   // Jobs that the daemon has confirmed.
   std::uint64_t jobs() const { return jobs_; }
 
@@ -129,6 +138,7 @@ class FeedThread {
   // Written by the feed's thread through Feed; only the progress reads it.
   std::atomic<std::uint64_t> jobs_{0};
   std::optional<client::ClientError> error_;
+  std::string name_;  // begun_ publishes it
   bool was_there_ = false;
   bool has_sent_ = false;
   std::thread thread_;  // the last member: it uses all the others

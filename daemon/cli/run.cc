@@ -124,7 +124,7 @@ class Run {
   Run(Context& context, const RunArguments& arguments, ResultFiles* files)
       : context_(context),
         arguments_(arguments),
-        id_(arguments.submit.batch.id),
+        id_(client::likely_name(arguments.submit.batch)),
         has_stream_of_names_(arguments.submit.payloads.files && arguments.submit.payloads.arguments.empty()),
         progress_(arguments.progress, arguments.submit.batch.name),
         output_(STDOUT_FILENO, context.signals().fd()),
@@ -153,6 +153,7 @@ class Run {
       if (feed_->has_sent()) say_it_may_be_there(error, id_);
       return code;
     }
+    id_ = feed_->name();
     return read_results();
   }
 
@@ -353,7 +354,7 @@ class Run {
 
   Context& context_;
   const RunArguments& arguments_;
-  const std::string id_;
+  std::string id_;  // as Feed::name()
   const steady_clock::time_point started_ = steady_clock::now();
   const bool shares_the_screen_ = ::isatty(STDOUT_FILENO) == 1;
   const bool has_stream_of_names_;

@@ -16,12 +16,12 @@ int run_submit(Context& context, SubmitArguments arguments) {
     arguments.batch.id = client::random_batch_id();
     arguments.has_new_id = true;
   }
-  const std::string& id = arguments.batch.id;
   auto client = context.connect(context.signals().fd(), Context::kFeedPatience);
   if (!client) return context.fail(client.error());
   std::optional<std::uint64_t> jobs;  // once the daemon knows the batch
   Feed feed(*client, arguments, STDIN_FILENO, context.signals().fd(),
             {.on_jobs = [&](std::uint64_t count) { jobs = count; }});
+  const std::string& id = feed.name();
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
     if (!jobs && feed.has_sent()) say_it_may_be_there(fed.error(), id);

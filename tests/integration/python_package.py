@@ -258,6 +258,10 @@ class Refusals(DaemonTest):
                                                  "AFTER", "a", "AFTER", "b", "AFTEROK", "c", "EPHEMERAL"])
         self.assertEqual(option_words({"ephemeral": False, "timeout": None, "after": []}), [])
         self.assertEqual(option_words({"retain": 1.5, "timeout": Decimal("0.5")}), ["RETAIN", 2, "TIMEOUT", 500])
+        self.assertEqual(option_words({"delay": 0}), [])
+        for wrong in ({"timeout": 0}, {"timeout": -1}, {"deadline": 0}, {"delay": -0.5}, {"retain": -1}):
+            with self.assertRaisesRegex(ValueError, "must be (more than|at least) 0"):
+                option_words(wrong)
         for wrong in ("30s", timedelta(seconds=30), float("nan"), b"3"):
             with self.assertRaisesRegex(TypeError, "the option 'timeout' is a number of seconds, such as 0.5 or 30, not "):
                 option_words({"timeout": wrong})

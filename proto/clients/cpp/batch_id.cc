@@ -23,4 +23,10 @@ std::string random_batch_id() {
   return id;
 }
 
+std::string likely_name(const proto::BatchOptions& options) {
+  const std::size_t slash = options.customer.find('/');
+  if (slash == std::string::npos) return options.id;
+  return options.customer.substr(0, slash + 1) + options.id;
+}
+
 }  // namespace locksley::client

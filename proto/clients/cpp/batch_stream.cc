@@ -57,7 +57,7 @@ Expected<BatchStream> BatchStream::open(Client& client, std::string_view handler
   write_batch_command(out, "OPEN", handler, options, 0);
   auto sent = client.send(buffers_of(out), Repeat::kSafe, deadline_in(client.options().reply_timeout));
   if (!sent && sent.error().code == "EXISTS") {
-    return resume(client, handler, options.id, full_patience, std::move(sent.error()));
+    return resume(client, handler, options, full_patience, std::move(sent.error()));
   }
   if (!sent) return std::unexpected(std::move(sent.error()));
   auto id = to_text(sent->reply);
@@ -65,9 +65,13 @@ Expected<BatchStream> BatchStream::open(Client& client, std::string_view handler
   return BatchStream(client, std::move(*id), full_patience);
 }
 
-Expected<BatchStream> BatchStream::resume(Client& client, std::string_view handler, const std::string& id,
+Expected<BatchStream> BatchStream::resume(Client& client, std::string_view handler,
+                                          const BatchOptions& options,
                                           std::chrono::milliseconds full_patience, ClientError exists) {
-  const auto status = client.status(id);
+  std::string id = likely_name(options);
+  auto status = client.status(id);
+  if (!status && status.error().code == "NOBATCH" && id != options.id)
+    status = client.status(id = options.id);
   if (!status) return std::unexpected(status.error());
   if (status->handler != handler || status->jobs == 0) return std::unexpected(std::move(exists));
   BatchStream stream(client, id, full_patience);

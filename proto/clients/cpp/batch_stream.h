@@ -60,7 +60,8 @@ class BatchStream {
 
   BatchStream(Client& client, std::string id, std::chrono::milliseconds full_patience);
   // The batch that made OPEN fail with `exists`, if it is one to go on with; else that error.
-  static Expected<BatchStream> resume(Client& client, std::string_view handler, const std::string& id,
+  static Expected<BatchStream> resume(Client& client, std::string_view handler,
+                                      const proto::BatchOptions& options,
                                       std::chrono::milliseconds full_patience, ClientError exists);
   Expected<void> send_chunk();
   // One ADDAT of the chunk.

@@ -80,7 +80,7 @@ class Client {
   Expected<std::vector<RunningJob>> running(std::string_view id = {});
 
   // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for unbounded
-  // input. Returns the id: options.id, or a random one.
+  // input. Returns what the batch is called: options.id, or a random one; user/id if an admin has made it for user/customer.
   Expected<std::string> submit(std::string_view handler, BatchOptions options,
                                std::span<const std::string_view> payloads);
   // One job for each integer in [low, high), see PROTOCOL.md.

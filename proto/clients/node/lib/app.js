@@ -13,12 +13,18 @@ const WINDOW = 8;
 const CANCEL_MS = 1000; // a guess: who aborts does not want to wait
 const LINGER_MS = 200; // jobs of a slow iterable do not wait for others for longer
 
-const milliseconds = (value) => Math.max(1, Math.round(value));
-const seconds = (value) => Math.ceil(value / 1000);
+const duration = (isRight, what, value) => {
+  if (!isRight) throw new RangeError(`a duration is a number of milliseconds, ${what}, not ${value}`);
+  return value;
+};
+const notNegative = (value) => duration(value >= 0, '0 or more', value);
+const milliseconds = (value) => Math.max(1, Math.round(duration(value > 0, 'more than 0', value)));
+const delay = (value) => Math.max(1, Math.round(notNegative(value)));
+const seconds = (value) => Math.ceil(notNegative(value) / 1000);
 // Options of a batch, as proto/PROTOCOL.md has them; durations are in milliseconds here.
 const OPTIONS = {
   name: ['NAME', String], weight: ['WEIGHT', Number], timeout: ['TIMEOUT', milliseconds], retries: ['RETRIES', Number],
-  deadline: ['DEADLINE', milliseconds], keep: ['KEEP', String], delay: ['DELAY', milliseconds], after: ['AFTER', String], afterOk: ['AFTEROK', String],
+  deadline: ['DEADLINE', milliseconds], keep: ['KEEP', String], delay: ['DELAY', delay], after: ['AFTER', String], afterOk: ['AFTEROK', String],
   retain: ['RETAIN', seconds], slots: ['SLOTS', Number], maxFails: ['MAXFAILS', Number], ephemeral: ['EPHEMERAL', Boolean], trace: ['TRACE', String],
   for: ['FOR', String],
 };
@@ -99,23 +105,25 @@ class Chunks {
 }
 
 // One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off. That run may have streamed
-// as few, because they came slowly.
-async function submit(transport, handler, id, words, chunks, signal) {
+// as few, because they came slowly. Returns what the batch is called: its id; user/id if an admin has made it for another user.
+async function submit(transport, handler, names, words, chunks, signal) {
+  let id = names.at(-1);
   const ask = async (commands) => checked(await transport.ask(commands, signal));
   let [payloads, isLast] = await chunks.next();
   if (isLast) {
     const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(payloads.length > 0 ? ['JOBS', ...payloads] : ['RANGE', 0, 0])]], signal);
-    if (!(reply instanceof Refused)) return;
-    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', id, 0, ...payloads.slice(0, 1)]], signal) : [reply];
+    if (!(reply instanceof Refused)) return String(reply);
+    const [, added] = reply.code === 'EXISTS' ? await firstThere(transport, 'ADDAT', names, signal, 0, ...payloads.slice(0, 1)) : [id, reply];
     if (added instanceof Refused) throw reply; // that one was not streamed
   }
   let there = 0;
   const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
   if (opened instanceof Refused) {
-    const status = opened.code === 'EXISTS' ? asStatus((await ask([['STATUS', id]]))[0]) : null;
+    const [name, found] = opened.code === 'EXISTS' ? await firstThere(transport, 'STATUS', names, signal) : [id, opened];
+    const status = found instanceof Refused ? null : asStatus(found);
     if (status?.handler !== handler) throw opened;
-    there = status.jobs;
-  }
+    [id, there] = [name, status.jobs];
+  } else id = String(opened);
   let [window, at, began] = [[], 0, Date.now()];
   for (;;) {
     const missing = payloads.slice(Math.max(0, there - at));
@@ -132,6 +140,22 @@ async function submit(transport, handler, id, words, chunks, signal) {
   }
   const [total] = await ask([['CLOSE', id]]);
   if (total !== at) throw new LocksleyError(`the batch ${id} has ${total} jobs, not these ${at}`);
+  return id;
+}
+
+// What a batch may be called that has this id and is for this customer: for user/customer it may be user/id.
+function namesOf(id, customer = '') {
+  const [user, ...rest] = String(customer).split('/');
+  return rest.length > 0 ? [`${user}/${id}`, id] : [id];
+}
+
+// The name of the batch that has this id already, and the command's reply.
+async function firstThere(transport, command, names, signal, ...more) {
+  const id = names.at(-1);
+  for (const name of names) {
+    const [reply] = await transport.ask([[command, name, ...more]], signal);
+    if (name === id || !(reply instanceof Refused && reply.code === 'NOBATCH')) return [name, reply];
+  }
 }
 
 // Whether there is a following chunk before the others have waited for long.
@@ -189,13 +213,15 @@ export class Task {
   }
 
   async #submit(items, argsOf, options = {}) {
-    const batch = new Batch(this.app, options.id ?? randomUUID(), this.codec);
     const { signal } = options;
-    const words = optionWords({ name: this.name, ...this.options, ...options });
+    const all = { name: this.name, ...this.options, ...options };
+    const words = optionWords(all);
+    const names = namesOf(options.id ?? randomUUID(), all.for);
+    const batch = new Batch(this.app, names[0], this.codec);
     const chunks = new Chunks(items, (item) => this.payload(argsOf(item)), signal);
     const cancel = () => batch.cancel().catch(() => {}); // it may be gone
     try {
-      await submit(this.app.transport, this.handler, batch.id, words, chunks, signal);
+      batch.id = await submit(this.app.transport, this.handler, names, words, chunks, signal);
     } catch (error) {
       // Where no daemon answers, it goes on in the background for as long as the application's patience.
       if (signal?.aborted) await Promise.race([cancel(), sleep(CANCEL_MS, undefined, { ref: false })]);

@@ -16,7 +16,7 @@ from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
 from .errors import LocksleyError, Refused
 from .inline import Inline
-from .wire import Ask, Transport, one, twins, with_names
+from .wire import Ask, Transport, one, text, twins, with_names
 
 R = TypeVar("R")
 _CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
@@ -36,7 +36,10 @@ def option_words(options: Mapping[str, Any]) -> list[Any]:
         elif name in ("timeout", "deadline", "delay", "retain") and value is not None:
             if not hasattr(value, "__float__") or not math.isfinite(value):
                 raise TypeError(f"the option '{name}' is a number of seconds, such as 0.5 or 30, not {value!r}")
-            words += [word, math.ceil(value) if name == "retain" else max(1, round(value * 1000))]
+            if value < 0 or (value == 0 and name in ("timeout", "deadline")):
+                raise ValueError(f"the option '{name}' must be {'at least' if name in ('delay', 'retain') else 'more than'} 0, not {value!r}; leave it out to have what the daemon's configuration says")
+            if value or name == "retain":  # a delay of 0 is none
+                words += [word, math.ceil(value) if name == "retain" else max(1, round(value * 1000))]
         elif value is not None:
             several = cast(Sequence[Any], value) if isinstance(value, (list, tuple)) else [value]
             words += [part for one in several for part in (word, one.id if isinstance(one, Batch) else one)]
@@ -56,34 +59,47 @@ def _chunks(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield chunk
 
 
-async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: Iterator[bytes]) -> None:
-    """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly."""
+async def _first_there(ask: Ask, command: str, id: str, customer: str, *more: Any) -> tuple[str, Any]:
+    """The name of the batch that has this id already, and the command's reply. For user/customer it may be user/id."""
+    user, slash, _ = customer.partition("/")
+    if slash:
+        try:
+            return f"{user}/{id}", await one(ask, command, f"{user}/{id}", *more)
+        except Refused as refused:
+            if refused.code != "NOBATCH":
+                raise
+    return id, await one(ask, command, id, *more)
+
+
+async def _submit(ask: Ask, handler: str, id: str, customer: str, words: list[Any], payloads: Iterator[bytes]) -> str:
+    """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly. Returns what the batch is called:
+    its id; user/id if an admin has made it for another user."""
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
     if len(first) < 2:
         jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
         try:
-            await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
-            return
+            return text(await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs))
         except Refused as refused:
             if refused.code != "EXISTS" or not first:
                 raise
             try:
-                await one(ask, "ADDAT", id, 0, first[0][0])
+                await _first_there(ask, "ADDAT", id, customer, 0, first[0][0])
             except Refused:  # that one was not streamed
                 raise refused from None
-    await stream(ask, handler, id, words, itertools.chain(first, chunks))
+    return await stream(ask, handler, id, customer, words, itertools.chain(first, chunks))
 
 
-async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]]) -> None:
-    """Goes on where an earlier run of the program with the same id broke off."""
+async def stream(ask: Ask, handler: str, id: str, customer: str, words: list[Any], chunks: Iterator[list[bytes]]) -> str:
+    """Goes on where an earlier run of the program with the same id broke off. Returns what the batch is called."""
     at = there = 0
     try:
-        await one(ask, "OPEN", handler, "ID", id, *words)
+        id = text(await one(ask, "OPEN", handler, "ID", id, *words))
     except Refused as refused:
         if refused.code != "EXISTS":
             raise
-        status = as_status(await one(ask, "STATUS", id))
+        id, reply = await _first_there(ask, "STATUS", id, customer)
+        status = as_status(reply)
         if status.handler != handler:
             raise
         there = status.jobs
@@ -94,6 +110,7 @@ async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iter
             await one(ask, "ADDAT", id, at - len(missing), *missing)
     if (total := await one(ask, "CLOSE", id)) != at:
         raise LocksleyError(f"the batch {id} has {total} jobs, not these {at}")
+    return id
 
 
 @with_names
@@ -121,10 +138,10 @@ class Task(Generic[R]):
         self, ask: Ask, /, calls: Iterable[Sequence[Any]], *, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any
     ) -> Batch[R]:
         """As map(), but each item is a sequence of arguments."""
-        batch: Batch[R] = Batch(self.app, id or new_id(), self.codec)
-        words = option_words({"name": self.name, **self.options, **options})
-        await _submit(ask, self.handler, batch.id, words, (self.payload(call, kwargs) for call in calls))
-        return batch
+        options = {"name": self.name, **self.options, **options}
+        words, customer = option_words(options), str(options.get("for_") or "")
+        payloads = (self.payload(call, kwargs) for call in calls)
+        return Batch(self.app, await _submit(ask, self.handler, new_id() if id is None else id, customer, words, payloads), self.codec)
 
     async def _map(
         self, ask: Ask, /, items: Iterable[Any], *more: NoReturn, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any

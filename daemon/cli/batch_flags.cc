@@ -27,7 +27,10 @@ class BatchOptionAdder {
 
  private:
   void add(const std::string& flag, const std::string& help, const proto::TextValue& value) {
-    group_.add_option(flag, batch_.*value.member, help);
+    // An empty one is most likely a variable that is not set, and would count as none.
+    group_.add_option(flag, batch_.*value.member, help)->check([](const std::string& text) {
+      return text.empty() ? std::string("must not be empty") : std::string();
+    });
   }
   template <class Member>
   void add(const std::string& flag, const std::string& help, const proto::NumberValue<Member>& value) {

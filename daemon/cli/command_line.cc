@@ -26,6 +26,7 @@ const std::map<std::string, WhenProgress> kWhenProgress{
 
 // Without it -1 would be read as a very large number.
 const CLI::Range kIndexes(std::uint64_t{0}, std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+const CLI::Range kCounts(0U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount));
 
 void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
   auto* group = command.add_option_group("Payloads", "Where the jobs come from");
@@ -201,6 +202,8 @@ class Parser {
       if (run_.ordered && !run_.results.empty()) {
         throw CLI::ValidationError("--ordered", "cannot be combined with --results");
       }
+      if (run_.submit.batch.retain && run_.submit.batch.retain->count() == 0)
+        throw CLI::ValidationError("--retain", "0s would drop the batch before its outputs are read");
       line_.command = run_;
     });
   }
@@ -328,7 +331,7 @@ class Parser {
     command->add_option("--for", list_.customer,
                         "Only batches for this customer; an admin may write USER/CUSTOMER");
     command->add_option("--handler", list_.handler, "Only batches of this handler");
-    command->add_option("--limit", list_.limit, "List at most this many");
+    command->add_option("--limit", list_.limit, "List at most this many")->check(kIndexes);
     command->callback([this] { line_.command = list_; });
   }
 
@@ -338,7 +341,7 @@ class Parser {
             "locksley customers --match 'eu-*'");
     command->add_option("--match", customers_.match,
                         "Only customers whose name (for an admin, USER/CUSTOMER) matches this glob pattern");
-    command->add_option("--limit", customers_.limit, "List at most this many");
+    command->add_option("--limit", customers_.limit, "List at most this many")->check(kIndexes);
     command->callback([this] { line_.command = customers_; });
   }
 
@@ -365,7 +368,7 @@ class Parser {
     proto::CustomerSettings& changes = customer_.changes;
     set->add_option("--weight", changes.weight, "Share relative to the user's other customers, 1 to 1000")
         ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
-    set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit");
+    set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit")->check(kCounts);
     set->add_option_function<std::string>(
            "--rate",
            [&changes](const std::string& text) {
@@ -375,7 +378,8 @@ class Parser {
            },
            "Maximum rate of job starts in each lane, such as 20/s, 300/m or 5/h; 0: no limit")
         ->type_name("RATE");
-    set->add_option("--max-jobs", changes.max_jobs, "Maximum number of unfinished jobs; 0: no limit");
+    set->add_option("--max-jobs", changes.max_jobs, "Maximum number of unfinished jobs; 0: no limit")
+        ->check(kIndexes);
   }
 
   void add_batch_commands() {
@@ -435,7 +439,7 @@ class Parser {
     auto* command = add("slots", "Change, with immediate effect, how many jobs of a batch may run at once",
                         "locksley slots $id 4");
     command->add_option("ID", slots_.id, "The batch")->required();
-    command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required();
+    command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required()->check(kCounts);
     command->callback([this] { line_.command = slots_; });
   }
 

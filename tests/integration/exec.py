@@ -25,7 +25,7 @@ class Words(ExecTest):
             (("echo", ":::", "a", "--joblog", "-j"), "", ["echo a", "echo --joblog", "echo -j"]),
             (("echo", ":::", "a", "b", ":::", "1", "2"), "", ["echo a 1", "echo a 2", "echo b 1", "echo b 2"]),
             (("echo", ":::", "a", "b", ":::+", "1", "2"), "", ["echo a 1", "echo b 2"]),
-            (("echo", ":::", "a", "b", ":::+", "1", ":::", "x", "y"), "", ["echo a 1 x", "echo a 1 y", "echo b 1 x", "echo b 1 y"]),
+            (("echo", ":::", "a", "b", ":::+", "1", ":::", "x", "y"), "", ["echo a 1 x", "echo a 1 y"]),
             (("echo", "{2}-{1}", "{}", ":::", "a", ":::", "1"), "", ["echo 1-a a 1"]),
             (("echo", "{}", ":::", "{}", "{#}", "$HOME"), "", ["echo '{}'", "echo '{#}'", "echo '$HOME'"]),
         ):

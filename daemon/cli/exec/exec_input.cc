@@ -32,17 +32,16 @@ ExecInput::ExecInput(std::span<const ExecWords::List> lists, const Options& opti
     : lists_(lists), options_(options), records_(input_fd, options.separator, stop_fd) {}
 
 bool ExecInput::next_combination(std::vector<std::string>& arguments) {
-  const auto is_driver = [](const ExecWords::List& list) { return !list.goes_along; };
+  // Of lists that go along with each other the shortest counts, as with GNU parallel.
+  std::vector<std::size_t> sizes;
+  for (const ExecWords::List& list : lists_) {
+    if (!list.goes_along) sizes.push_back(list.arguments.size());
+    sizes.back() = std::min(sizes.back(), list.arguments.size());
+  }
   if (place_.empty()) {
-    for (const ExecWords::List& list : lists_) {
-      if (list.arguments.empty()) return false;
-    }
-    place_.assign(static_cast<std::size_t>(std::ranges::count_if(lists_, is_driver)), 0);
+    if (std::ranges::find(sizes, std::size_t{0}) != sizes.end()) return false;
+    place_.assign(sizes.size(), 0);
   } else {
-    std::vector<std::size_t> sizes;
-    for (const ExecWords::List& list : lists_) {
-      if (is_driver(list)) sizes.push_back(list.arguments.size());
-    }
     std::size_t i = place_.size();
     for (; i > 0 && ++place_[i - 1] == sizes[i - 1]; --i) place_[i - 1] = 0;
     if (i == 0) {
@@ -53,9 +52,8 @@ bool ExecInput::next_combination(std::vector<std::string>& arguments) {
   arguments.clear();
   std::size_t driver = 0;
   for (const ExecWords::List& list : lists_) {
-    if (is_driver(list)) ++driver;
-    // A shorter list that goes along starts again, as with GNU parallel.
-    arguments.push_back(list.arguments[place_[driver - 1] % list.arguments.size()]);
+    if (!list.goes_along) ++driver;
+    arguments.push_back(list.arguments[place_[driver - 1]]);
   }
   return true;
 }

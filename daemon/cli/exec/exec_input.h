@@ -17,7 +17,7 @@ namespace locksley::cli {
 
 // The words after `--` of `locksley exec`: a command, and, after `:::`, its arguments.
 struct ExecWords {
-  // One list of arguments. A list after `:::+` goes along with the list before it; one after `:::` is combined with all
+  // One list of arguments. A list after `:::+` goes along with the list before it, up to the end of the shorter one; one after `:::` is combined with all
   // before it, so that there is a job for each combination, the last list the fastest.
   struct List {
     bool goes_along = false;

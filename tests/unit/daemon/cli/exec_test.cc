@@ -89,7 +89,8 @@ TEST(ExecInputTest, ListsAreCombinedTheLastTheFastest) {
   EXPECT_EQ(all_of({"p", ":::", "a", "b", ":::", "1", "2"}),
             (std::vector<Words>{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}}));
   EXPECT_EQ(all_of({"p", ":::", "a", "b", "c", ":::+", "1", "2"}),
-            (std::vector<Words>{{"a", "1"}, {"b", "2"}, {"c", "1"}}));
+            (std::vector<Words>{{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(all_of({"p", ":::", "a", ":::+", "1", "2"}), (std::vector<Words>{{"a", "1"}}));
   EXPECT_EQ(all_of({"p", ":::", "a", ":::", "1", "2", ":::+", "x", "y"}),
             (std::vector<Words>{{"a", "1", "x"}, {"a", "2", "y"}}));
   EXPECT_EQ(all_of({"p", ":::", "a", ":::"}), std::vector<Words>{});

@@ -57,8 +57,8 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
 
 void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
   out.lease.begin();
-  out.is_displaced = false;
-  out.progress = now;
+  if (!out.is_displaced || !out.keeps_clock()) out.progress = now;
+  if (std::exchange(out.is_displaced, false)) out.was_displaced = true;
   show_running(out);
 }
 

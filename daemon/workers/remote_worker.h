@@ -84,6 +84,10 @@ struct OutLease {
   bool is_given_back = false;  // whole, by the worker itself: no report, and no order
   // It was in front, and now it is behind on all its slots: a job of the other lease has run.
   bool is_displaced = false;
+  bool was_displaced = false;  // and came to the front again
+  // Whether the time-out of its jobs counts on while it is displaced: one of them has begun, as the worker has said; or it has been displaced
+  // before, so that a worker that runs other leases all the time puts it off once.
+  bool keeps_clock() const { return has_reported || was_displaced; }
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
   // A cut for the sake of others, which the worker has not answered.

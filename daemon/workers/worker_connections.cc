@@ -39,7 +39,7 @@ proto::ReplyWriter WorkerConnections::write_now(Id id, Connection& connection, U
   return {connection.output, connection.protocol};
 }
 
-proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Urgency urgency) {
+proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Nanoseconds now, Urgency urgency) {
   Connection* const connection = find(id);
   check(connection != nullptr, "a reply for a connection that is gone");
   if (connection->held.empty()) {
@@ -50,7 +50,7 @@ proto::ReplyWriter WorkerConnections::reply(Id id, std::uint64_t ticket, Urgency
   // A reply that need not wait goes with the one before it.
   if (connection->held.empty() || connection->held.back().ticket < ticket) {
     if (!connection->held.empty()) connection->held_bytes_before += connection->held.back().bytes.size();
-    connection->held.push_back({.ticket = ticket, .bytes = {}});
+    connection->held.push_back({.ticket = ticket, .since = now, .bytes = {}});
   }
   return {connection->held.back().bytes, connection->protocol};
 }
@@ -70,16 +70,20 @@ void WorkerConnections::written(std::uint64_t ticket) {
       connection.output.append(std::move(connection.held.front().bytes));
       connection.held.pop_front();
       connection.is_urgent = true;  // it has waited long enough
+      connection.waits_long = false;
       make_ready(id, connection);
     }
-    if (connection.held.empty()) connection.waits_long = false;
     return connection.held.empty();
   });
 }
 
-std::vector<WorkerConnections::Id> WorkerConnections::note_long_waits() {
-  std::vector<Id> waiting(holding_.begin(), holding_.end());
-  for (const Id id : waiting) find(id)->waits_long = true;
+std::vector<WorkerConnections::Id> WorkerConnections::note_long_waits(Nanoseconds since) {
+  std::vector<Id> waiting;
+  for (const Id id : holding_) {
+    Connection& connection = *find(id);
+    connection.waits_long = connection.held.front().since <= since;
+    if (connection.waits_long) waiting.push_back(id);
+  }
   return waiting;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/job.h"
 #include "proto/output_buffer.h"
 #include "proto/reply_writer.h"
 
@@ -35,6 +36,7 @@ class WorkerConnections {
     proto::OutputBuffer output;
     struct Held {
       std::uint64_t ticket;
+      Nanoseconds since;  // when the first of these replies was written
       proto::OutputBuffer bytes;
     };
     std::deque<Held> held;              // ascending by ticket
@@ -42,7 +44,7 @@ class WorkerConnections {
     bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
     bool is_ready = false;              // it is in ready_
     bool is_put_off = false;            // it has replies that were put off
-    bool waits_long = false;            // note_long_waits() has found its replies waiting, and they still do
+    bool waits_long = false;  // note_long_waits() has found that its first replies wait, and they still do
 
     // Of all replies that are in memory, whether they may be sent or wait.
     std::size_t unsent_bytes() const {
@@ -58,10 +60,10 @@ class WorkerConnections {
   bool accepts_commands(Id id);
 
   // The next reply is written there; it is sent once results up to `ticket` are written.
-  proto::ReplyWriter reply(Id id, std::uint64_t ticket = 0) { return reply(id, ticket, Urgency::kUrgent); }
-  // The same for a reply that may be put off.
-  proto::ReplyWriter patient_reply(Id id, std::uint64_t ticket = 0) {
-    return reply(id, ticket, Urgency::kMayBePutOff);
+  proto::ReplyWriter reply(Id id) { return reply(id, 0, Nanoseconds{}, Urgency::kUrgent); }
+  // The same for a reply that may be put off. `now`: with a ticket.
+  proto::ReplyWriter patient_reply(Id id, std::uint64_t ticket = 0, Nanoseconds now = {}) {
+    return reply(id, ticket, now, Urgency::kMayBePutOff);
   }
   proto::ReplyWriter push(Id id);
   // All results up to this number are written.
@@ -70,8 +72,9 @@ class WorkerConnections {
   bool is_holding(Id id) const { return holding_.contains(id); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
-  // Called every few seconds while is_holding(). Returns the connections with replies that wait.
-  std::vector<Id> note_long_waits();
+  // Called every few seconds while is_holding(). Returns the connections whose first replies that wait do so since this instant or
+  // longer.
+  std::vector<Id> note_long_waits(Nanoseconds since);
   bool waits_long(Id id) { return find(id)->waits_long; }
   // The connection is not read because of the number of its replies that wait.
   bool is_full(Id id) const {
@@ -94,7 +97,7 @@ class WorkerConnections {
  private:
   enum class Urgency : std::uint8_t { kUrgent, kMayBePutOff };
 
-  proto::ReplyWriter reply(Id id, std::uint64_t ticket, Urgency urgency);
+  proto::ReplyWriter reply(Id id, std::uint64_t ticket, Nanoseconds now, Urgency urgency);
   proto::ReplyWriter write_now(Id id, Connection& connection, Urgency urgency);
   void make_ready(Id id, Connection& connection) {
     if (!std::exchange(connection.is_ready, true)) ready_.push_back(id);

@@ -28,7 +28,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
 
 WorkerLink::~WorkerLink() {
   while (!workers_.empty()) remove(workers_.begin()->second, End::kSettled);
-  end_hold();
+  end_holds(Nanoseconds::max());
 }
 
 WorkerLink::Id WorkerLink::connect(std::string user, proto::Protocol protocol) {
@@ -335,8 +335,6 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
   // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as long as some leases of
   // the shortest jobs take.
   constexpr std::chrono::milliseconds kPutOff{2};
-  // A guess: shorter than the time-outs of workers, and longer than a disk needs that can be written.
-  constexpr std::chrono::seconds kShowLife{5};
   auto ready = connections_.take_ready([this](Id id) {
     const auto worker = workers_.find(id);
     return worker != workers_.end() && worker->second.waiting.has_value();
@@ -344,7 +342,7 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
   if (!connections_.is_holding()) {
     show_life_at_.reset();
   } else if (!show_life_at_) {
-    show_life_at_ = now_ + kShowLife;
+    show_life_at_ = now_ + kLongWait;
   }
   if (!connections_.puts_off()) {
     hurry_at_.reset();

@@ -299,13 +299,16 @@ class WorkerLink {
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
   void end_backoffs(Lane& lane, Nanoseconds until);
   // Until then only RECLAIM gets jobs of these handlers.
-  void hold(std::vector<HandlerPlace> places, Nanoseconds until);
-  void end_hold();
+  void hold(const std::vector<HandlerPlace>& places, Nanoseconds until);
+  // The holds that end by then.
+  void end_holds(Nanoseconds by);
   // The process may have been stopped, or the machine suspended, for so long that workers have given their connections up.
   void note_absence(Nanoseconds now);
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
-  // Workers whose replies wait for the store learn that this daemon lives.
+  // Workers whose replies wait for the store for so long learn that this daemon lives. A guess: shorter than the time-outs of workers, and
+  // longer than a disk needs that can be written.
+  static constexpr std::chrono::seconds kLongWait{5};
   void show_life();
   void look_at(RemoteWorker& worker);
   std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
@@ -333,15 +336,14 @@ class WorkerLink {
     Nanoseconds until;
   };
   std::map<Lane*, Backoff> backoffs_;
-  std::vector<HandlerPlace> held_;               // gates that are held until `held_until_`
-  std::set<std::pair<Nanoseconds, Id>> timers_;  // at most one for each worker: RemoteWorker::due
-  std::optional<Nanoseconds> hurry_at_;          // from then on no reply is put off
-  std::optional<Nanoseconds> show_life_at_;      // none: no reply waits for the store
+  std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
+  std::set<std::pair<Nanoseconds, Id>> timers_;           // at most one for each worker: RemoteWorker::due
+  std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
+  std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
   WorkerLinkStats stats_;
   Nanoseconds now_;
   const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
-  Nanoseconds held_until_{};          // no CLAIM gets jobs before
   // Until then connections close, and workers return, because this process was absent.
   Nanoseconds returning_until_{};
   Nanoseconds listens_since_{};  // before, the owner did not read for a while

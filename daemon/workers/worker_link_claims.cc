@@ -55,7 +55,7 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
   return lanes_of(handlers);
 }
 
-bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= held_until_ && host_.has_room(); }
+bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= new_life_until_ && host_.has_room(); }
 
 std::uint64_t WorkerLink::room_of(const WorkerAccount& account) const {
   const std::uint64_t room =

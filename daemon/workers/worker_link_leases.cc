@@ -58,7 +58,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
     worker.count_splits(*out);
     shorten(worker, *out);
   }
-  proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write());
+  proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write(), now_);
   reply.array(2);
   reply.integer(static_cast<std::int64_t>(recorded));
   reply.integer(static_cast<std::int64_t>(left));
@@ -162,7 +162,8 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
     const std::uint64_t started = out.has_reported_next ? out.lease.held().count_below(out.next) : in_front;
-    (void)out.lease.expire(service, std::min<std::uint64_t>(in_front, started), losses_);
+    const std::uint64_t most = out.is_displaced && out.has_reported_next ? out.lease.width() : in_front;
+    (void)out.lease.expire(service, std::min(most, started), losses_);
     ++stats_.timed_out;
     ++worker.lost;
   } else {

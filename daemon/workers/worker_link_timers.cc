@@ -45,14 +45,20 @@ void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
   }
 }
 
-void WorkerLink::hold(std::vector<HandlerPlace> places, Nanoseconds until) {
-  held_until_ = std::max(held_until_, until);
-  for (const HandlerPlace& place : places) place.lane->gates().set_hold(place.gate, true);
-  held_.insert(held_.end(), places.begin(), places.end());
+void WorkerLink::hold(const std::vector<HandlerPlace>& places, Nanoseconds until) {
+  for (const HandlerPlace& place : places) {
+    place.lane->gates().set_hold(place.gate, true);
+    Nanoseconds& end = held_[{place.lane, place.gate}];
+    end = std::max(end, until);
+  }
 }
 
-void WorkerLink::end_hold() {
-  for (const HandlerPlace& place : std::exchange(held_, {})) place.lane->gates().set_hold(place.gate, false);
+void WorkerLink::end_holds(Nanoseconds by) {
+  std::erase_if(held_, [by](const auto& held) {
+    if (held.second > by) return false;
+    held.first.first->gates().set_hold(held.first.second, false);
+    return true;
+  });
 }
 
 void WorkerLink::arm(RemoteWorker& worker, Nanoseconds at) {
@@ -71,8 +77,8 @@ std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
   // A lease that has not begun, or waits again, is looked at again after that time.
-  return (out.lease.has_begun() && !out.is_displaced ? out.progress : now_) + timeout +
-         options_.timeout_grace;
+  const bool may_run = out.lease.has_begun() && (!out.is_displaced || out.keeps_clock());
+  return (may_run ? out.progress : now_) + timeout + options_.timeout_grace;
 }
 
 std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const OutLease& out) const {
@@ -89,7 +95,8 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   std::optional<Nanoseconds> next;
   const auto consider = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
   if (!timers_.empty()) consider(timers_.begin()->first);
-  if (!held_.empty() || (!waiting_.empty() && now_ < held_until_)) consider(held_until_);
+  for (const auto& [gate, until] : held_) consider(until);
+  if (!waiting_.empty() && now_ < new_life_until_) consider(new_life_until_);
   for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
   if (hurry_at_) consider(*hurry_at_);
   if (show_life_at_) consider(*show_life_at_);
@@ -102,7 +109,7 @@ void WorkerLink::advance(Nanoseconds now) {
   // While there was no room, no connection was read.
   if (!has_room() || std::exchange(lacked_room_, false)) listens_since_ = now_;
   while (!timers_.empty() && timers_.begin()->first <= now_) look_at(workers_.at(timers_.begin()->second));
-  if (now_ >= held_until_) end_hold();
+  end_holds(now_);
   if (hurry_at_ && now_ >= *hurry_at_) {
     hurry_at_.reset();
     connections_.hurry();
@@ -122,7 +129,7 @@ void WorkerLink::advance(Nanoseconds now) {
 
 void WorkerLink::show_life() {
   show_life_at_.reset();  // take_ready() sets it again
-  for (const Id id : connections_.note_long_waits()) {
+  for (const Id id : connections_.note_long_waits(now_ - kLongWait)) {
     const auto worker = workers_.find(id);
     if (worker != workers_.end() && worker->second.wants_pushes) push_order(id, {.kind = Order::Kind::kNone});
   }

@@ -112,6 +112,22 @@ TEST_F(WorkerLinkEventsTest, ATimeOutCountsFromTheLastBeatThatSaysThatNoJobHasBe
   EXPECT_EQ(ring().queued, 5U);
 }
 
+TEST_F(WorkerLinkEventsTest, AJobThatHangsTimesOutThoughItsWorkerRunsOtherLeasesOnTheSlot) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 1, options);
+  host.submit("echo", 100);
+  const WorkerLink::Id id = joined(1, " LEASE 60000");
+  const std::string hangs = reclaimed(id, "1 1 0 1");
+  EXPECT_EQ(say(id, "BEAT " + hangs + " 1"), "*0");
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(batch->status().failed, 0U);
+    settle_all(id, claim(id, "JOBS 1"));
+    pass(1s);
+  }
+  EXPECT_EQ(batch->status().failed, 1U);
+}
+
 TEST_F(WorkerLinkEventsTest, AJobIsNotLateWhileACommandComesThatMayHaveItsResult) {
   BatchOptions options;
   options.timeout = 5s;

@@ -76,6 +76,17 @@ TEST_F(WorkerLinkSilenceTest, JobsOfConnectionsThatHaveClosedWhileTheOwnerWasSto
   EXPECT_EQ(claim(other).first, 1U) << "who has not returned by now is not waited for";
 }
 
+TEST_F(WorkerLinkSilenceTest, OtherHandlersAreNotHeldForTheWorkersThatMayReturn) {
+  host.submit("echo", 1);
+  host.submit("resize", 1);
+  const WorkerLink::Id gone = joined(), other = connect();
+  say(other, "JOIN other SLOTS 1 HANDLERS resize");
+  ASSERT_TRUE(claim(gone));
+  now += 34s;
+  link->disconnect(gone, now);
+  EXPECT_TRUE(claim(other));
+}
+
 TEST_F(WorkerLinkSilenceTest, JobsOfAClosedConnectionAreNotHeldAfterAShortStop) {
   host.submit("echo", 1);
   const WorkerLink::Id gone = joined(), other = joined();
@@ -168,6 +179,24 @@ TEST_F(WorkerLinkSilenceTest, AWorkerWhoseRepliesWaitForTheStoreLearnsThatTheDae
   EXPECT_EQ(sent(other), "*2 :1 :0");
   link->take_ready();
   EXPECT_EQ(link->next_timer(), std::nullopt);
+}
+
+// Writes follow each other, and each reply waits for one of them.
+TEST_F(WorkerLinkSilenceTest, NoWorkerWaitsLongWhileTheStoreGoesOn) {
+  host.submit("echo", 1'000);
+  const WorkerLink::Id pushes = joined_with_pushes();
+  ASSERT_TRUE(claim(pushes, "JOBS 1"));
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t before = host.writes++;
+    settle_all(pushes, claim(pushes, "JOBS 1"));
+    link->take_ready();
+    pass(100ms);
+    link->written(before);
+    link->take_ready();
+    EXPECT_EQ(sent(pushes).find("NONE"), std::string::npos);
+  }
+  link->disconnect(pushes, now);
+  EXPECT_GE(link->stats().lost_by_disconnect, 1U);
 }
 
 TEST_F(WorkerLinkSilenceTest, AWorkerThatWaitsLongForTheStoreMayGoWithoutALoss) {

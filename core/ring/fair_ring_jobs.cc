@@ -138,7 +138,7 @@ FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& s
 JobLength FairRing::length_of(const RingQueue& queue) const {
   if (options_.brief_job.count() == 0) return JobLength::kBrief;
   const bool is_measured = queue.job_cost_ > 0;
-  const double cost = is_measured ? queue.job_cost_ : first_costs_of(queue).least(queue.kind_);
+  const double cost = is_measured ? queue.job_cost_ : queue.seat_->first_costs.least(queue.kind_);
   const bool is_brief = cost <= static_cast<double>(options_.brief_job.count());
   // With an unknown cost, one worker may find it out.
   return is_brief && (is_measured || queue.fair.executors == 0) ? JobLength::kBrief : JobLength::kLengthy;

@@ -186,9 +186,10 @@ void WorkerRunner::send(const ExternalJob& job) {
 }
 
 void WorkerRunner::turn_ended() {
-  // It had read all its jobs, and gets no more.
-  if (input_.is_closed_by_process()) expect_end(kClosedInput);
+  const bool reads_no_more = input_.is_closed_by_process();
   end_turn();
+  // It had read all its jobs, and gets no more: without a turn it has the grace time to end.
+  if (reads_no_more) expect_end(kClosedInput);
   const std::uint64_t max_jobs = program_->settings().max_jobs;
   if (!end_is_expected_ && (!is_current() || (max_jobs != 0 && answered_ >= max_jobs) || has_grown())) {
     retire();

@@ -57,6 +57,13 @@ HandlerDirectory::Entry entry_of(Handler& handler, Lane& lane, GateId gate, cons
           .max_output = is_remote(settings) ? settings.max_output.count : 0};
 }
 
+std::string name_is_taken(const std::string& name) {
+  return fmt::format(
+      "handlers.{}: a handler of this name is built in; give this one another, or let remote workers run it: "
+      "remote: true",
+      name);
+}
+
 }  // namespace
 
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
@@ -84,10 +91,14 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
   return result;
 }
 
-HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers) {
+HandlerProblems find_problems(const std::map<std::string, config::Handler>& handlers) {
   HandlerProblems problems;
+  std::set<std::string, std::less<>> built_in;
+  for (const auto& handler : register_builtins()) built_in.insert(handler->name());
   for (const auto& [name, settings] : handlers) {
-    if (!settings.plugin.empty()) {
+    if (built_in.contains(name) && !config::is_only_remote(settings)) {
+      problems.push_back(name_is_taken(name));
+    } else if (!settings.plugin.empty()) {
       if (const auto file = PluginFile::locate(settings.plugin); !file) {
         problems.push_back(fmt::format("handlers.{}.plugin: {}", name, file.error()));
       }
@@ -198,10 +209,7 @@ std::expected<void, HandlerProblems> HandlerSet::load(const std::map<std::string
     if (runs_in_process(*change.settings)) {
       if (is_loaded_anew(find(before, name), *change.settings)) to_load.emplace(name, *change.settings);
     } else if (is_built_in(name) && !config::is_only_remote(*change.settings)) {
-      problems.push_back(
-          fmt::format("handlers.{}: a handler of this name is built in; give this one another, or let remote "
-                      "workers run it: remote: true",
-                      name));
+      problems.push_back(name_is_taken(name));
     }
   }
   // The jobs of such a handler are in this process, where nothing can be removed.

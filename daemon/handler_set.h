@@ -41,9 +41,9 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
     const KeeperUsers& users);
 
-// What a start would object to: programs and plugins that are not there. Runs no code of theirs. Any thread;
-// reads the file system.
-HandlerProblems find_missing_programs(const std::map<std::string, config::Handler>& handlers);
+// What a start would object to: names that built-in handlers have; programs and plugins that are not there. Runs no code of
+// theirs, so it does not see what loading a plugin would show. Any thread; reads the file system.
+HandlerProblems find_problems(const std::map<std::string, config::Handler>& handlers);
 // Settings that are allowed, but may not be meant, one sentence each: names of handlers in `upstream` and `users` that are none;
 // results of remote workers that are larger than what the daemon reads from them. Any thread.
 std::vector<std::string> warnings_about_handlers(const config::Config& config);

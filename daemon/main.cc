@@ -306,7 +306,7 @@ std::vector<std::string> warnings_about_files(const config::Config& config, cons
 
 // Prints the configuration in effect, and warnings.
 int check_config(const config::Config& config, const ConfigSource& source) {
-  if (const HandlerProblems problems = find_missing_programs(config.handlers); !problems.empty()) {
+  if (const HandlerProblems problems = find_problems(config.handlers); !problems.empty()) {
     for (const std::string& problem : with_positions(source, problems)) {
       std::fprintf(stderr, "%s\n", problem.c_str());
     }

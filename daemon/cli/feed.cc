@@ -46,12 +46,15 @@ Expected<void> Feed::look_whether_it_is_there() {
   return {};
 }
 
-void Feed::accepted(std::string name) {
-  name_ = std::move(name);
-  if (!owner_before_) return;
+Expected<void> Feed::accepted() {
+  auto name = client_.name_of(arguments_.batch);
+  if (!name) return std::unexpected(std::move(name.error()));
+  name_ = *std::move(name);
+  if (!owner_before_) return {};
   // An admin may have found a batch of this id of another user.
   const auto status = client_.status(name_);
   was_there_ = status && status->tenant == *owner_before_;
+  return {};
 }
 
 Expected<bool> Feed::is_there_and_closed() {
@@ -94,11 +97,11 @@ Expected<void> Feed::run() {
       if (auto looked = look_whether_it_is_there(); !looked) return looked;
       const std::vector<std::string_view> views(chunk.begin(), chunk.end());
       has_sent_ = true;
-      auto name = client_.submit(arguments_.handler, arguments_.batch, views);
+      const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
-      if (!name && name.error().code == "EXISTS") break;
-      if (!name) return std::unexpected(std::move(name.error()));
-      accepted(*std::move(name));
+      if (!id && id.error().code == "EXISTS") break;
+      if (!id) return std::unexpected(id.error());
+      if (auto named = accepted(); !named) return named;
       events_.on_jobs(chunk.size());
       return {};
     }
@@ -115,9 +118,9 @@ Expected<void> Feed::submit_range() {
   const auto& words = arguments_.payloads.arguments;
   const auto pattern = words.empty() ? std::nullopt : std::optional<std::string_view>(words[0]);
   has_sent_ = true;
-  auto name = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
-  if (!name) return std::unexpected(std::move(name.error()));
-  accepted(*std::move(name));
+  const auto id = client_.submit_range(arguments_.handler, arguments_.batch, low, high, pattern);
+  if (!id) return std::unexpected(id.error());
+  if (auto named = accepted(); !named) return named;
   events_.on_jobs(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low));
   return {};
 }

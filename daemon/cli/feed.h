@@ -64,8 +64,8 @@ class Feed {
  private:
   // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not say so.
   client::Expected<void> look_whether_it_is_there();
-  // The daemon has accepted the batch, whose name is `name`.
-  void accepted(std::string name);
+  // The daemon has accepted the batch.
+  client::Expected<void> accepted();
   // Whether the daemon has a batch of this id that takes no more jobs. Asks once.
   client::Expected<bool> is_there_and_closed();
   client::Expected<PayloadSource::Outcome> next_payload(std::string& payload);

@@ -30,13 +30,6 @@ class OfAnotherUser(UsersTest):
         command = [program("LOCKSLEY"), *map(str, words)]
         return subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=DEADLINE_S, **more)
 
-    def test_the_reply_names_the_user(self):
-        submit = ("SUBMIT", "echo", "FOR", "alice/c", "ID", "n", "JOBS", "hers")
-        self.assertEqual([self.root(*submit), self.root(*submit)], ["alice/n"] * 2)
-        self.assertEqual(self.root("OPEN", "echo", "FOR", "alice/c", "ID", "o"), "alice/o")
-        self.assertEqual(self.root("SUBMIT", "echo", "FOR", "c", "ID", "own", "JOBS", "a"), "own")
-        self.assertEqual(self.log_in(self.daemon, "alice")("SUBMIT", "echo", "FOR", "c", "ID", "n", "JOBS", "hers"), "n")
-
     def test_the_program_does_not_take_it_for_the_admins_own(self):
         run = self.locksley("run", "echo", "--for", "alice/c", "--id", "n", "hers")
         self.assertEqual((run.returncode, run.stdout), (0, "hers\n"), run.stderr)

@@ -29,10 +29,8 @@ void reply_id(Session& session, const Batches::Accepted& accepted) LOCKSLEY_REQU
   if (!accepted) return session.fail(accepted.error());
   const BatchRecord& record = **accepted;
   note_batch(session, record);
-  // By its id alone an admin would mean a batch of its own, if it has one of that id.
-  const std::string& owner = record.options().tenant;
-  const std::string name = owner == session.user().tenant().name ? record.id() : owner + "/" + record.id();
-  session.reply_when_stored(record.stored.jobs_ticket, [&](proto::ReplyWriter& reply) { reply.bulk(name); });
+  session.reply_when_stored(record.stored.jobs_ticket,
+                            [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
 
 // Of a command that was executed in parts: its user may have been removed meanwhile, too.

@@ -60,21 +60,20 @@ Expected<BatchStream> BatchStream::open(Client& client, std::string_view handler
     return resume(client, handler, options, full_patience, std::move(sent.error()));
   }
   if (!sent) return std::unexpected(std::move(sent.error()));
-  auto id = to_text(sent->reply);
-  if (!id) return std::unexpected(std::move(id.error()));
-  return BatchStream(client, std::move(*id), full_patience);
+  auto name = client.name_of(options);
+  if (!name) return std::unexpected(std::move(name.error()));
+  return BatchStream(client, std::move(*name), full_patience);
 }
 
 Expected<BatchStream> BatchStream::resume(Client& client, std::string_view handler,
                                           const BatchOptions& options,
                                           std::chrono::milliseconds full_patience, ClientError exists) {
-  std::string id = likely_name(options);
-  auto status = client.status(id);
-  if (!status && status.error().code == "NOBATCH" && id != options.id)
-    status = client.status(id = options.id);
+  const auto id = client.name_of(options);
+  if (!id) return std::unexpected(id.error());
+  const auto status = client.status(*id);
   if (!status) return std::unexpected(status.error());
   if (status->handler != handler || status->jobs == 0) return std::unexpected(std::move(exists));
-  BatchStream stream(client, id, full_patience);
+  BatchStream stream(client, *id, full_patience);
   stream.resumed_at_ = status->jobs;
   stream.exists_ = std::move(exists);
   return stream;

@@ -230,6 +230,15 @@ Expected<Reply> Client::call(std::initializer_list<std::string_view> command, Re
   return call(std::span(command.begin(), command.size()), repeat);
 }
 
+Expected<std::string> Client::name_of(const BatchOptions& options) {
+  std::string name = likely_name(options);
+  if (name == options.id) return name;
+  const auto there = status(name);
+  if (there) return name;
+  if (there.error().kind != ClientError::Kind::kRefused) return std::unexpected(there.error());
+  return options.id;
+}
+
 Expected<std::string> Client::submit(std::string_view handler, BatchOptions options,
                                      std::span<const std::string_view> payloads) {
   if (options.id.empty()) options.id = random_batch_id();

@@ -76,11 +76,14 @@ class Client {
   // What the job has written to standard error from `from` on. `block`: waits that long for more; 0: not at all.
   Expected<LogPart> log(std::string_view id, std::uint64_t index, std::uint64_t from,
                         std::chrono::milliseconds block = std::chrono::milliseconds{0});
+  // What a batch with these options, which the daemon has, is called in other commands: its id; user/id if an admin has made it for
+  // user/customer. Asks only if it is for a customer with a slash.
+  Expected<std::string> name_of(const proto::BatchOptions& options);
   // The jobs that run, of one batch or, with an empty id, of all.
   Expected<std::vector<RunningJob>> running(std::string_view id = {});
 
   // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for unbounded
-  // input. Returns what the batch is called: options.id, or a random one; user/id if an admin has made it for user/customer.
+  // input. Returns the id: options.id, or a random one. See name_of().
   Expected<std::string> submit(std::string_view handler, BatchOptions options,
                                std::span<const std::string_view> payloads);
   // One job for each integer in [low, high), see PROTOCOL.md.

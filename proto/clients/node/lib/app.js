@@ -112,18 +112,18 @@ async function submit(transport, handler, names, words, chunks, signal) {
   let [payloads, isLast] = await chunks.next();
   if (isLast) {
     const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(payloads.length > 0 ? ['JOBS', ...payloads] : ['RANGE', 0, 0])]], signal);
-    if (!(reply instanceof Refused)) return String(reply);
-    const [, added] = reply.code === 'EXISTS' ? await firstThere(transport, 'ADDAT', names, signal, 0, ...payloads.slice(0, 1)) : [id, reply];
+    if (!(reply instanceof Refused)) return nameOf(transport, names, signal);
+    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', await nameOf(transport, names, signal), 0, ...payloads.slice(0, 1)]], signal) : [reply];
     if (added instanceof Refused) throw reply; // that one was not streamed
   }
   let there = 0;
   const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
   if (opened instanceof Refused) {
-    const [name, found] = opened.code === 'EXISTS' ? await firstThere(transport, 'STATUS', names, signal) : [id, opened];
-    const status = found instanceof Refused ? null : asStatus(found);
+    const status = opened.code === 'EXISTS' ? asStatus((await ask([['STATUS', await nameOf(transport, names, signal)]]))[0]) : null;
     if (status?.handler !== handler) throw opened;
-    [id, there] = [name, status.jobs];
-  } else id = String(opened);
+    there = status.jobs;
+  }
+  id = await nameOf(transport, names, signal);
   let [window, at, began] = [[], 0, Date.now()];
   for (;;) {
     const missing = payloads.slice(Math.max(0, there - at));
@@ -143,19 +143,18 @@ async function submit(transport, handler, names, words, chunks, signal) {
   return id;
 }
 
-// What a batch may be called that has this id and is for this customer: for user/customer it may be user/id.
+// What a batch may be called that has this id and is for this customer: for user/customer it may be user/id, since an admin may have a batch of its
+// own with this id.
 function namesOf(id, customer = '') {
   const [user, ...rest] = String(customer).split('/');
   return rest.length > 0 ? [`${user}/${id}`, id] : [id];
 }
 
-// The name of the batch that has this id already, and the command's reply.
-async function firstThere(transport, command, names, signal, ...more) {
-  const id = names.at(-1);
-  for (const name of names) {
-    const [reply] = await transport.ask([[command, name, ...more]], signal);
-    if (name === id || !(reply instanceof Refused && reply.code === 'NOBATCH')) return [name, reply];
-  }
+// Which of these the batch is called, which the daemon has: a daemon without users knows no user/id.
+async function nameOf(transport, names, signal) {
+  if (names.length === 1) return names[0];
+  const [reply] = await transport.ask([['STATUS', names[0]]], signal);
+  return reply instanceof Refused ? names[1] : names[0];
 }
 
 // Whether there is a following chunk before the others have waited for long.

@@ -16,7 +16,7 @@ from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
 from .errors import LocksleyError, Refused
 from .inline import Inline
-from .wire import Ask, Transport, one, text, twins, with_names
+from .wire import Ask, Transport, one, twins, with_names
 
 R = TypeVar("R")
 _CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
@@ -59,19 +59,20 @@ def _chunks(payloads: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield chunk
 
 
-async def _first_there(ask: Ask, command: str, id: str, customer: str, *more: Any) -> tuple[str, Any]:
-    """The name of the batch that has this id already, and the command's reply. For user/customer it may be user/id."""
+async def _name_of(ask: Ask, id: str, customer: str) -> str:
+    """What a batch that the daemon has is called: its id; user/id if an admin has made it for user/customer, since the admin may have a batch of
+    its own with this id."""
     user, slash, _ = customer.partition("/")
     if slash:
         try:
-            return f"{user}/{id}", await one(ask, command, f"{user}/{id}", *more)
-        except Refused as refused:
-            if refused.code != "NOBATCH":
-                raise
-    return id, await one(ask, command, id, *more)
+            await one(ask, "STATUS", f"{user}/{id}")
+            return f"{user}/{id}"
+        except Refused:  # the daemon has no users
+            pass
+    return id
 
 
-async def _submit(ask: Ask, handler: str, id: str, customer: str, words: list[Any], payloads: Iterator[bytes]) -> str:
+async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: Iterator[bytes], customer: str) -> str:
     """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly. Returns what the batch is called:
     its id; user/id if an admin has made it for another user."""
     chunks = _chunks(payloads)
@@ -79,27 +80,29 @@ async def _submit(ask: Ask, handler: str, id: str, customer: str, words: list[An
     if len(first) < 2:
         jobs: list[Any] = ["JOBS", *first[0]] if first else ["RANGE", 0, 0]
         try:
-            return text(await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs))
+            await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
+            return await _name_of(ask, id, customer)
         except Refused as refused:
             if refused.code != "EXISTS" or not first:
                 raise
             try:
-                await _first_there(ask, "ADDAT", id, customer, 0, first[0][0])
+                await one(ask, "ADDAT", await _name_of(ask, id, customer), 0, first[0][0])
             except Refused:  # that one was not streamed
                 raise refused from None
-    return await stream(ask, handler, id, customer, words, itertools.chain(first, chunks))
+    return await stream(ask, handler, id, words, itertools.chain(first, chunks), customer)
 
 
-async def stream(ask: Ask, handler: str, id: str, customer: str, words: list[Any], chunks: Iterator[list[bytes]]) -> str:
+async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]], customer: str = "") -> str:
     """Goes on where an earlier run of the program with the same id broke off. Returns what the batch is called."""
     at = there = 0
     try:
-        id = text(await one(ask, "OPEN", handler, "ID", id, *words))
+        await one(ask, "OPEN", handler, "ID", id, *words)
+        id = await _name_of(ask, id, customer)
     except Refused as refused:
         if refused.code != "EXISTS":
             raise
-        id, reply = await _first_there(ask, "STATUS", id, customer)
-        status = as_status(reply)
+        id = await _name_of(ask, id, customer)
+        status = as_status(await one(ask, "STATUS", id))
         if status.handler != handler:
             raise
         there = status.jobs
@@ -141,7 +144,7 @@ class Task(Generic[R]):
         options = {"name": self.name, **self.options, **options}
         words, customer = option_words(options), str(options.get("for_") or "")
         payloads = (self.payload(call, kwargs) for call in calls)
-        return Batch(self.app, await _submit(ask, self.handler, new_id() if id is None else id, customer, words, payloads), self.codec)
+        return Batch(self.app, await _submit(ask, self.handler, new_id() if id is None else id, words, payloads, customer), self.codec)
 
     async def _map(
         self, ask: Ask, /, items: Iterable[Any], *more: NoReturn, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any

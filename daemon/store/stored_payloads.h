@@ -24,7 +24,8 @@ struct EngineError;
 // different places of the batch do not read the same chunk again and again.
 //
 // Owned by its batch; the others outlive it. Any thread may fetch, several at once. A fetch blocks on the disk, and for a
-// second or two on a server that does not reply, or for as long as twenty on one that sends a large payload slowly. While the engine is being reopened or is away, a fetch returns 0.
+// second or two on a server that does not reply, or for twenty on one that sends a large payload slowly. While the engine is
+// being reopened or is away, or if the payload did not come in that time, a fetch returns 0.
 // Throws std::runtime_error if the store lacks a payload, or the disk cannot read it.
 class StoredPayloads final : public PayloadSource {
  public:

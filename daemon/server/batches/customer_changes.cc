@@ -34,8 +34,7 @@ std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChange
     if (const std::string error = store_error(); !error.empty())
       return std::unexpected(
           fmt::format("STORE the disk cannot be written: the customer has no settings now, and may have them "
-                      "again after a "
-                      "crash; retry later ({})",
+                      "again after a crash; retry later ({})",
                       error));
     return Removed{false, 0};
   }

@@ -277,7 +277,7 @@ TYPED_TEST(DequeStressTest, NobodyStarves) {
     }
     return true;
   };
-  constexpr std::uint64_t kEnough = 100;
+  constexpr std::uint64_t kEnough = 10'000;
   run_together(1 + kThieves, [&](std::size_t thread) {
     Patience patience("every taker to get something");
     if (thread == 0) {
@@ -296,12 +296,10 @@ TYPED_TEST(DequeStressTest, NobodyStarves) {
       }
       return;
     }
+    // One steal at a time: else the first of the threads that share a processor takes all there is.
     while (!all_have(kEnough)) {
-      if (deque.thief().steal().stolen()) {
-        ++taken[thread];
-      } else {
-        patience.wait();
-      }
+      taken[thread] += deque.thief().steal().stolen() ? 1 : 0;
+      patience.wait();
     }
   });
   EXPECT_TRUE(all_have(kEnough));

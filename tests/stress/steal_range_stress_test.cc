@@ -195,27 +195,25 @@ TEST(StealRangeStressTest, NobodyStarves) {
     }
     return true;
   };
-  constexpr std::uint64_t kEnough = 20;
+  constexpr std::uint64_t kEnough = 2'000;
   run_together(1 + kThieves, [&](std::size_t thread) {
     Patience patience("every taker to get something");
     if (thread == 0) {
       auto owner = range.owner();
       while (!all_have(kEnough)) {
         owner.publish({0, 1'000});
+        // All may share one processor: then each must come to run while something is left. So a thief steals once at a time.
+        patience.wait();
         while (!owner.take(1).empty()) {
           ++taken[0];
           testing::spin(100);  // the work on the index
         }
-        patience.wait();
       }
       return;
     }
     while (!all_have(kEnough)) {
-      if (range.thief().steal().stolen()) {
-        ++taken[thread];
-      } else {
-        patience.wait();
-      }
+      taken[thread] += range.thief().steal().stolen() ? 1 : 0;
+      patience.wait();
     }
   });
   EXPECT_TRUE(all_have(kEnough));

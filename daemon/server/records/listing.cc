@@ -14,7 +14,7 @@ namespace locksley::daemon {
 namespace {
 
 // The bounds of one page: how many batches it looks at, and for how long. The time is processor time, so the length of a page
-// does not depend on the load of the machine. kListTime ends a page without a filter only once it has kListAtLeast batches.
+// does not depend on the load of the machine. kListTime ends a page only once it has looked at kListAtLeast batches.
 // kListLongest ends any page: a batch that has waited for very many others takes 100 us to read.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
@@ -24,16 +24,14 @@ constexpr auto kListLongest = std::chrono::microseconds(1000);
 // The processor time of a page, looked at now and then: each look is a system call.
 class PageTime {
  public:
-  // Asked before each batch. kEarly: the page may end after kListTime; kLate: not before kListLongest. Never true before the
-  // first batch, where the cursor would stay where it is.
-  enum class End : std::uint8_t { kEarly, kLate };
-  bool is_over(End end) {
+  // Asked before each batch. Never true before the first one, where the cursor would stay where it is.
+  bool is_over() {
     constexpr std::size_t kBetweenLooks = 8;
     constexpr auto kLong = std::chrono::microseconds(100);
     ++visits_;
     if (visits_ == 1 || (visits_ % kBetweenLooks != 0 && now() - looked_at_ < kLong)) return false;
     looked_at_ = now();
-    return is_past(end == End::kEarly ? kListTime : kListLongest);
+    return is_past(visits_ > kListAtLeast ? kListTime : kListLongest);
   }
   bool is_past(std::chrono::microseconds time) const { return processor_time() - began_ > time; }
 
@@ -46,7 +44,6 @@ class PageTime {
 }  // namespace
 
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand) {
-  const bool is_filtered = demand.matches_batch || demand.matches_status;
   PageTime time;
   ListPage page;
   const auto next = registry.list({.cursor = demand.cursor,
@@ -56,9 +53,7 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
                                    .is_late = [&time] { return time.is_past(kListTime); }},
                                   [&](BatchRecord& record) {
                                     if (page.batches.size() == demand.count) return false;
-                                    const bool may_end = is_filtered || page.batches.size() >= kListAtLeast;
-                                    if (time.is_over(may_end ? PageTime::End::kEarly : PageTime::End::kLate))
-                                      return false;
+                                    if (time.is_over()) return false;
                                     if (demand.matches_batch && !demand.matches_batch(record)) return true;
                                     const BatchStatus status = record.status();
                                     if (demand.matches_status && !demand.matches_status(status)) return true;

@@ -11,16 +11,23 @@
 namespace locksley::daemon {
 namespace {
 
-// By the thread's own processor time. A table or a heap that is changed as a whole takes 20 to 200 ms.
-TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
-  constexpr std::uint64_t kMany = 1'000'000;
-  constexpr auto kLong = std::chrono::milliseconds(10);
+constexpr std::uint64_t kMany = 1'000'000;
+
+// The longest call of each phase, by the thread's own processor time.
+struct Longest {
+  std::chrono::nanoseconds growing{0};
+  std::chrono::nanoseconds full{0};
+  std::chrono::nanoseconds emptying{0};
+  std::chrono::nanoseconds first_goes_last{0};
+};
+
+void measure(Longest& longest) {
   RetainedBatches all(1);
-  std::chrono::nanoseconds longest{0};
+  std::chrono::nanoseconds* phase = &longest.growing;
   const auto time = [&](auto call) {
     const auto began = processor_time();
     call();
-    longest = std::max(longest, processor_time() - began);
+    *phase = std::max(*phase, processor_time() - began);
   };
   std::uint64_t next = 1;
   const auto add = [&] {
@@ -32,18 +39,15 @@ TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
     time([&] { all.add(each); });
   };
   while (next <= kMany) add();
-  EXPECT_LT(longest, kLong) << "more and more";
-  longest = {};
+  phase = &longest.full;
   // As users that are at their limits: each new batch evicts one, here the one that would go last.
   for (std::uint64_t i = kMany; i > kMany / 4; --i) {
     time([&] { all.remove(i); });
     add();
   }
-  EXPECT_LT(longest, kLong) << "others come in their places";
-  longest = {};
+  phase = &longest.emptying;
   for (std::uint64_t i = kMany + 1; i < next; ++i) time([&] { all.remove(i); });
-  EXPECT_LT(longest, kLong) << "most are forgotten";
-  longest = {};
+  phase = &longest.first_goes_last;
   for (std::uint64_t i = 2; i < kMany / 4; ++i) {
     time([&] { all.remove(i); });
     time([&] { ASSERT_LE(all.earliest_forget_bound(), Instant(std::chrono::seconds(1))); });
@@ -52,8 +56,31 @@ TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
   const RetainedBatch* first = nullptr;
   while (first == nullptr) time([&] { first = all.due_at(Instant(std::chrono::seconds(2 * kMany))); });
   EXPECT_EQ(first->sequence, kMany / 4);
-  EXPECT_LT(longest, kLong) << "the first one goes after those that come after it";
   EXPECT_EQ(all.size(), 1U);
+}
+
+// A table or a heap that is changed as a whole takes 20 to 200 ms, each time. A virtual machine counts as processor time what
+// its host took from it, so a phase has three tries.
+TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
+  constexpr auto kLong = std::chrono::milliseconds(10);
+  constexpr int kTries = 3;
+  Longest least{.growing = kLong, .full = kLong, .emptying = kLong, .first_goes_last = kLong};
+  const auto is_long = [&] {
+    return least.growing >= kLong || least.full >= kLong || least.emptying >= kLong ||
+           least.first_goes_last >= kLong;
+  };
+  for (int i = 0; i < kTries && is_long(); ++i) {
+    Longest longest;
+    ASSERT_NO_FATAL_FAILURE(measure(longest));
+    least.growing = std::min(least.growing, longest.growing);
+    least.full = std::min(least.full, longest.full);
+    least.emptying = std::min(least.emptying, longest.emptying);
+    least.first_goes_last = std::min(least.first_goes_last, longest.first_goes_last);
+  }
+  EXPECT_LT(least.growing, kLong) << "more and more";
+  EXPECT_LT(least.full, kLong) << "others come in their places";
+  EXPECT_LT(least.emptying, kLong) << "most are forgotten";
+  EXPECT_LT(least.first_goes_last, kLong) << "the first one goes after those that come after it";
 }
 
 }  // namespace

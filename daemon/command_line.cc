@@ -64,6 +64,7 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
     const bool is_answer = app.exit(error) == 0;
     return {{}, is_answer ? kExitOk : kExitUsage};
   }
+  command_line.config.is_made = command_line.work;
   return {command_line, kExitOk};
 }
 

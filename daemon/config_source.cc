@@ -17,13 +17,23 @@ std::vector<std::string> lines_of(const std::vector<config::Problem>& problems,
   return result;
 }
 
+std::vector<config::Problem> without_positions(std::vector<config::Problem> problems) {
+  for (config::Problem& problem : problems) {
+    problem.file.clear();
+    problem.line = problem.column = 0;
+  }
+  return problems;
+}
+
 }  // namespace
 
 std::expected<config::Config, std::vector<std::string>> load(const ConfigSource& source) {
   config::Config config;
   if (!source.file.empty()) {
     auto loaded = config::load_file(source.file);
-    if (!loaded) return std::unexpected(lines_of(loaded.error()));
+    if (!loaded)
+      return std::unexpected(
+          lines_of(source.is_made ? without_positions(std::move(loaded.error())) : loaded.error()));
     config = *std::move(loaded);
   }
   std::vector<std::pair<std::string, std::string>> values;
@@ -43,7 +53,8 @@ std::expected<config::Config, std::vector<std::string>> load(const ConfigSource&
 }
 
 std::vector<std::string> with_positions(const ConfigSource& source, std::vector<std::string> problems) {
-  return source.file.empty() ? problems : config::with_positions(source.file, std::move(problems));
+  return source.file.empty() || source.is_made ? problems
+                                               : config::with_positions(source.file, std::move(problems));
 }
 
 }  // namespace locksley::daemon

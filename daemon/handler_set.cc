@@ -12,6 +12,7 @@
 #include "config/lanes.h"
 #include "core/base/check.h"
 #include "core/lane/lane_gates.h"
+#include "daemon/base/cpu_count.h"
 #include "daemon/base/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
@@ -156,6 +157,13 @@ std::vector<std::string> warnings_about_handlers(const config::Config& config) {
 std::vector<std::string> warnings_before_start(const config::Config& config) {
   std::vector<std::string> warnings = config::lane_warnings(config);
   append(warnings, warnings_about_handlers(config));
+  const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
+  if (config.scheduling.reserved_workers >= workers) {
+    warnings.push_back(
+        fmt::format("scheduling.reserved_workers: {} of {} workers would leave none for other batches: {} "
+                    "will be reserved",
+                    config.scheduling.reserved_workers, workers, workers - 1));
+  }
   // The user who checks the file need not be the one who starts the daemon, so this is no error.
   if (config.exec == config::Exec::kYes && config.process.user.empty() && ::geteuid() == 0) {
     const std::string name(config::kExecHandler);

@@ -108,6 +108,12 @@ std::string json_of_job(const Reply& reply) {
   return text_of(object);
 }
 
+std::string json_of_log(std::uint64_t offset, std::string_view bytes) {
+  Json object{{"offset", offset}};
+  add_bytes(object, "log", bytes);
+  return text_of(object);
+}
+
 std::string json_object(const std::vector<std::pair<std::string, JsonValue>>& members) {
   Json object = Json::object();
   for (const auto& [key, value] : members) {

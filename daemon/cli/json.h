@@ -33,6 +33,10 @@ std::string json_text(const client::ResultRow& row, const RowNames& names = {});
 // The map of JOB. Its strings may be any bytes: one that is not UTF-8 is "KEY_base64" instead of "KEY".
 std::string json_of_job(const proto::Reply& reply);
 
+// A part of a job's log, from this offset on: {"offset":0,"log":"..."}; "log_base64" if it is not UTF-8, as where a part ends
+// within a character.
+std::string json_of_log(std::uint64_t offset, std::string_view bytes);
+
 // An object of the given members, in their order.
 using JsonValue = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string>;
 std::string json_object(const std::vector<std::pair<std::string, JsonValue>>& members);

@@ -15,7 +15,7 @@ import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cli_program import BROKEN_PIPE, DATA_ERROR, INTERRUPTED, IO_ERROR, JOBS_FAILED, NO_INPUT, OK, TEMPORARY, TERMINATED, UNAVAILABLE, USAGE, CliTest
+from cli_program import BROKEN_PIPE, CONFIG, DATA_ERROR, INTERRUPTED, IO_ERROR, JOBS_FAILED, NO_INPUT, OK, TEMPORARY, TERMINATED, UNAVAILABLE, USAGE, CliTest
 from locksley_daemon import wait_for
 from resp import pairs
 
@@ -291,6 +291,12 @@ class Ends(CliTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(process, "run"), TERMINATED)
         self.assertNotIn(b"serves", process.stderr.read())
+
+    def test_what_is_wrong_with_the_options_of_work(self):
+        for handler, worker, problem in (("a name", "true", r"handlers\.a name: expected a name .*"), ("a", "/is/not/there", r".*handlers\.a\.worker: the program '/is/not/there' cannot be started: .*")):
+            wrong = self.run_cli("work", handler, "--", worker, code=CONFIG)
+            self.assertRegex(wrong.stderr.decode().splitlines()[0], rf"\A{problem}\Z")
+            self.assertNotIn(b"/dev/fd", wrong.stderr, "a file that the user has not written")
 
     def test_interrupted_while_its_input_is_open(self):
         process = self.popen("run", "echo", "--id", "half")

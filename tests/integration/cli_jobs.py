@@ -90,6 +90,7 @@ class Jobs(CliTest):
         self.assertEqual((row["progress"], row["note"]), (None, None), "as on the wire")
         self.command("CANCEL", "silent")
         self.assertEqual(self.out("log", other, 0, "--follow"), f"begins with wait {gate}\ngoes on\n", "of a job that has ended")
+        self.assertEqual(self.json("log", other, 0), {"offset": 0, "log": f"begins with wait {gate}\ngoes on\n"})
 
     def test_a_follower_is_interrupted(self):
         batch = self.command("SUBMIT", "script", "JOBS", f"wait {self.never}\n")

@@ -50,6 +50,15 @@ class CommandLine(unittest.TestCase):
         self.assertEqual((wrong.returncode, wrong.stdout), (USAGE, ""))
         self.assertIn("--no-such-option", wrong.stderr)
 
+    def test_more_reserved_workers_than_there_can_be_are_a_warning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "locksley.yaml")
+            for reserved, warning in ((0, r"\Z"), (1023, r"warning: scheduling.reserved_workers: 1023 of \d+ workers would leave none for other batches: \d+ will be reserved\n\Z")):
+                file.write_text(json.dumps({"scheduling": {"reserved_workers": reserved}}))
+                checked = run("--check-config", "--config", file)
+                self.assertEqual(checked.returncode, OK)
+                self.assertRegex(checked.stderr, warning)
+
     def test_a_port_is_a_number_from_0_to_65535(self):
         for option in ("--port", "--http-port"):
             for port in ("65536", "-1", "7770x", "70000000000", ""):

@@ -262,6 +262,13 @@ class RemoteWorker(StoreTest):
     def outputs(self, batch):
         return [json.loads(row[2]) for row in sorted(self.command.results(batch))]
 
+    def test_options_that_are_wrong(self):
+        worker = str(INSTALLED / "node_modules/.bin/locksley-worker")
+        for words, said in ((["--slot", "2", "package_tasks.mjs"], "'--slot'"), (["package_tasks.mjs", "--slots", "0"], "--slots: expected a whole number from 1 on"), (["package_tasks.mjs", "--lease", "1s"], "--lease: expected"), (["none.mjs"], "there is no file none.mjs")):
+            done = subprocess.run([worker, *words, "--url", "redis://127.0.0.1:1"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
+            self.assertEqual((done.returncode, "    at " in done.stderr), (64, False), done.stderr)
+            self.assertIn(said, done.stderr)
+
     def test_many_jobs_side_by_side(self):
         self.work("--slots", "50")
         # First: once the handler has had many short jobs, a lease has several.

@@ -319,11 +319,13 @@ class RemoteWorker(StoreTest):
         self.assertEqual(words, [])
 
     def test_what_the_daemon_refuses_ends_the_worker(self):
-        for port, said in ((port_for_workers(self.daemon), "NOHANDLER"), (self.daemon.port, "the port for workers is another one")):
+        http = self.daemon.http.rpartition(":")[2]
+        for port, said in ((port_for_workers(self.daemon), "NOHANDLER"), (self.daemon.port, "the port for workers is another one"), (http, "is it the port for HTTP?")):
             command = [sys.executable, "-B", "-m", "locksley", "package_tasks:app", "--url", f"redis://127.0.0.1:{port}"]
             worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
             self.assertEqual(worker.returncode, 78)
             self.assertIn(said, worker.stderr)
+            self.assertNotIn("Traceback", worker.stderr)
 
 
 class Secure(DaemonTest):

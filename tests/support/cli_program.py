@@ -8,6 +8,7 @@ from locksley_daemon import DEADLINE_S, DaemonTest, program
 
 # daemon/base/exit_codes.h
 OK, JOBS_FAILED, USAGE, DATA_ERROR, NO_INPUT, UNAVAILABLE, IO_ERROR, TEMPORARY = 0, 1, 2, 65, 66, 69, 74, 75
+CONFIG = 78
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 

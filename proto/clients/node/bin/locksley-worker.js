@@ -14,24 +14,45 @@ const USAGE = `usage: locksley-worker FILE [--url URL] [--slots N] [--name NAME]
   --lease  milliseconds of silence after which its jobs go to others (default 10000)
   --grace  milliseconds that running jobs have after SIGTERM (default 30000)`;
 const text = { type: 'string' };
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { url: text, slots: text, name: text, lease: text, grace: text, help: { type: 'boolean' } } });
+function refuse(problem) {
+  console.error(`locksley-worker: ${problem}`);
+  process.exit(64);
+}
+function parsed() {
+  try {
+    return parseArgs({ allowPositionals: true, options: { url: text, slots: text, name: text, lease: text, grace: text, help: { type: 'boolean' } } });
+  } catch (error) {
+    return refuse(`${error.message}\n${USAGE}`);
+  }
+}
+const { values, positionals } = parsed();
 if (values.help || positionals.length !== 1) {
   console.error(USAGE);
   process.exit(values.help ? 0 : 64);
 }
+function number(name, least, otherwise) {
+  if (values[name] === undefined) return otherwise;
+  if (!/^\d+$/.test(values[name]) || Number(values[name]) < least) refuse(`--${name}: expected a whole number from ${least} on, found "${values[name]}"`);
+  return Number(values[name]);
+}
+const options = { slots: number('slots', 1, 1), name: values.name ?? `${hostname()}-${process.pid}`, lease: number('lease', 1, 10_000), grace: number('grace', 0, 30_000) };
+const file = pathToFileURL(resolve(positionals[0])).href;
 process.on('unhandledRejection', (error) => console.error('locksley-worker: a rejection that nothing handles:', error)); // other jobs go on
 const local = values.url ? null : await import('../lib/local.js'); // before the module: it may print
-const exported = Object.values(await import(pathToFileURL(resolve(positionals[0]))));
-const app = exported.find((value) => value instanceof Locksley);
-if (!app) {
-  console.error(`locksley-worker: ${positionals[0]} exports no Locksley`);
-  process.exit(64);
+async function exported() {
+  try {
+    return Object.values(await import(file));
+  } catch (error) {
+    // A module that the application imports in its turn is a matter for its stack trace.
+    if (error.code !== 'ERR_MODULE_NOT_FOUND' || error.url !== file) throw error;
+    return refuse(`there is no file ${positionals[0]}`);
+  }
 }
+const app = (await exported()).find((value) => value instanceof Locksley);
+if (!app) refuse(`${positionals[0]} exports no Locksley`);
 if (local) {
   await local.serve(app);
 } else {
-  const number = (name, otherwise) => (values[name] === undefined ? otherwise : Number(values[name]));
-  const options = { slots: number('slots', 1), name: values.name ?? `${hostname()}-${process.pid}`, lease: number('lease', 10_000), grace: number('grace', 30_000) };
   const worker = new RemoteWorker(app, values.url, options);
   for (const signal of ['SIGTERM', 'SIGINT']) {
     process.once(signal, () => {

@@ -109,7 +109,8 @@ export class RemoteWorker {
       } catch (error) {
         const isOver = error instanceof Refused && !LATER.has(error.code) && !ELSEWHERE.has(error.code);
         if (isOver && this.addresses.has(url)) throw error;
-        console.error(`locksley: ${error.message}; trying again`);
+        const hint = error.message.startsWith('Protocol error') ? ' (is it the port for HTTP?)' : '';
+        console.error(`locksley: ${url.split('@').pop().replace(/^rediss?:\/\//, '')}: ${error.message}${hint}; trying again`);
         this.addresses.turn(url, error.message);
       }
       if (Date.now() - began > 10_000) delay = 100;

@@ -23,7 +23,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Refused
-from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, Addresses, as_map, log, now, packed, redis, refusal, reply_of
+from .wire import BLOCK_MS, BROKEN, ELSEWHERE, ERROR_REPLIES, LATER, REPLY_S, STRANGE, Addresses, as_map, log, now, packed, redis, refusal, reply_of
 from .wire import text, trouble_of
 from .worker import Job, run_job
 
@@ -168,8 +168,8 @@ class RemoteWorker:
             url, connection = self._addresses.connection(redis.ConnectionPool)
             try:
                 self._serve(connection, self._join(connection))
-            except (Refused, *ERROR_REPLIES, *BROKEN) as error:
-                trouble = refusal(error) if isinstance(error, ERROR_REPLIES) else error
+            except (Refused, STRANGE, *ERROR_REPLIES, *BROKEN) as error:
+                trouble = refusal(error) if isinstance(error, (STRANGE, *ERROR_REPLIES)) else error
                 if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and url in self._addresses.urls:
                     raise trouble from None
                 log.warning("%s: %s; trying again", Addresses.host(url), trouble_of(trouble))

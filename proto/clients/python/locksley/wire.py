@@ -43,6 +43,7 @@ REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
 LATER = ("QUEUEFULL", "DRAINING", "STORE")
 ELSEWHERE = ("READONLY", "LOADING")  # it stands by, takes over, or is not sure that it still serves
 ERROR_REPLIES = (redis.ResponseError, redis.AuthenticationError, redis.exceptions.BusyLoadingError)
+STRANGE = redis.exceptions.InvalidResponse  # of a port that speaks another protocol
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
 _CODES = {redis.exceptions.NoPermissionError: "NOPERM", redis.ReadOnlyError: "READONLY", redis.exceptions.BusyLoadingError: "LOADING"}
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.05, 2.0
@@ -101,6 +102,8 @@ def with_names(made: type[T]) -> type[T]:
 
 def refusal(error: BaseException) -> Refused:
     """redis-py takes some codes off the text, and makes classes of them."""
+    if isinstance(error, STRANGE):
+        return Refused("PROTOCOL", f"this port does not speak Locksley's protocol; is it the port for HTTP? ({error})")
     code, _, rest = str(error).partition(" ")
     if isinstance(error, redis.AuthenticationError) and code not in ("NOAUTH", "WRONGPASS"):
         return Refused("WRONGPASS" if "username-password" in rest else "NOAUTH", str(error))
@@ -256,6 +259,8 @@ class Transport:
             replies = [refusal(error)]
         except BaseException as error:
             await _outcome(connection.disconnect())  # a late reply would be taken for that of the next command
+            if isinstance(error, STRANGE):
+                raise refusal(error) from error
             if not isinstance(error, BROKEN):  # it was cancelled, or interrupted
                 raise
             await self._turn(url, free)

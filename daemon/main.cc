@@ -3,9 +3,11 @@
 #include <spdlog/logger.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <expected>
 #include <filesystem>
 #include <memory>
@@ -319,6 +321,11 @@ int check_config(const config::Config& config, const ConfigSource& source) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
   std::fputs(config::dump(config::without_password(config)).c_str(), stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "the configuration cannot be written to standard output: %s\n",
+                 std::strerror(errno));
+    return kExitIoError;
+  }
   return kExitOk;
 }
 

@@ -172,20 +172,21 @@ void Upstream::add(OfferedLane offer) {
     const MutexLock lock(mutex_);
     return meters_.at(offer.lane->name()).meter;
   }();
-  auto connection =
-      std::make_unique<UpstreamConnection>(UpstreamConnection::Parts{.io = io_,
-                                                                     .link = std::move(options),
-                                                                     .lane = *offer.lane,
-                                                                     .handlers = offer.handlers,
-                                                                     .use = parts_.use,
-                                                                     .results = results_,
-                                                                     .meter = meter,
-                                                                     .changed =
-                                                                         [this] {
-                                                                           kUpstreamThread.assert_held();
-                                                                           check_done();
-                                                                         },
-                                                                     .log = parts_.log});
+  auto connection = std::make_unique<UpstreamConnection>(
+      UpstreamConnection::Parts{.io = io_,
+                                .link = std::move(options),
+                                .lane = *offer.lane,
+                                .handlers = offer.handlers,
+                                .are_handlers_named = !parts_.settings.handlers.empty(),
+                                .use = parts_.use,
+                                .results = results_,
+                                .meter = meter,
+                                .changed =
+                                    [this] {
+                                      kUpstreamThread.assert_held();
+                                      check_done();
+                                    },
+                                .log = parts_.log});
   served_.push_back({std::move(offer), std::move(connection)});
   served_.back().connection->start();
 }

@@ -212,6 +212,15 @@ void UpstreamConnection::log_trouble() {
         .write(*parts_.log, spdlog::level::info);
     return;
   }
+  if (link_.trouble().starts_with("NOPERM") && link_.trouble().contains("to use the handler")) {
+    LogLine("the upstream daemon lets this user run no handler of this lane")
+        .with("upstream", tried_)
+        .with("name", parts_.link.name)
+        .with("lane", parts_.lane.name())
+        .with("reason", reason_of(link_.trouble()))
+        .write(*parts_.log, parts_.are_handlers_named ? spdlog::level::warn : spdlog::level::info);
+    return;
+  }
   LogLine("no connection to the upstream daemon")
       .with("upstream", tried_)
       .with("name", parts_.link.name)

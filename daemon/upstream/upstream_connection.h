@@ -40,6 +40,7 @@ class UpstreamConnection final : private LeaseSink {
     UpstreamLinkOptions link;
     Lane& lane;
     std::vector<LeaseHandler> handlers;
+    bool are_handlers_named;  // by `upstream.handlers`; else all that there are
     HandlerUse& use;
     ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
     UpstreamMeter& meter;           // of the lane

@@ -1,3 +1,4 @@
+// Length: one class; what the link asks of it is half of it.
 #include "daemon/worker_port/link_service.h"
 
 #include <netinet/in.h>
@@ -61,6 +62,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       input_(options.max_leased_bytes),
       timer_(io_),
       room_timer_(io_),
+      stop_timer_(io_),
       view_timer_(io_) {}
 
 LinkService::~LinkService() = default;
@@ -151,7 +153,25 @@ void LinkService::drain() {
 
 void LinkService::stop() {
   if (link_ == nullptr) return;
+  constexpr Nanoseconds kMost = std::chrono::milliseconds(500);  // a guess: a disk that takes longer fails
   listener_.close();
+  stop_by_ = boot_time() + kMost;
+  stop_once_replied();
+}
+
+void LinkService::stop_once_replied() {
+  after_link();
+  if (!link_->awaits_store() || boot_time() >= stop_by_) return end();
+  constexpr Nanoseconds kPeriod =
+      std::chrono::milliseconds(1);  // nothing tells this thread of the store any more
+  stop_timer_.expires_after(kPeriod);
+  stop_timer_.async_wait([this](const asio::error_code&) {
+    kLinkThread.assert_held();
+    stop_once_replied();
+  });
+}
+
+void LinkService::end() {
   timer_.cancel();
   room_timer_.cancel();
   view_timer_.cancel();
@@ -261,6 +281,7 @@ void LinkService::publish() {
     const auto session = sessions_.find(id);
     if (session == sessions_.end()) continue;
     view->machines.push_back(describe(worker, *session->second));
+    if (worker.is_silent) continue;
     for (const ServedHandler& handler : worker.handlers) {
       RemoteHandlerView& served = view->handlers[handler.name];
       ++served.workers;

@@ -79,7 +79,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kLinkThread);
   void drain() LOCKSLEY_REQUIRES(kLinkThread);
-  // Closes everything: all leases go back, and io() runs out of work.
+  // Closes everything, once the workers have the replies to what they have settled, or 500 ms have passed: all leases go back, and io()
+  // runs out of work. The store must go on writing meanwhile.
   void stop() LOCKSLEY_REQUIRES(kLinkThread);
 
   // [any thread] As RemoteExecutors.
@@ -131,6 +132,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
   // Tells the link what the store has written.
   void note_written() LOCKSLEY_REQUIRES(kLinkThread);
+  void stop_once_replied() LOCKSLEY_REQUIRES(kLinkThread);
+  void end() LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
   // While the store has no room the link asks again soon.
   void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
@@ -150,7 +153,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   Slices slices_;
 
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after stop()
+  std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after end()
   std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // how often
   InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
@@ -163,6 +166,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::optional<Nanoseconds> timer_at_ LOCKSLEY_GUARDED_BY(kLinkThread);  // of boot_time(); none: not armed
   Timer room_timer_;
   bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  Timer stop_timer_;
+  Nanoseconds stop_by_ LOCKSLEY_GUARDED_BY(kLinkThread){};  // of boot_time()
   Timer view_timer_;
   bool view_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
   Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};

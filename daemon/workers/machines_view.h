@@ -40,7 +40,7 @@ struct RemoteLaneView {
   std::uint64_t claims = 0;  // since the start
 };
 
-// The remote workers that serve a handler.
+// The remote workers that serve a handler, without those that say nothing any more (RemoteWorker::is_silent).
 struct RemoteHandlerView {
   std::uint64_t workers = 0;
   std::uint64_t at_limit =

@@ -193,6 +193,7 @@ class RemoteWorker {
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
   Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none
+  bool is_silent = false;             // it lost its leases since it said nothing, and has said nothing since
   // When a command was found to have come in part; none: the last one has come whole.
   std::optional<Nanoseconds> unfinished_since;
   Nanoseconds joined{};

@@ -65,6 +65,7 @@ void WorkerLink::heard(Id id, Nanoseconds now) {
   const auto worker = workers_.find(id);
   if (worker == workers_.end()) return;
   worker->second.heard = now_;
+  worker->second.is_silent = false;
   if (worker->second.unread_bytes != 0) set_unread(worker->second, worker->second.unread_bytes);
 }
 
@@ -114,7 +115,9 @@ void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
     if (worker == workers_.end()) return error(id, "NOTJOINED JOIN first");
     return (this->*command.run)(worker->second, arguments);
   }
-  error(id, fmt::format("ERR unknown command '{}'", proto::printable(name)));
+  error(id, fmt::format("ERR unknown command '{}' (this is the port for workers; clients use listen.port, "
+                        "7770 unless it says otherwise)",
+                        proto::printable(name)));
 }
 
 void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {

@@ -144,7 +144,8 @@ void WorkerLink::look_at(RemoteWorker& worker) {
     connections_.reply(worker.connection).null();
   }
   const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged_from(worker));
-  if (now_ >= silent) {
+  if (now_ >= silent && !worker.leases.empty()) {
+    worker.is_silent = true;
     for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
     end_all(worker, End::kSilent);
   }

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The program locksley against a daemon: what it prints, for people and for programs, and what it ends with."""
+# Length: the tests share the daemon and the program of one class.
 
 import fcntl
 import hashlib
@@ -90,6 +91,13 @@ class Batches(CliTest):
         self.assertEqual(latency["jobs"], 500)
         self.assertLessEqual(latency["p50_us"], latency["p99_us"])
         self.assertIn("jobs/s", self.out("bench", "--jobs", 1000, "--batch", 10))
+
+    def test_a_bench_that_is_interrupted_leaves_no_batch(self):
+        process = self.popen("bench", "--jobs", 10_000, "--batch", 100, "--handler", "sleep", "--text", 1000, stdin=subprocess.DEVNULL)
+        wait_for("its batches", lambda: self.json("list"))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process, "bench"), INTERRUPTED)
+        self.assertEqual(self.json("list"), [])
 
     def test_help_of_every_command(self):
         manual = self.out("--help")

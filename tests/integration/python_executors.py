@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import unittest.mock
 from concurrent import futures
@@ -67,6 +68,28 @@ class Executors(DaemonTest):
         more = [pool.submit(tasks.identity, value) for value in range(500)]
         pool.shutdown(cancel_futures=True)
         self.assertTrue(all(future.done() for future in more))
+
+    def test_a_shutdown_while_the_batch_is_opened(self):
+        app, task = echo_app(url_of(self.daemon))
+        ask, opening, goes_on = app.transport.ask, threading.Event(), threading.Event()
+
+        async def asks(commands):
+            if commands[0][0] == "OPEN":
+                opening.set()
+                goes_on.wait(DEADLINE_S)
+            return await ask(commands)
+
+        with unittest.mock.patch.object(app.transport, "ask", asks):
+            pool = locksley.Executor(app)
+            future = pool.submit(task, b"a")
+            self.assertTrue(opening.wait(DEADLINE_S))
+            ends = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+            ends.start()
+            wait_for("the future to be cancelled", future.cancelled)
+            time.sleep(0.05)  # for a thread that would end too early
+            goes_on.set()
+            ends.join(DEADLINE_S)
+            self.assertFalse(ends.is_alive(), "a thread waits for one that has ended")
 
     def test_large_payloads_are_sent_in_commands_that_the_daemon_takes(self):
         app, task = echo_app(url_of(self.start({"limits": {"max_command": "16MiB"}})))

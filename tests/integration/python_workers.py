@@ -211,9 +211,11 @@ class RemoteWorker(StoreTest):
 
     def ask_to_stop(self, worker):
         """SIGTERM, and returns when the worker has noticed it: from then on it begins no job."""
+        self.said = b""
         worker.terminate()
         while b"stopping" not in (line := worker.stderr.readline()):
             self.assertTrue(line, "the worker ended without a word")
+            self.said += line
 
     def began(self, count):
         wait_for(f"{count} jobs that began", lambda: len(list(self.path.glob("began-*"))) >= count)
@@ -258,6 +260,24 @@ class RemoteWorker(StoreTest):
         (self.path / "go").touch()
         self.assertEqual(list(batch.values()), [0, 1, 2, 3])
         self.assertEqual((batch.status().ok, len(list(self.path.glob("began-*")))), (4, 4))  # none began twice
+
+    def test_a_daemon_that_ends_in_order_says_before_that_it_has_the_last_results(self):
+        ports = {"workers": {"port": hold_port(self)}, "listen": {"port": hold_port(self)}}
+        self.kill()
+        self.begin(ports)
+        tasks.far.connect(url_of(self.daemon))
+        worker = self.work("--slots", "4")
+        batch = tasks.far.tasks["holds"].map([str(self.path)] * 4)
+        self.began(4)
+        self.daemon.process.terminate()
+        self.daemon.wait_for_log("draining")
+        (self.path / "go").touch()
+        self.assertEqual(self.daemon.wait_end(), 0)
+        self.begin(ports)
+        wait_for_machines(self.command, 1)
+        self.assertEqual(batch.status().ok, 4)
+        self.ask_to_stop(worker)
+        self.assertNotIn(b"run elsewhere", self.said, "the worker has asked for jobs that it has settled")
 
     def test_a_signal_lets_running_jobs_end_and_gives_back_the_others(self):
         worker = self.work("--slots", "2")
@@ -317,6 +337,14 @@ class RemoteWorker(StoreTest):
         batch = tasks.far.tasks["identity"].map(range(200))
         self.assertEqual(list(batch.values()), list(range(200)))
         self.assertEqual(words, [])
+
+    def test_options_that_are_wrong(self):
+        for words, said in ((["--slots", "99999"], "--slots is a number from 1 to 4096"), (["--grace", "-1"], "--grace is a number of seconds"), (["--url", "http://127.0.0.1:1"], "expected redis://host:port"), (["--url", "redis://127.0.0.1:x"], "Port could not be cast")):
+            command = [sys.executable, "-B", "-m", "locksley", "package_tasks:app", "--url", "redis://127.0.0.1:1", *words]
+            worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
+            self.assertEqual(worker.returncode, 2)
+            self.assertIn(said, worker.stderr)
+            self.assertNotIn("Traceback", worker.stderr)
 
     def test_what_the_daemon_refuses_ends_the_worker(self):
         http = self.daemon.http.rpartition(":")[2]

@@ -183,6 +183,7 @@ class Processes(FaultsTest):
         self.wait_until_it_runs(batch, "stopped")
         stopped.send_signal(signal.SIGSTOP)
         try:
+            wait_for("the machine to count as silent", lambda: connection.explain(batch)["reason"] == "waiting-for-workers")
             self.machine("good", slots=6)
             recorded = self.ledger.check(self, connection, batch, 20)
         finally:

@@ -14,12 +14,13 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
 from held_port import hold_port
-from locksley_daemon import DaemonTest, end_with_parent, program, wait_for
+from locksley_daemon import DaemonTest, end_with_parent, merged, program, wait_for
 from programs import shell, worker
 from remote_worker import port_for_workers
 from resp import Closed, Connection
 from scratch import scratch
 from scripted_upstream import ScriptedUpstream
+from users import PASSWORD, users
 
 OK, CONFIG = 0, 78
 
@@ -74,6 +75,15 @@ class Jobs(UpstreamTest):
             daemon.wait_for_log(f"info the upstream daemon has no handler of this lane for remote workers.* lane={lane}\n")
         daemon.wait_for_log("joined the upstream daemon.*lane=processes")
         self.assertNotIn("warning", daemon.log())
+        secured = self.start(merged(users(work={"commands": ["work"], "handlers": ["far"]}), {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}}))
+        password = pathlib.Path(scratch(self), "password")
+        password.touch(mode=0o600)
+        password.write_text(PASSWORD.format("work"))
+        upstream = {"url": f"redis://work@127.0.0.1:{port_for_workers(secured)}", "password_file": str(password)}
+        for handlers, level in ({}, "info"), ({"handlers": ["far", "echo"]}, "warning"):
+            worker = self.start({"upstream": {**upstream, **handlers}, "handlers": {"far": shell()}})
+            worker.wait_for_log(f"{level} the upstream daemon lets this user run no handler of this lane.* lane=cpu reason=\"NOPERM")
+            worker.wait_for_log("joined the upstream daemon.*lane=processes")
         wrong = self.start({"upstream": {"url": f"redis://127.0.0.1:{owner.port}"}, "handlers": {"far": shell()}})
         wrong.wait_for_log("no connection to the upstream daemon.*this is its port for clients")
 

@@ -136,11 +136,27 @@ int bench_latency(Context& context, const BenchPlan& plan) {
   return daemon::kExitOk;
 }
 
+// After Ctrl-C or an error: cancels the batches, and forgets those that end soon. What the daemon does not do is left to its
+// retention.
+void withdraw(const Context& context, const std::vector<std::string>& ids) {
+  constexpr std::chrono::seconds kPatience{2};
+  auto client = context.connect(/*interrupt_fd=*/-1, std::chrono::milliseconds(0));
+  if (!client) return;
+  const auto deadline = client::deadline_in(kPatience);
+  for (const std::string& id : ids) {
+    if (!client->cancel(id)) continue;
+    if (const auto status = client->wait(id, deadline); status && status->is_over()) (void)client->forget(id);
+  }
+}
+
 int bench_throughput(Context& context, const BenchPlan& plan) {
   const double cpu_before = own_cpu_seconds();
   const auto parts = on_each_connection<ThroughputCount>(
       context, plan.connections(), [&](unsigned number, Connection& connection) {
-        return ThroughputConnection(plan, number, connection).run();
+        ThroughputConnection part(plan, number, connection);
+        auto count = part.run();
+        if (!count) withdraw(context, part.left_ids());
+        return count;
       });
   if (!parts) return context.fail(parts.error());
   ThroughputCount sum = parts->front();

@@ -28,6 +28,12 @@ client::Expected<ThroughputCount> ThroughputConnection::run() {
   return count_;
 }
 
+std::vector<std::string> ThroughputConnection::left_ids() const {
+  std::vector<std::string> ids;
+  for (const Batch& batch : underway_) ids.push_back(batch.id);
+  return ids;
+}
+
 void ThroughputConnection::submit_next() {
   Batch& batch = underway_.emplace_back();
   batch.jobs = plan_.jobs_of(next_batch_);

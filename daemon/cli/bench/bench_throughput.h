@@ -5,6 +5,7 @@
 #include <deque>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "daemon/cli/bench/bench_plan.h"
 #include "proto/clients/cpp/connection.h"
@@ -34,6 +35,8 @@ class ThroughputConnection {
       : plan_(plan), connection_(connection), next_batch_(number) {}
 
   client::Expected<ThroughputCount> run();
+  // After run() has failed: the batches that it has submitted, or begun to, and not forgotten.
+  std::vector<std::string> left_ids() const;
 
  private:
   // Batches submitted and not yet read back: enough for the daemon never to wait for us, few enough for its

@@ -203,7 +203,11 @@ export class Task {
 
   // As map(), but each item is an array of arguments.
   mapArgs(items, options) {
-    return this.#submit(items, (args) => args, options);
+    const argsOf = (args) => {
+      if (!Array.isArray(args)) throw new TypeError(`mapArgs takes arrays of arguments, found ${typeof args}`);
+      return args;
+    };
+    return this.#submit(items, argsOf, options);
   }
 
   // A batch of one job, with the task's own options.
@@ -213,6 +217,7 @@ export class Task {
 
   async #submit(items, argsOf, options = {}) {
     const { signal } = options;
+    if (items?.[Symbol.iterator] === undefined && items?.[Symbol.asyncIterator] === undefined) throw new TypeError(`map takes what can be iterated over, found ${items === null ? 'null' : typeof items}`);
     const all = { name: this.name, ...this.options, ...options };
     const words = optionWords(all);
     const names = namesOf(options.id ?? randomUUID(), all.for);

@@ -1,8 +1,12 @@
 // Values to bytes and back. A payload is the codec's bytes of {"task": name, "args": [...], "kwargs": {...}}, where kwargs may be missing;
 // an output is the codec's bytes of what the task returned. JSON, the default, writes bytes as {"$bytes": "<base64>"}.
 
+const isNoJson = (kind) => new TypeError(`a ${kind} is not JSON: give and return numbers, strings, bytes, arrays and objects, or use another codec`);
+
 function withBytes(key, value) {
   const original = this[key]; // Buffer has a toJSON of its own
+  // JSON would have null in its place: a job with another argument.
+  if (Array.isArray(this) && (typeof value === 'function' || typeof value === 'symbol')) throw isNoJson(typeof value);
   return original instanceof Uint8Array ? { $bytes: Buffer.from(original).toString('base64') } : value;
 }
 
@@ -13,7 +17,7 @@ function bytesBack(key, value) {
 export const JSON_CODEC = {
   dumps: (value) => {
     const text = JSON.stringify(value === undefined ? null : value, withBytes);
-    if (text === undefined) throw new TypeError(`a ${typeof value} is not JSON: give and return numbers, strings, bytes, arrays and objects, or use another codec`);
+    if (text === undefined) throw isNoJson(typeof value);
     return Buffer.from(text);
   },
   loads: (bytes) => {

@@ -190,7 +190,7 @@ export class RemoteWorker {
       }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      console.error(`locksley: jobs of batch ${lease.id} run elsewhere: ${error.message}`);
+      console.error(`locksley: jobs of batch ${lease.id} are no longer this worker's: they have ended, or run elsewhere: ${error.message}`);
     }
     lease.reclaimed('', []);
     this.#leases.delete(lease);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import math
 import os
 import socket
 import sys
@@ -50,6 +51,10 @@ def main() -> int:
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that running jobs have after SIGTERM (default 30)")
     parser.add_argument("--ca-file", help="PEM file with the authorities that may have signed the daemon's certificate")
     given = parser.parse_args()
+    if not 1 <= given.slots <= 4096:
+        parser.error("--slots is a number from 1 to 4096")
+    if not 0 <= given.grace < math.inf:
+        parser.error("--grace is a number of seconds, 0 or more")
     if given.ca_file and not (given.url or "").startswith("rediss://"):
         parser.error("--ca-file is for TLS: it needs --url rediss://…")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="locksley: %(message)s")
@@ -60,6 +65,9 @@ def main() -> int:
     app = _app_of(given.target, given.handler)
     try:
         worker = RemoteWorker(app, given.url, slots=given.slots, name=given.name, lease_s=given.lease, grace_s=given.grace, **options)
+    except ValueError as error:
+        parser.error(f"--url: {error}")
+    try:
         code = worker.run()
     except Refused as error:
         hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if "unknown command" in str(error) else ""

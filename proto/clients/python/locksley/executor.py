@@ -50,7 +50,7 @@ class Executor(futures.Executor):
         self._changed = threading.Condition()
         self._waiting: collections.deque[tuple[bytes, Future[Any]]] = collections.deque()
         self._running: dict[int, Future[Any]] = {}  # by index
-        self._closed = self._is_open = False  # open: the batch is there
+        self._closed = self._is_opening = self._is_open = False  # open: the batch is there
         self._broken: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
@@ -119,9 +119,10 @@ class Executor(futures.Executor):
                 self._changed.wait_for(lambda: self._broken or (not self._is_open and (self._waiting or self._closed)))
                 if self._broken or not self._waiting:
                     return
+                self._is_opening = True  # from here on it has a reader
             now(one(ask, "OPEN", self._handler, "ID", self._batch.id, *self._words))
             with self._changed:
-                self._is_open = True
+                self._is_opening, self._is_open = False, True
                 self._changed.notify_all()
             at = 0
             while payloads := self._take(at):
@@ -169,7 +170,7 @@ class Executor(futures.Executor):
     def _read(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_open or self._broken or (self._closed and not self._waiting))
+                self._changed.wait_for(lambda: self._is_open or self._broken or (self._closed and not self._waiting and not self._is_opening))
                 if not self._is_open:
                     return
                 batch = self._batch

@@ -108,7 +108,7 @@ class Lease:
             name, ranges, *attempt = ask("RECLAIM", self.batch, self._attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
             self._attempt = attempt[0] if attempt else self._attempt  # daemons before 0.2 do not say it
         except (Refused, *ERROR_REPLIES) as error:
-            log.warning("%d jobs of batch %s run elsewhere: %s", len(self.held), self.id, error)
+            log.warning("%d jobs of batch %s are no longer this worker's: they have ended, or run elsewhere: %s", len(self.held), self.id, error)
         self.name = text(name)
         self.held.intersection_update([index for low, high in ranges for index in range(low, high)])
         if self._job and self._job.index not in self.held:

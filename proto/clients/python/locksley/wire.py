@@ -184,6 +184,8 @@ class Addresses:
     def _at_host(self, url: str, host: str) -> str:
         parts = urlsplit(url)
         login = "".join(parts.netloc.rpartition("@")[:2])
+        if parts.scheme not in ("redis", "rediss"):
+            raise ValueError(f"expected redis://host:port or rediss://host:port, found {parts.scheme}://{host}")
         return parts._replace(netloc=login + host + ("" if urlsplit(f"//{host}").port else f":{self._port}")).geturl()
 
     def add(self, hosts: Iterable[str]) -> None:

@@ -17,11 +17,14 @@ TEST_F(WorkerLinkSilenceTest, ASilentWorkerLosesItsLeases) {
   pass(9999ms);
   EXPECT_EQ(link->next_timer(), now + 1ms);
   EXPECT_EQ(link->stats().leases, 1U);
+  EXPECT_FALSE(link->workers().at(id).is_silent);
   pass(1ms);
   EXPECT_EQ(link->stats().leases, 0U);
   EXPECT_EQ(link->stats().lost_by_silence, 1U);
   EXPECT_EQ(ring().queued, 2U);
+  EXPECT_TRUE(link->workers().at(id).is_silent) << "it serves no handler";
   EXPECT_EQ(settle_all(id, lease), "-LOST the lease is gone; nothing was recorded");
+  EXPECT_FALSE(link->workers().at(id).is_silent);
   EXPECT_TRUE(claim(id)) << "it has joined as before";
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Every limit of the configuration: what is below and at it goes, what is above is refused with its name, whole, and the daemon lives on."""
 
+import contextlib
 import pathlib
+import re
 import sys
 import time
 import unittest
@@ -324,6 +326,17 @@ class ClientLimits(LimitsTest):
         wait_for("too much to be refused", lambda: daemon.metrics()["locksley_connections"] < 7)
         self.assertLess(daemon.resident_bytes(), 100 * MEBI)
         self.assertEqual(watcher("PING"), "PONG")
+
+    def test_half_commands_that_were_refused_take_nothing_while_their_clients_stay(self):
+        daemon = self.start({"limits": {"max_queued_bytes": "32MiB", "max_payload": "16MiB"}})
+        watcher = self.connect(daemon)
+        clients = [self.connect(daemon) for _ in range(100)]
+        for client in clients:
+            with contextlib.suppress(OSError):
+                client.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n" % (16 * MEBI) + b"x" * 600_000)
+        used, limit = map(int, re.search(r"account_input_bytes:used=(\d+),limit=(\d+)", watcher("INFO", "account")).groups())
+        self.assertEqual(limit, 32 * MEBI)
+        self.assertLessEqual(used, limit)
 
     def test_headers_that_announce_much_take_no_memory(self):
         daemon = self.start()

@@ -88,6 +88,7 @@ Coroutine<void> Session::converse() {
     if (auto muted = output_.take_muted()) free_if_large(std::move(*muted));
     update_memory();
     if (turn == Turn::kClose || life().is_closing()) {
+      drop_input();
       co_await say_goodbye();
       co_return;
     }
@@ -329,7 +330,7 @@ void Session::end() {
   take_back_early();  // before the socket is closed, to which the store's writer may send
   free_if_large(output_.take_all());
   sessions_.executor().finish(*this, command_);
-  if (reader_.memory_bytes() > kMuchToFree) state_.batches().free_refused(reader_.abandon());
+  drop_input();
   connection_.close();
   memory_.clear();
   sessions_.ended(*this);

@@ -255,6 +255,9 @@ class Session final : private Subscriptions::Sink,
   // One read of what is there.
   void receive();
   void update_input_memory();
+  // Frees what was received of a command that is not executed any more. A client that does not close takes no memory for it until its
+  // connection is closed here.
+  void drop_input();
   // Gives the memory of what was read back, unless a part of a command is in it.
   void release_input();
   // Writes what the socket takes. False if the peer has gone.

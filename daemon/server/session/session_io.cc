@@ -45,6 +45,16 @@ void Session::update_input_memory() {
            ? fmt::format("TOOBIG {}, as this one does alone: send it in parts (OPEN, ADD)", too_much)
            : fmt::format("QUEUEFULL {}: send it later, or in parts (OPEN, ADD)", too_much));
   life().go_to(Life::kLastReply);
+  drop_input();
+}
+
+void Session::drop_input() {
+  if (reader_.memory_bytes() > kMuchToFree) {
+    state_.batches().free_refused(reader_.abandon());
+  } else {
+    reader_.abandon();
+  }
+  memory_.set_input(0);
 }
 
 void Session::release_input() {

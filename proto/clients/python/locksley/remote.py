@@ -170,7 +170,9 @@ class RemoteWorker:
                 self._serve(connection, self._join(connection))
             except (Refused, STRANGE, *ERROR_REPLIES, *BROKEN) as error:
                 trouble = refusal(error) if isinstance(error, (STRANGE, *ERROR_REPLIES)) else error
-                if isinstance(trouble, Refused) and trouble.code not in LATER + ELSEWHERE and url in self._addresses.urls:
+                # Once it has joined, the page of a proxy whose daemon restarts is no reason to end.
+                passes = (*LATER, *ELSEWHERE, "PROTOCOL") if self._store else LATER + ELSEWHERE
+                if isinstance(trouble, Refused) and trouble.code not in passes and url in self._addresses.urls:
                     raise trouble from None
                 log.warning("%s: %s; trying again", Addresses.host(url), trouble_of(trouble))
                 self._addresses.turn(url, str(trouble))

@@ -229,6 +229,9 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   latest_ = std::max(latest_, now);
   const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
+  const bool in_first_turn = queue.job_cost_ == 0 && queue.fair.executors > 0;
+  if (in_first_turn != queue.in_first_turn_) [[unlikely]]
+    change_first_turn(queue, in_first_turn);
   const JobLength length = length_of(queue);
   if (ready && queue.fair.is_ready() && length == queue.fair.length) {
     // If no group opens or closes, only keys have changed.

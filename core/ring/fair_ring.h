@@ -261,7 +261,10 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Changes by itself when other queues of the customer, or of the tenant, are measured or begin their first turns: so
+  // pass_over_lengthy() looks at it again.
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static void change_first_turn(RingQueue& queue, bool in_first_turn) LOCKSLEY_REQUIRES(kRingNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }

@@ -155,6 +155,7 @@ RingGroup& FairRing::split(RingGroup& queues) {
   for (std::size_t i = 0; i < queues.parts.size(); ++i) {
     queues.parts[i]->set_parent(*tenant.parts[i]);
     tenant.parts[i]->first_costs = queues.parts[i]->first_costs;
+    tenant.parts[i]->first_turns = queues.parts[i]->first_turns;
   }
   queues.tenant = &tenant;
   tenant.customers = std::make_unique<RingCustomers>();

@@ -137,11 +137,21 @@ FairRing::Service FairRing::service_of(const RingGate& gate, const Settlement& s
 
 JobLength FairRing::length_of(const RingQueue& queue) const {
   if (options_.brief_job.count() == 0) return JobLength::kBrief;
-  const bool is_measured = queue.job_cost_ > 0;
-  const double cost = is_measured ? queue.job_cost_ : queue.seat_->first_costs.least(queue.kind_);
-  const bool is_brief = cost <= static_cast<double>(options_.brief_job.count());
-  // With an unknown cost, one worker may find it out.
-  return is_brief && (is_measured || queue.fair.executors == 0) ? JobLength::kBrief : JobLength::kLengthy;
+  const auto most = static_cast<double>(options_.brief_job.count());
+  const auto length = [](bool is_brief) { return is_brief ? JobLength::kBrief : JobLength::kLengthy; };
+  if (queue.job_cost_ > 0) return length(queue.job_cost_ <= most);
+  // One worker may find out what it costs. Where the tenant's last ones were lengthy, one for all its customers.
+  const RingSeat& seat = *queue.seat_;
+  if (queue.fair.executors != 0 || seat.first_costs.least(queue.kind_) > most) return JobLength::kLengthy;
+  const RingSeat* const tenant = seat.parent;
+  return length(tenant == nullptr || tenant->first_turns == 0 ||
+                tenant->first_costs.least(queue.kind_) <= most);
+}
+
+void FairRing::change_first_turn(RingQueue& queue, bool in_first_turn) {
+  queue.in_first_turn_ = in_first_turn;
+  for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
+    each->first_turns += in_first_turn ? 1U : -1U;
 }
 
 }  // namespace locksley

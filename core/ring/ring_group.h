@@ -49,7 +49,9 @@ struct RingSeat final : RingNode {
   RingSeat* parent LOCKSLEY_GUARDED_BY(kRingNodes);  // of a customer: its tenant's seat there
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
-  FirstCosts first_costs LOCKSLEY_GUARDED_BY(kRingNodes);  // of its queues; a seat above counts them, too
+  // These two are of its queues; a seat above counts them, too.
+  FirstCosts first_costs LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // queues with RingQueue::in_first_turn_
   RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
   // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so that a turn
   // makes one comparison in place of several.

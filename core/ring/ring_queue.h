@@ -77,6 +77,7 @@ class RingQueue final : public RingNode {
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0
+  bool in_first_turn_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // it has executors, and its cost is unknown
   bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;

@@ -57,6 +57,49 @@ TEST_F(FirstCostTest, OnceFourJobsWereLongReservedWorkersRunNoOtherBatchOfTheirK
   EXPECT_TRUE(run(ClaimFilter::kBrief, kQuantum)) << "of another handler nothing is known";
 }
 
+TEST_F(FirstCostTest, OnceFourJobsWereLongTheUsersOtherCustomersTakeOneReservedWorkerAtATime) {
+  for (int i = 0; i < 200; ++i) enter("customer " + std::to_string(i), wait);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(run(ClaimFilter::kBrief, seconds(5)));
+  const auto first = ring.try_claim(Nanoseconds{0}, ClaimFilter::kBrief);
+  ASSERT_TRUE(first);
+  std::size_t others = 0;
+  for (int i = 0; i < 10 && ring.hints().has_work(ClaimFilter::kBrief); ++i)
+    others += run(ClaimFilter::kBrief, seconds(5)) ? 1 : 0;
+  EXPECT_EQ(others, 0);
+  EXPECT_FALSE(ring.hints().has_work(ClaimFilter::kBrief));
+  enter("late", wait);
+  EXPECT_FALSE(run(ClaimFilter::kBrief, kQuantum)) << "the first has not ended";
+  enter("another", echo);
+  EXPECT_TRUE(run(ClaimFilter::kBrief, kQuantum)) << "of this handler nothing is known";
+  (void)ring.settle(*first->queue, {.charged = first->charged, .actual = seconds(5), .executed = 1},
+                    Nanoseconds{0});
+  enter("later", wait);
+  EXPECT_TRUE(run(ClaimFilter::kBrief, kQuantum)) << "one more may be brief";
+  for (int i = 0; i < 3; ++i) {
+    enter("brief " + std::to_string(i), wait);
+    const auto claim = ring.try_claim(Nanoseconds{0}, ClaimFilter::kBrief);
+    ASSERT_TRUE(claim);
+    enter("beside " + std::to_string(i), wait);
+    EXPECT_TRUE(run(ClaimFilter::kBrief, kQuantum)) << "the last four were not all long";
+    (void)ring.settle(*claim->queue, {.charged = claim->charged, .actual = kQuantum, .executed = 1},
+                      Nanoseconds{0});
+  }
+}
+
+TEST_F(FirstCostTest, ATenantThatGetsCustomersWhileABatchRunsCountsItsTurn) {
+  for (int i = 0; i < 4; ++i) enter("", wait);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(run(ClaimFilter::kAny, seconds(5)));
+  enter("", wait);
+  const auto first = ring.try_claim(Nanoseconds{0}, ClaimFilter::kAny);
+  ASSERT_TRUE(first);
+  enter("customer", wait);
+  EXPECT_FALSE(run(ClaimFilter::kBrief, kQuantum));
+  (void)ring.settle(*first->queue, {.charged = first->charged, .actual = seconds(5), .executed = 1},
+                    Nanoseconds{0});
+  enter("other", wait);
+  EXPECT_TRUE(run(ClaimFilter::kBrief, kQuantum));
+}
+
 TEST_F(FirstCostTest, ABatchIsChargedWhatTheOnesBeforeHaveCost) {
   enter("a", wait);
   ASSERT_TRUE(run(ClaimFilter::kAny, seconds(1)));

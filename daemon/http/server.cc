@@ -29,6 +29,9 @@ using asio::ip::tcp;
 // guess.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
+// Connections that one handler accepts, as in Listener. To find a place for one takes some microseconds.
+constexpr int kAcceptsAtOnce = 16;
+
 }  // namespace
 
 // The state that the server's coroutines share. Everything except the constants is used on the
@@ -58,8 +61,9 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   static asio::awaitable<void> accept_all(std::shared_ptr<Core> self);
   static asio::awaitable<void> serve(std::shared_ptr<Core> self, std::list<HttpConnection>::iterator place);
 
-  // False if accept() failed, so that a pause is needed.
-  asio::awaitable<bool> accept_one();
+  // Waits for a connection, and takes those that have come with it. False if accept() failed, so that a pause is needed.
+  asio::awaitable<bool> accept_some();
+  void take(tcp::socket socket, const tcp::endpoint& peer);
   // Whether another connection from this network is allowed, and for which pages. If there are too
   // many, another gives way; if none does, only pages of health are left.
   std::optional<ServedPages> admit(const asio::ip::address& network);
@@ -84,6 +88,7 @@ std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(BoundPort por
     // A local variable until it listens, so that a failure changes nothing.
     tcp::acceptor acceptor(strand_);
     acceptor.assign(endpoint.protocol(), std::move(port).release());
+    acceptor.non_blocking(true);
     acceptor.listen();
     acceptor_ = std::move(acceptor);
     asio::co_spawn(strand_, accept_all(shared_from_this()), asio::detached);
@@ -102,7 +107,7 @@ void HttpServer::Core::stop() {
 
 asio::awaitable<void> HttpServer::Core::accept_all(std::shared_ptr<Core> self) {
   while (!self->stopped_) {
-    const bool accepted = co_await self->accept_one();
+    const bool accepted = co_await self->accept_some();
     if (accepted || self->stopped_) continue;
     std::error_code ignored;
     self->pause_.expires_after(kAcceptPause);
@@ -110,21 +115,31 @@ asio::awaitable<void> HttpServer::Core::accept_all(std::shared_ptr<Core> self) {
   }
 }
 
-asio::awaitable<bool> HttpServer::Core::accept_one() {
+asio::awaitable<bool> HttpServer::Core::accept_some() {
   std::error_code error;
   // Known even if the peer has closed meanwhile: every connection has its payer.
   tcp::endpoint peer;
   tcp::socket socket =
       co_await acceptor_.async_accept(peer, asio::redirect_error(asio::use_awaitable, error));
   if (error || stopped_) co_return false;
+  take(std::move(socket), peer);
+  for (int n = 1; n < kAcceptsAtOnce; ++n) {
+    tcp::socket next = acceptor_.accept(peer, error);
+    if (error) break;  // mostly that none waits; if it is another error, the next call has it, too
+    take(std::move(next), peer);
+  }
+  co_return true;
+}
+
+void HttpServer::Core::take(tcp::socket socket, const tcp::endpoint& peer) {
   const asio::ip::address network = network_of(peer.address());
   const std::optional<ServedPages> served_pages = admit(network);
-  if (!served_pages) co_return true;  // the socket is closed
-  socket.set_option(tcp::no_delay(true), error);
+  if (!served_pages) return;  // the socket is closed
+  std::error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
   connections_.emplace_back(std::move(socket), network, tls_, handshakes_, router_,
                             turns_ ? &*turns_ : nullptr, limits_, *served_pages);
   asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
-  co_return true;
 }
 
 std::optional<ServedPages> HttpServer::Core::admit(const asio::ip::address& network) {

@@ -19,11 +19,12 @@ Server::Server(Parts parts, config::Config config)
     kStoreWriter.assert_held();
     early.send(ticket);
   });
-  state_.batches().on_stored([this](const Outcome& outcome) {
+  state_.batches().on_stored([this](const Outcome& outcome, Instant until) {
     kIoThread.assert_held();
-    state_.held_replies().settle(outcome);
+    if (!state_.held_replies().settle_some(outcome, until)) return false;
     sessions_->store_advanced();
     on_outcome_();
+    return true;
   });
 }
 

@@ -241,8 +241,9 @@ void Batches::after_changes() {
 }
 
 void Batches::settle(Outcome outcome) {
-  if (outcomes_.empty() && stored_.settle_some(outcome, now() + Slices::kSlice)) return settled(outcome);
-  outcomes_.push_back(std::move(outcome));
+  Unsettled unsettled{.outcome = std::move(outcome)};
+  if (outcomes_.empty() && settle_some(unsettled, now() + Slices::kSlice)) return;
+  outcomes_.push_back(std::move(unsettled));
   if (outcomes_.size() != 1) return;
   slices_.add([this](Instant until) {
     kIoThread.assert_held();
@@ -252,19 +253,21 @@ void Batches::settle(Outcome outcome) {
 
 bool Batches::settle_until(Instant until) {
   while (!outcomes_.empty()) {
-    if (stored_.settle_some(outcomes_.front(), until)) {
-      settled(outcomes_.front());
-      outcomes_.pop_front();
-    }
+    if (settle_some(outcomes_.front(), until)) outcomes_.pop_front();
     if (now() >= until) return outcomes_.empty();
   }
   return true;
 }
 
-void Batches::settled(const Outcome& outcome) {
-  if (on_stored_) on_stored_(outcome);
+bool Batches::settle_some(Unsettled& unsettled, Instant until) {
+  if (!unsettled.is_known_to_batches) {
+    unsettled.is_known_to_batches = stored_.settle_some(unsettled.outcome, until);
+    if (!unsettled.is_known_to_batches) return false;
+  }
+  if (on_stored_ && !on_stored_(unsettled.outcome, until)) return false;
   timer_.arm();
   call_if_idle();
+  return true;
 }
 
 void Batches::act_on(BatchRecord& record, Due due) {

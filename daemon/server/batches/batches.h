@@ -163,10 +163,10 @@ class Batches {
 
   // ---- The store ----
 
-  // Called after each outcome of the store, when it has been acted upon.
-  void on_stored(std::function<void(const Outcome&)> on_outcome) LOCKSLEY_REQUIRES(kIoThread) {
-    on_stored_ = std::move(on_outcome);
-  }
+  // Called with each outcome of the store, when the batches have it. The function works until about the instant that it
+  // gets. False: it is not done; then it is called again with the same outcome, before any later one.
+  using OnStored = std::function<bool(const Outcome&, Instant until)>;
+  void on_stored(OnStored on_outcome) LOCKSLEY_REQUIRES(kIoThread) { on_stored_ = std::move(on_outcome); }
   // [the store's thread] `written` is called with the ticket of each group that is on the disk, before the I/O thread hears
   // of it. Once, before restore_all().
   void on_written(std::function<void(Ticket)> written) { on_written_ = std::move(written); }
@@ -209,12 +209,17 @@ class Batches {
  private:
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The store has an outcome. settle() acts on it at once; if it is about very many batches, settle_until() acts on the
-  // rest in slices, until about `until` each time, and then on the outcomes that have come meanwhile. True: none is
+  // The store has an outcome. settle() acts on it at once; if it is about very many batches or replies, settle_until() acts
+  // on the rest in slices, until about `until` each time, and then on the outcomes that have come meanwhile. True: none is
   // left.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  void settled(const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
+  struct Unsettled {
+    Outcome outcome;
+    bool is_known_to_batches = false;  // else on_stored_ waits
+  };
+  // True: all is done.
+  bool settle_some(Unsettled& unsettled, Instant until) LOCKSLEY_REQUIRES(kIoThread);
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 
@@ -240,9 +245,9 @@ class Batches {
   StoreReads reads_;
   Admission admission_;
   Intake intake_;
-  std::function<void(const Outcome&)> on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
+  OnStored on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
   // Those that are not settled; settle_until() is in slices_ then.
-  std::deque<Outcome> outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::deque<Unsettled> outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The batch for which on_idle_ waited the last time.

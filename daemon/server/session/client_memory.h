@@ -13,36 +13,40 @@ namespace locksley::daemon {
 // What connections hold in memory, charged to the account of the connection's user: unfinished commands
 // (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their readers or for the store,
 // what was read for the reply to a command under way, events to be matched, names of subscriptions, commands queued since
-// MULTI. What strangers hold is charged to the account of all alone.
+// MULTI. Connections that have not logged in have one account together; like a user's, it leaves room to others.
 //
 // Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
 // on the answer.
 class ClientMemory {
  public:
   // `config` is what is in force; it may change.
-  ClientMemory(const config::Config& config, Account& all) : config_(config), all_(all) {}
+  ClientMemory(const config::Config& config, Account& all) : config_(config), all_(all) {
+    strangers_.set_limit(Resource::kInputBytes, Account::kNoLimit, Account::Kind::kLeavesRoom);
+  }
   ClientMemory(const ClientMemory&) = delete;
   ClientMemory& operator=(const ClientMemory&) = delete;
 
   Account& all() const { return all_; }
+  // Of the connections that have not logged in.
+  const Account& strangers() const { return strangers_; }
 
   // The part of one connection. A member of a Session, which calls clear() at its end. The
   // destructor does not: a pending wait of Asio may destroy the session after the sums.
   class Share {
    public:
-    explicit Share(ClientMemory& all) : all_(all), account_(&all.all_) {}
+    explicit Share(ClientMemory& all) : all_(all), account_(&all.strangers_) {}
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
     std::uint64_t input() const { return input_; }
     std::uint64_t output() const { return output_; }
-    // The account that is charged: that of the connection's user, or of all.
+    // The account that is charged: that of the connection's user, or of strangers().
     Account& account() const { return *account_; }
-    // From now on `account` is charged; null: that of all.
+    // From now on `account` is charged; null: that of strangers().
     void set_account(Account* account) {
       account_->refund(Resource::kClientBytes, output_);
       account_->refund(Resource::kInputBytes, input_);
-      account_ = account != nullptr ? account : &all_.all_;
+      account_ = account != nullptr ? account : &all_.strangers_;
       account_->charge(Resource::kClientBytes, output_);
       account_->charge(Resource::kInputBytes, input_);
     }
@@ -84,6 +88,7 @@ class ClientMemory {
 
   const config::Config& config_;
   Account& all_;
+  Account strangers_{&all_};
 };
 
 }  // namespace locksley::daemon

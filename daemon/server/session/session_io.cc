@@ -31,12 +31,12 @@ void Session::receive() {
 void Session::update_input_memory() {
   if (memory_.set_input(reader_.memory_bytes())) return;
   const Account& account = memory_.account();
-  const Account& all = account.parent() == nullptr ? account : *account.parent();
-  const std::string_view too_much =
+  const Account& all = sessions_.memory().all();
+  const std::string too_much =
       all.is_over(Resource::kInputBytes)
           ? "unfinished commands of all clients together pass limits.max_queued_bytes"
-          : "unfinished commands of the user's clients take more of limits.max_queued_bytes than they leave "
-            "free";
+          : fmt::format("unfinished commands of {} take more of limits.max_queued_bytes than they leave free",
+                        is_logged_in() ? "the user's clients" : "clients that have not logged in");
   state_.warnings().warn(Warning::kInputMemory, peer(), too_much);
   // What a user may have if no other has any.
   const std::uint64_t most =

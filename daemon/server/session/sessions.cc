@@ -182,7 +182,7 @@ bool Sessions::shed(const Account& own) {
     return true;
   };
   const Account& all = memory_.all();
-  bool has_own = &own != &all;
+  bool has_own = true;
   for (int n = 0; n < kAtOnce; ++n) {
     if (has_own && own.is_over(Resource::kClientBytes)) {
       has_own = drop_one_of(own);
@@ -193,20 +193,17 @@ bool Sessions::shed(const Account& own) {
   return false;
 }
 
-// Strangers, who have the account of all, count as one user.
+// Connections that have not logged in count as one user.
 const Account& Sessions::heaviest_account() const {
-  const Account* heaviest = &memory_.all();
-  std::uint64_t of_strangers = memory_.all().used(Resource::kClientBytes);
-  double most = -1;
+  const Account* heaviest = &memory_.strangers();
+  auto most = static_cast<double>(heaviest->used(Resource::kClientBytes));
   for (const Tenant& tenant : state_.batches().registry().tenants().all()) {
-    const std::uint64_t used = tenant.account.used(Resource::kClientBytes);
-    of_strangers -= used;
-    const double burden = tenant.burden(used);
+    const double burden = tenant.burden(tenant.account.used(Resource::kClientBytes));
     if (burden <= most) continue;
     most = burden;
     heaviest = &tenant.account;
   }
-  return static_cast<double>(of_strangers) > most ? memory_.all() : *heaviest;
+  return *heaviest;
 }
 
 void Sessions::ended(Session& session) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/time.h"
 #include "daemon/server/state/early_replies.h"
 #include "daemon/store/ticket.h"
 
@@ -30,7 +31,7 @@ class HeldReplies {
   HeldReplies(const HeldReplies&) = delete;
   HeldReplies& operator=(const HeldReplies&) = delete;
 
-  // Needs: no outcome has covered the ticket yet. Those of equal tickets are called in the order of hold().
+  // Needs: no outcome that covers the ticket was passed to settle_some(). Those of equal tickets are called in the order of hold().
   Place hold(Ticket ticket, Settled settled) {
     if (spare_.empty()) return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
     auto node = std::move(spare_.back());
@@ -46,17 +47,21 @@ class HeldReplies {
   // Those of them that the store's writer may send.
   EarlyReplies& early() { return early_; }
 
-  // Removes all entries up to the outcome's ticket, in the order of their tickets, and calls each
-  // one's function.
-  void settle(const Outcome& outcome) {
-    while (!queue_.empty() && queue_.begin()->first <= outcome.up_to) {
+  // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's function; until about
+  // `until`, since one client may have very many. True: none is left. Else the outcome is to be passed again, before any
+  // later one.
+  bool settle_some(const Outcome& outcome, Instant until) {
+    for (int n = 1; !queue_.empty() && queue_.begin()->first <= outcome.up_to; ++n) {
       auto first = queue_.extract(queue_.begin());
       first.mapped()(outcome.error);
       if (spare_.size() < kMostSpare) spare_.push_back(std::move(first));
+      if (n % kBetweenLooks == 0 && now() >= until) return false;
     }
+    return true;
   }
 
  private:
+  static constexpr int kBetweenLooks = 32;        // at the clock; some 30 us; guess
   static constexpr std::size_t kMostSpare = 128;  // guess: some 10 KiB
 
   Queue queue_;

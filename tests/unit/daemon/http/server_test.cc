@@ -1,5 +1,6 @@
 // The HTTP server as clients see it: over real sockets on loopback, with the server on a thread of
 // its own.
+// Length: one class, a short test for each promise.
 #include "daemon/http/server.h"
 
 #include <gmock/gmock.h>
@@ -58,6 +59,21 @@ TEST_F(HttpServerTest, ReportsTheRealPortAndServesOnIt) {
       ask(server, kGetAndClose),
       AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("Content-Type: text/plain; charset=utf-8\r\n"),
             HasSubstr("Content-Length: 6\r\n"), EndsWith("Connection: close\r\n\r\nhello\n")));
+}
+
+TEST_F(HttpServerTest, AcceptsManyConnectionsInOneTurn) {
+  const tcp::endpoint server = listen({});
+  std::list<Client> clients;
+  for (int n = 0; n < 12; ++n) clients.emplace_back(server);
+  {
+    const ThreadRoleScope io_thread(kIoThread);
+    for (int turns = 0; turns < 6; ++turns)
+      io_.poll_one();  // the coroutine's start, and the first connection
+  }
+  server_->stop();
+  run();
+  for (Client& client : clients)
+    EXPECT_EQ(client.read_to_end(), "") << "what was not accepted ends with a reset";
 }
 
 TEST_F(HttpServerTest, SaysWhyItCannotListen) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/lane/lane.h"
@@ -265,7 +266,10 @@ TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   const ThreadRoleScope io_thread(kIoThread);
   open();
   std::vector<Ticket> outcomes;
-  batches_->on_stored([&outcomes](const Outcome& outcome) { outcomes.push_back(outcome.up_to); });
+  batches_->on_stored([&outcomes, again = false](const Outcome& outcome, Instant) mutable {
+    if (std::exchange(again, !again)) outcomes.push_back(outcome.up_to);
+    return !again;  // each outcome in two calls
+  });
   bench_.disk->hold_syncs();
   const auto before = submit();
   ASSERT_TRUE(bench_.disk->await_held());

@@ -44,6 +44,20 @@ TEST_F(ClientMemoryTest, AUserLeavesRoomToOthers) {
   EXPECT_EQ(all_.used(Resource::kInputBytes), 0U);
 }
 
+TEST_F(ClientMemoryTest, ThoseWhoHaveNotLoggedInLeaveRoomToOthers) {
+  ClientMemory::Share first(memory_);
+  ClientMemory::Share second(memory_);
+  ClientMemory::Share user(memory_);
+  user.set_account(&bob_);
+  EXPECT_TRUE(first.set_input(kAll / 4));
+  EXPECT_TRUE(second.set_input(kAll / 4));
+  EXPECT_FALSE(second.set_input(kAll / 2));
+  second.clear();
+  EXPECT_TRUE(user.set_input(kAll / 3));
+  first.clear();
+  user.clear();
+}
+
 TEST_F(ClientMemoryTest, SmallCommandsAreReadWhateverOthersHold) {
   ClientMemory::Share large(memory_);
   ClientMemory::Share small(memory_);
@@ -67,6 +81,7 @@ TEST_F(ClientMemoryTest, WhatAConnectionHoldsFollowsItsUser) {
   EXPECT_EQ(eve_.used(Resource::kClientBytes), 300U);
   share.set_account(nullptr);
   EXPECT_EQ(eve_.used(Resource::kInputBytes), 0U);
+  EXPECT_EQ(memory_.strangers().used(Resource::kInputBytes), 1000U);
   EXPECT_EQ(all_.used(Resource::kInputBytes), 1000U);
   share.clear();
   EXPECT_EQ(all_.used(Resource::kInputBytes), 0U);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +35,9 @@ TEST_F(SessionOutputTest, RepliesAfterAHeldOneWaitWithIt) {
   write("c");
   EXPECT_EQ(sendable(), "a");
   EXPECT_EQ(output_.size(), 3u);
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "abc");
   EXPECT_FALSE(output_.is_held());
   EXPECT_TRUE(queue_.empty());
@@ -45,9 +46,9 @@ TEST_F(SessionOutputTest, RepliesAfterAHeldOneWaitWithIt) {
 TEST_F(SessionOutputTest, AnEarlierTicketAfterALaterOneWaitsForTheLater) {
   write_held(5, "a");
   write_held(4, "b");
-  queue_.settle({.up_to = 4, .error = {}});
+  queue_.settle_some({.up_to = 4, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "");
-  queue_.settle({.up_to = 5, .error = {}});
+  queue_.settle_some({.up_to = 5, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "ab");
 }
 
@@ -57,16 +58,16 @@ TEST_F(SessionOutputTest, AReplyAboutAnEarlierWriteHasTheOutcomeOfThatWrite) {
   write_held(5, "b");
   write("c");
   write_held(6, "d");
-  queue_.settle({.up_to = 5, .error = "no"});
+  queue_.settle_some({.up_to = 5, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "");
   EXPECT_EQ(errors_, 1u);
-  queue_.settle({.up_to = 6, .error = {}});
+  queue_.settle_some({.up_to = 6, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a-no\r\ncd");
   EXPECT_FALSE(output_.is_held());
   write_held(8, "e");
   write_held(7, "f");
-  queue_.settle({.up_to = 7, .error = {}});
-  queue_.settle({.up_to = 8, .error = "no"});
+  queue_.settle_some({.up_to = 7, .error = {}}, Instant::max());
+  queue_.settle_some({.up_to = 8, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "a-no\r\ncd-no\r\nf");
   EXPECT_TRUE(queue_.empty());
 }
@@ -75,9 +76,9 @@ TEST_F(SessionOutputTest, AReplyAboutAnEarlierWriteHasTheOutcomeOfThatWrite) {
 TEST_F(SessionOutputTest, AReplyAboutTwoWritesWaitsForBothAndFailsWithEither) {
   for (const auto& [earlier, later] : {std::pair("", ""), {"no", ""}, {"", "no"}, {"no", "no"}}) {
     write_held(2, "a", 1);
-    queue_.settle({.up_to = 1, .error = earlier});
+    queue_.settle_some({.up_to = 1, .error = earlier}, Instant::max());
     EXPECT_EQ(sendable(), "");
-    queue_.settle({.up_to = 2, .error = later});
+    queue_.settle_some({.up_to = 2, .error = later}, Instant::max());
     EXPECT_EQ(sendable(), (std::string(earlier) + later).empty() ? "a" : "-no\r\n");
     EXPECT_FALSE(output_.is_held());
     output_.sendable().clear();
@@ -89,8 +90,8 @@ TEST_F(SessionOutputTest, RepliesAboutOneWriteDoNotJoinThoseAboutTwo) {
   write_held(2, "a", 1);
   write_held(2, "b");
   write_held(2, "c", 1);
-  queue_.settle({.up_to = 1, .error = "no"});
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = "no"}, Instant::max());
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\nb-no\r\n");
 }
 
@@ -99,10 +100,10 @@ TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers)
   write("b");
   write_held(1, "c");
   write_held(2, "d");
-  queue_.settle({.up_to = 1, .error = "no"});
+  queue_.settle_some({.up_to = 1, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\nb-no\r\n");
   EXPECT_EQ(errors_, 2u);
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\nb-no\r\nd");
 }
 
@@ -112,7 +113,7 @@ TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
   write_held(2, "c", 1);
   output_.take_all();
   EXPECT_TRUE(queue_.empty());
-  queue_.settle({.up_to = 2, .error = "no"});
+  queue_.settle_some({.up_to = 2, .error = "no"}, Instant::max());
   EXPECT_EQ(errors_, 0u);
   EXPECT_TRUE(output_.empty());
 }
@@ -133,15 +134,15 @@ TEST_F(SessionOutputTest, AWholeReplyWaitsForAllOfItsPartsAndRepliesAfterItWaitT
   write_held(1, "a");
   write("b");
   write_held(2, "c");
-  queue_.settle({.up_to = 1, .error = {}});  // before its end
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());  // before its end
   EXPECT_EQ(sendable(), "");
   output_.end_whole();
   write("d");
   write_held(3, "e");
   EXPECT_EQ(sendable(), "");
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "[abcd");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "[abcde");
   EXPECT_TRUE(queue_.empty());
 }
@@ -150,7 +151,7 @@ TEST_F(SessionOutputTest, AllPartsOfAWholeReplyMaySettleBeforeItsEnd) {
   output_.begin_whole();
   write("[");
   write_held(1, "a");
-  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
   write("b");
   EXPECT_EQ(sendable(), "");
   output_.end_whole();
@@ -165,10 +166,10 @@ TEST_F(SessionOutputTest, AFailedPartOfAWholeReplyIsAnErrorAndTheOthersAreNot) {
   write_held(2, "c");
   write_held(3, "d");
   output_.end_whole();
-  queue_.settle({.up_to = 1, .error = {}});
-  queue_.settle({.up_to = 2, .error = "no"});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
+  queue_.settle_some({.up_to = 2, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "[a-no\r\n-no\r\nd");
   EXPECT_EQ(errors_, 2u);
 }
@@ -180,13 +181,13 @@ TEST_F(SessionOutputTest, PartsOfAWholeReplyHaveTheOutcomesOfTheirWrites) {
   write_held(6, "b");
   write_held(5, "c");
   write("d");
-  queue_.settle({.up_to = 5, .error = "no"});
+  queue_.settle_some({.up_to = 5, .error = "no"}, Instant::max());
   write_held(7, "e");
   output_.end_whole();
   write("f");
-  queue_.settle({.up_to = 6, .error = {}});
+  queue_.settle_some({.up_to = 6, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a");
-  queue_.settle({.up_to = 7, .error = {}});
+  queue_.settle_some({.up_to = 7, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[b-no\r\ndef");
   EXPECT_FALSE(output_.is_held());
 }
@@ -200,13 +201,13 @@ TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) 
     write("]");
     output_.end_whole();
   }
-  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "");
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[x]");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[x][x][]");
-  queue_.settle({.up_to = 4, .error = {}});
+  queue_.settle_some({.up_to = 4, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[x][x][][x]");
   EXPECT_FALSE(output_.is_held());
 }
@@ -221,7 +222,7 @@ TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
   write_held(2, "ab");
   write("c");
   EXPECT_EQ(output_.whole_bytes(), 4u);
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   output_.sendable().consume(output_.sendable().size());
   EXPECT_EQ(output_.whole_bytes(), 4u);
   output_.messages().append("message");
@@ -249,11 +250,11 @@ TEST_F(SessionOutputTest, AMessagePassesHeldRepliesButNoneThatItFollows) {
   output_.messages().append("m2");
   write_held(3, "d");
   EXPECT_EQ(sendable(), "m1");
-  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "m1abm2");
   output_.messages().append("m3");
   EXPECT_EQ(sendable(), "m1abm2m3");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "m1abm2m3cd");
 }
 
@@ -262,7 +263,7 @@ TEST_F(SessionOutputTest, AMessageFollowsTheErrorsOfFailedWrites) {
   output_.messages_follow();
   output_.messages().append("m");
   write("b");
-  queue_.settle({.up_to = 1, .error = "no"});
+  queue_.settle_some({.up_to = 1, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\nmb");
 }
 
@@ -279,13 +280,13 @@ TEST_F(SessionOutputTest, AMessageFollowsAWholeReplyAndComesBeforeTheNext) {
   write("}");
   output_.end_whole();
   for (const Ticket ticket : {Ticket{1}, Ticket{2}}) {
-    queue_.settle({.up_to = ticket, .error = {}});
+    queue_.settle_some({.up_to = ticket, .error = {}}, Instant::max());
     output_.messages().append("m" + std::to_string(ticket + 1));
     EXPECT_EQ(sendable(), "a");
   }
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[]m1m2m3");
-  queue_.settle({.up_to = 4, .error = {}});
+  queue_.settle_some({.up_to = 4, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a[]m1m2m3{}");
 }
 
@@ -314,18 +315,40 @@ TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
       called.push_back(std::to_string(ticket) + error);
     });
   }
-  queue.settle({.up_to = 2, .error = "!"});
+  queue.settle_some({.up_to = 2, .error = "!"}, Instant::max());
   EXPECT_EQ(called, (std::vector<std::string>{"1!", "1!", "2!"}));
   EXPECT_FALSE(queue.empty());
+}
+
+TEST(HeldRepliesTest, AnOutcomeOfManyRepliesIsActedOnAFewAtATimeAndInOrder) {
+  constexpr int kMany = 1000;
+  HeldReplies queue;
+  std::vector<int> called;
+  for (int i = 0; i < kMany; ++i) {
+    queue.hold(Ticket{1}, [&called, i](const std::string& error) {
+      EXPECT_EQ(error, "!");
+      called.push_back(i);
+    });
+  }
+  std::size_t largest = 0;
+  bool is_done = false;
+  while (!is_done) {
+    const std::size_t before = called.size();
+    is_done = queue.settle_some({.up_to = 1, .error = "!"}, Instant{});
+    largest = std::max(largest, called.size() - before);
+  }
+  EXPECT_LE(largest, 64U);
+  EXPECT_EQ(called.size(), std::size_t{kMany});
+  EXPECT_TRUE(std::ranges::is_sorted(called));
 }
 
 TEST(HeldRepliesTest, ACallbackMayHoldAnotherReply) {
   HeldReplies queue;
   int called = 0;
   queue.hold(1, [&](const std::string&) { queue.hold(2, [&](const std::string&) { ++called; }); });
-  queue.settle({.up_to = 1, .error = {}});
+  queue.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(called, 0);
-  queue.settle({.up_to = 2, .error = {}});
+  queue.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(called, 1);
 }
 

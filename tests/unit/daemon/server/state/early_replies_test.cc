@@ -79,7 +79,7 @@ TEST_F(EarlyRepliesTest, TheWriterSendsWhatItsGroupReleasesAndTheRestIsSentAfter
   send(3);
   EXPECT_EQ(pipe_.read(), "a");
   EXPECT_EQ(sendable(), "");
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "b");
   EXPECT_EQ(sent_, 1u);
   EXPECT_FALSE(output_.is_held());
@@ -90,7 +90,7 @@ TEST_F(EarlyRepliesTest, AReplyOfAGroupThatFailedIsNotSentWithALaterGroup) {
   output_.offer_early(pipe_.socket());
   send(4);
   EXPECT_EQ(pipe_.read(), "");
-  queue_.settle({.up_to = 3, .error = "no"});
+  queue_.settle_some({.up_to = 3, .error = "no"}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\n");
 }
 
@@ -122,8 +122,8 @@ TEST_F(EarlyRepliesTest, AReplyThatWaitsForTwoWritesIsNotOffered) {
   output_.offer_early(pipe_.socket());
   send(3);
   EXPECT_EQ(pipe_.read(), "");
-  queue_.settle({.up_to = 2, .error = "no"});
-  queue_.settle({.up_to = 3, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = "no"}, Instant::max());
+  queue_.settle_some({.up_to = 3, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "-no\r\n");
 }
 
@@ -152,7 +152,7 @@ TEST_F(EarlyRepliesTest, AMessageComesAfterAReplyThatWasSentAndBeforeOneThatWasN
   EXPECT_EQ(output_.take_back_early(), 1u);
   EXPECT_EQ(pipe_.read(), "a");
   EXPECT_EQ(sendable(), "message");
-  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "message");
 }
 
@@ -161,14 +161,14 @@ TEST_F(EarlyRepliesTest, APeerThatReadsNothingOrHasGoneLeavesItsReplyToTheIoThre
   write_held(1, "a");
   output_.offer_early(pipe_.socket());
   send(1);
-  queue_.settle({.up_to = 1, .error = {}});
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "a");
   output_.sendable().clear();
   pipe_.hang_up();
   write_held(2, "b");
   output_.offer_early(pipe_.socket());
   send(2);
-  queue_.settle({.up_to = 2, .error = {}});
+  queue_.settle_some({.up_to = 2, .error = {}}, Instant::max());
   EXPECT_EQ(sendable(), "b");
   EXPECT_EQ(sent_, 0u);
 }

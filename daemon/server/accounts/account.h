@@ -111,6 +111,11 @@ class Account {
   std::uint64_t most_now(Resource resource) const {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }
+  // What it may hold while the other accounts of its parent hold nothing; kNoLimit: as much as it likes.
+  std::uint64_t most_alone(Resource resource) const {
+    if (!leaves_room(resource) || !parent_->has_limit(resource)) return limit(resource);
+    return std::min(limit(resource), parent_->limit(resource) / 2);
+  }
   bool is_over(Resource resource) const { return used(resource) > limit(resource); }
   // The first account, from this one upwards, whose limit this much more would exceed; null: none.
   const Account* first_without_room(Resource resource, std::uint64_t more) const {

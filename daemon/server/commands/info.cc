@@ -112,7 +112,7 @@ void put_account(const Account& account, Text& text) {
     text.line(fmt::format("account_{}", name), fmt::format("used={},limit={}", used, limit_text(limit)));
   };
   for (const ResourceName& each : kResourceNames) {
-    line(each.name, account.used(each.resource), account.limit(each.resource));
+    line(each.name, account.used(each.resource), account.most_alone(each.resource));
   }
   line(kResultName, account.results().bytes(), account.results().limit());
 }

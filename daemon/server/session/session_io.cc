@@ -38,9 +38,8 @@ void Session::update_input_memory() {
           : fmt::format("unfinished commands of {} take more of limits.max_queued_bytes than they leave free",
                         is_logged_in() ? "the user's clients" : "clients that have not logged in");
   state_.warnings().warn(Warning::kInputMemory, peer(), too_much);
-  // What a user may have if no other has any.
   const std::uint64_t most =
-      all.limit(Resource::kInputBytes) / (account.leaves_room(Resource::kInputBytes) ? 2 : 1);
+      std::min(all.limit(Resource::kInputBytes), account.most_alone(Resource::kInputBytes));
   fail(memory_.input() > most
            ? fmt::format("TOOBIG {}, as this one does alone: send it in parts (OPEN, ADD)", too_much)
            : fmt::format("QUEUEFULL {}: send it later, or in parts (OPEN, ADD)", too_much));

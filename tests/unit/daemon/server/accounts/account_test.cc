@@ -69,6 +69,21 @@ TEST(AccountTest, AFixedLimitLeavesNoRoom) {
   EXPECT_EQ(alice.first_without_room(Resource::kQueuedBytes, 100), nullptr);
 }
 
+TEST(AccountTest, SaysWhatItMayHoldAlone) {
+  Tenants tenants;
+  Account& all = tenants.account_of_all();
+  Account& alice = tenants.of("alice").account;
+  alice.set_limit(Resource::kInputBytes, Account::kNoLimit, Account::Kind::kLeavesRoom);
+  EXPECT_EQ(alice.most_alone(Resource::kInputBytes), Account::kNoLimit);
+  all.set_limit(Resource::kInputBytes, 100);
+  EXPECT_EQ(alice.most_alone(Resource::kInputBytes), 50U);
+  alice.set_limit(Resource::kInputBytes, 20, Account::Kind::kLeavesRoom);
+  EXPECT_EQ(alice.most_alone(Resource::kInputBytes), 20U);
+  alice.set_limit(Resource::kInputBytes, 200);
+  EXPECT_EQ(alice.most_alone(Resource::kInputBytes), 200U) << "fixed";
+  EXPECT_EQ(all.most_alone(Resource::kInputBytes), 100U);
+}
+
 TEST(AccountTest, ItsLimitsAreKeysOfTheConfiguration) {
   Tenants tenants;
   const auto keys = config::all_keys();

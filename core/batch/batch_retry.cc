@@ -73,7 +73,7 @@ IndexRange Batch::same_attempt(IndexRange jobs) const {
 
 std::uint64_t Batch::failure_bytes() const {
   return failed_.memory_bytes() + (retries_ != nullptr ? retries_->memory_bytes() : 0) +
-         (notes_ != nullptr ? notes_->bytes() : 0);
+         (notes_ != nullptr ? notes_->bytes() : 0) + ring_queue_.memory_bytes();
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
@@ -92,7 +92,8 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   {
     const MutexLock lock(mutex_);
     for (NotedJob& each : failed.notes) {
-      if (notes().set(each.index, each.text)) publication.notes.push_back(std::move(each));
+      if (!notes().set(each.index, each.text)) each.text.clear();  // the store drops the one before, too
+      publication.notes.push_back(std::move(each));
     }
     if (options_.retries == 0 || cancelled_ || on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed.jobs);

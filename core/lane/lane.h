@@ -169,7 +169,8 @@ class Lane {
     return parallelism_.load(std::memory_order_relaxed);
   }
   // Ends the waits that are over at `until`: back-offs of batches whose jobs broke an executor, and waits of tenants
-  // and customers for their rate. Returns when the next wait ends; none: there is no wait. Tells remote executors of
+  // and customers for their rate; some of them, if they are very many. Returns when the next wait ends, which may be over
+  // already: then call again soon. None: there is no wait. Tells remote executors of
   // new work, but does not call wake().
   std::optional<Nanoseconds> end_waits(Nanoseconds until) {
     const auto next = ring_.end_waits(until);
@@ -178,7 +179,8 @@ class Lane {
   }
   // All back-offs end at once. As end_waits().
   void end_backoffs() {
-    ring_.end_backoffs(steady_now());
+    while (!ring_.end_backoffs(steady_now())) {
+    }
     wake_remote();
   }
   // How long a turn should take. Effective from the next claim on.

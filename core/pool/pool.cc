@@ -164,10 +164,13 @@ void Pool::wake_reserved() {
 
 void Pool::resize(std::uint32_t workers) {
   const std::uint32_t before = workers_.load();
-  const std::uint32_t reserved = reserved_.load();
-  common_idle_->set_workers(workers > reserved ? workers - reserved : 1);
-  reserved_idle_->set_workers(reserved);
-  lane_.set_parallelism(std::max<std::uint32_t>(workers, 1));
+  const auto announce = [this](std::uint32_t count) {
+    const std::uint32_t reserved = reserved_.load();
+    common_idle_->set_workers(count > reserved ? count - reserved : 1);
+    reserved_idle_->set_workers(reserved);
+    lane_.set_parallelism(std::max<std::uint32_t>(count, 1));
+  };
+  announce(workers);
   // A worker is counted once its thread runs: if a thread cannot be started, the pool has those
   // before it.
   for (std::uint32_t i = before; i < workers; ++i) {
@@ -176,7 +179,12 @@ void Pool::resize(std::uint32_t workers) {
       table_[i].store(owned_[i].get());
       made_.store(i + 1);
     }
-    owned_[i]->start();
+    try {
+      owned_[i]->start();
+    } catch (...) {
+      announce(i);
+      throw;
+    }
     workers_.store(i + 1);
   }
   workers_.store(workers);

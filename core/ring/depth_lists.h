@@ -18,7 +18,7 @@ class DepthLists {
  public:
   // After a change of the number of jobs queued.
   void update(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
-    const auto depth_class = static_cast<std::uint8_t>(std::bit_width(queue.queued_));
+    const auto depth_class = static_cast<std::uint8_t>(std::bit_width(queue.jobs_.size()));
     if (depth_class != queue.depth_class_) move(queue, depth_class);
   }
   // The depths of at least `count` of the deepest queues, in no order; of fewer if there are fewer,
@@ -31,7 +31,7 @@ class DepthLists {
     for (std::size_t i = lists_.size() - 1; i > 0 && depths.size() < count; --i) {
       for (const RingQueue* queue = lists_[i]; queue != nullptr && looked < most;
            queue = queue->next_as_deep_, ++looked) {
-        depths.push_back(queue->queued_);
+        depths.push_back(queue->jobs_.size());
       }
     }
     return depths;

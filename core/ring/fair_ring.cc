@@ -68,7 +68,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
 }
 
 Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
+  Released released;  // outlives the lock
   const RingLock lock(mutex_);
   Settled settled;
   settled.dropped = settle_locked(queue, settlement, now);
@@ -79,7 +79,7 @@ Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanosec
 
 Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
                                    ClaimFilter filter, const GateSet* gates) {
-  std::shared_ptr<void> released;  // outlives the lock
+  Released released;  // outlives the lock
   const RingLock lock(mutex_);
   const IndexRange dropped = settle_locked(queue, settlement, now);
   released = leave_if_over(queue);
@@ -227,7 +227,7 @@ Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
   latest_ = std::max(latest_, now);
-  const bool runnable = queue.queued_ > 0 && !queue.paused_ && queue.backoff_end_.count() == 0;
+  const bool runnable = !queue.jobs_.empty() && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
   const bool in_first_turn = queue.job_cost_ == 0 && queue.fair.executors > 0;
   if (in_first_turn != queue.in_first_turn_) [[unlikely]]
@@ -247,7 +247,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
     }
   }
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
-  set_active(queue, queue.queued_ > 0 || queue.fair.executors > 0);
+  set_active(queue, !queue.jobs_.empty() || queue.fair.executors > 0);
   seat.level.set_ready(queue, ready, length);
   seat.group.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
   refresh(seat);

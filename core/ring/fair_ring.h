@@ -109,6 +109,7 @@ class FairRing {
     bool is_closed = false;
     std::vector<IndexRange> ranges;  // ascending
   };
+  // O(r log r) for r ranges of jobs, but not under the mutex.
   std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now);
   // Every queue leaves at once, whatever waits in it. For the end of the process, once all claims
   // are settled. O(queues).
@@ -150,10 +151,12 @@ class FairRing {
   // Ends the waits that are over at `now`, so that these are served again: queues whose job broke its executor,
   // after their back-off (RingWaits); tenants and customers whose rate (GroupLimits::start_interval) admits a
   // start. Returns when the next wait ends; none if there is no wait. The owner of the executors calls this
-  // when has_new_wait() was true, and at the time that was returned. O(1) if no wait has ended.
+  // when has_new_wait() was true, and at the time that was returned; that may be over already, since one call ends at most 64.
+  // O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now);
-  // All back-offs end at once: for an owner that has replaced the program which broke its executors.
-  void end_backoffs(Nanoseconds now);
+  // Ends 64 back-offs before their time: for an owner that has replaced the program which broke its executors. True: there was
+  // no other.
+  bool end_backoffs(Nanoseconds now);
   // True once after a wait has begun that ends before all others. Without the mutex; one load while it is
   // false.
   bool has_new_wait() { return waits_.has_new(); }
@@ -233,14 +236,20 @@ class FairRing {
 
   // ---- The jobs of a queue (fair_ring_jobs.cc) ----
 
-  // Modulo 2^64: adding -n takes n away.
+  // After a change of queue.jobs_: what counts it. Modulo 2^64: adding -n takes n away.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     if (active != queue.is_active_) change_active(queue, active);
   }
   void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static void note_memory(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+    // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
+    queue.jobs_bytes_.store(queue.jobs_.memory_bytes(), std::memory_order_relaxed);
+  }
   void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now);
   // How many jobs a claim of one executor takes.
   std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
@@ -270,6 +279,8 @@ class FairRing {
   }
   // Without effect on a queue that backs off, or was cancelled.
   void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not end.
+  int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().
   void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
 
@@ -419,13 +430,17 @@ class FairRing {
   }
   void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // If the queue left, its keepalive: the caller releases it after the mutex.
-  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  // What a queue that has left held: the caller destroys it after it has released the mutex.
+  struct Released {
+    std::shared_ptr<void> keepalive;
+    std::vector<IndexRange> ranges;
+  };
+  [[nodiscard]] Released leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const bool is_over =
-        queue.closed_ && queue.queued_ == 0 && queue.fair.executors == 0 && queue.claimed_ == 0;
-    return is_over ? leave(queue) : nullptr;
+        queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
+    return is_over ? leave(queue) : Released{};
   }
-  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  [[nodiscard]] Released leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) { hints_.publish(gates_.open()); }
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);

@@ -127,6 +127,8 @@ RingSeat& FairRing::seat_of(RingGroup& group, RingGate& gate) {
   RingSeat* const above = group.tenant == nullptr ? nullptr : &seat_of(*group.tenant, gate);
   RingSeat& seat = *group.parts.emplace_back(std::make_unique<RingSeat>(group, group.clock, gate, above));
   seat.fair.key = seat.home().now();
+  // Its seats may all have gone with their gates: what it owes has not.
+  if (group.parts.size() == 1) seat.fair.key = std::max(seat.fair.key, seat.home().key_of(group.fair.key));
   seat.fair.weight = group.fair.weight;
   seat.own.shifts = seat.home().shifts();
   seat.is_plain = is_plain(group);
@@ -258,7 +260,7 @@ std::uint64_t FairRing::prepare_above(RingSeat& seat, const RingQueue& queue, Na
   for (const RingGroup* group = &seat.group; group != nullptr; group = group->tenant) {
     most = std::min(most, group->rate.available(std::max(now, latest_)));
     if (const std::uint64_t slots = group->limits.slots; slots != 0)
-      most = std::min(most, (queue.queued_ + slots - 1) / slots);
+      most = std::min(most, (queue.jobs_.size() + slots - 1) / slots);
   }
   return std::max<std::uint64_t>(most, 1);
 }

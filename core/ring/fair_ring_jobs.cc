@@ -35,7 +35,6 @@ std::int64_t service_of_starts(const GateOptions& options, std::uint64_t starts)
 
 void FairRing::change_queued(RingQueue& queue, std::uint64_t by) {
   RingGroup& group = queue.seat_->group;
-  queue.queued_ += by;
   group.queued += by;
   if (group.tenant != nullptr) [[unlikely]]
     group.tenant->queued += by;
@@ -51,27 +50,13 @@ void FairRing::change_active(RingQueue& queue, bool active) {
 }
 
 void FairRing::hand_back(RingQueue& queue, IndexRange range) {
-  if (range.high == queue.cursor_) {
-    queue.cursor_ = range.low;
-  } else if (!queue.returned_.empty() && queue.returned_.back().low == range.high) {
-    queue.returned_.back().low = range.low;
-  } else {
-    queue.returned_.push_back(range);
-  }
+  queue.jobs_.hand_back(range);
+  note_memory(queue);
   change_queued(queue, range.size());
 }
 
 IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
-  IndexRange taken;
-  if (!queue.returned_.empty()) {
-    IndexRange& returned = queue.returned_.back();
-    taken = {returned.low, returned.low + std::min(most, returned.size())};
-    returned.low = taken.high;
-    if (returned.empty()) queue.returned_.pop_back();
-  } else {
-    taken = {queue.cursor_, queue.cursor_ + std::min(most, queue.end_ - queue.cursor_)};
-    queue.cursor_ = taken.high;
-  }
+  const IndexRange taken = queue.jobs_.take(most);
   change_queued(queue, -taken.size());
   return taken;
 }
@@ -91,7 +76,7 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const 
     if (queue.slots_ != 0) executors = std::min<std::uint64_t>(executors, queue.slots_);
     if (at_gate != 0) executors = std::min<std::uint64_t>(executors, at_gate);
   }
-  const std::uint64_t share = (queue.queued_ + executors - 1) / executors;
+  const std::uint64_t share = (queue.jobs_.size() + executors - 1) / executors;
   return std::min(size, std::max(share, size / kLeastPart));
 }
 

@@ -8,22 +8,7 @@
 
 namespace locksley {
 
-namespace {
-
-// Moves what `returned` has of `wanted` to `taken`, and the rest to `left`.
-void take_common(IndexRange returned, IndexRange wanted, std::vector<IndexRange>& taken,
-                 std::vector<IndexRange>& left) {
-  const IndexRange both{std::max(returned.low, wanted.low), std::min(returned.high, wanted.high)};
-  if (both.low >= both.high) {
-    left.push_back(returned);
-    return;
-  }
-  taken.push_back(both);
-  if (returned.low < both.low) left.push_back({returned.low, both.low});
-  if (both.high < returned.high) left.push_back({both.high, returned.high});
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service,
                                      Nanoseconds now) {
@@ -65,25 +50,9 @@ std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& 
   const RingLock lock(ring_.mutex_);
   if (queue.seat_ == nullptr || wanted.empty()) return std::nullopt;
   Reclaimed reclaimed;
-  std::vector<IndexRange> left;
-  const std::size_t searched = std::min(queue.returned_.size(), kMostSearched);
-  const auto first = queue.returned_.end() - static_cast<std::ptrdiff_t>(searched);
-  for (auto range = first; range != queue.returned_.end(); ++range)
-    take_common(*range, wanted, reclaimed.ranges, left);
-  std::vector<IndexRange> unclaimed;
-  if (queue.cursor_ < queue.end_)
-    take_common({queue.cursor_, queue.end_}, wanted, reclaimed.ranges, unclaimed);
+  reclaimed.ranges = queue.jobs_.take_common(wanted, kMostSearched);
   if (reclaimed.ranges.empty()) return std::nullopt;
-  queue.returned_.erase(first, queue.returned_.end());
-  queue.cursor_ = unclaimed.empty() ? queue.end_ : unclaimed.back().low;
-  if (unclaimed.size() == 2) queue.returned_.push_back(unclaimed.front());
-  if (unclaimed.size() == 1 && unclaimed.back().high != queue.end_) {
-    queue.returned_.push_back(unclaimed.back());
-    queue.cursor_ = queue.end_;
-  }
-  queue.returned_.insert(queue.returned_.end(), left.begin(), left.end());
-  reclaimed.ranges = sorted(std::move(reclaimed.ranges));
-
+  note_memory(queue);
   const std::uint64_t jobs = count_of(reclaimed.ranges);
   ring_.change_queued(queue, -jobs);
   queue.claimed_ += jobs;
@@ -101,7 +70,7 @@ bool FairRing::Leases::others_wait(const RingQueue& queue, const GateSet& gates)
   const RingGate* const own = queue.seat_ == nullptr ? nullptr : &queue.seat_->gate;
   return std::ranges::any_of(ring_.gates_.open(), [&](const RingGate* gate) LOCKSLEY_REQUIRES(kRingNodes) {
     return gates.has(gate->id) && (gate->ready & ReadyHints::kRemote) != 0 &&
-           gate->queued > (gate == own ? queue.queued_ : 0);
+           gate->queued > (gate == own ? queue.jobs_.size() : 0);
   });
 }
 

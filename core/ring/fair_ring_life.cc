@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/index_ranges.h"
 #include "core/ring/fair_ring.h"
 
 namespace locksley {
@@ -43,7 +44,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
 bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr || queue.closed_) return false;
-  queue.end_ += n;
+  queue.jobs_.append(n);
   change_queued(queue, n);
   arrive(queue, now);
   publish();
@@ -53,17 +54,9 @@ bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
 bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr || queue.closed_) return false;
-  if (range.high > queue.end_) {
-    check(range.low >= queue.end_, "a range overlaps the indexes added before");
-    if (range.low != queue.end_) {
-      if (queue.cursor_ < queue.end_) queue.returned_.push_back({queue.cursor_, queue.end_});
-      queue.cursor_ = range.low;
-    }
-    queue.end_ = range.high;
-    change_queued(queue, range.size());
-  } else if (!range.empty()) {
-    hand_back(queue, range);
-  }
+  queue.jobs_.add(range);
+  note_memory(queue);
+  change_queued(queue, range.size());
   arrive(queue, now);
   publish();
   return true;
@@ -71,11 +64,13 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
 
 bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                         std::size_t more) {
+  QueuedJobs::Prepared prepared(ranges, more);  // made, and freed, without the lock
+  const std::uint64_t jobs = prepared.jobs();
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return false;
-  if (more != 0) queue.returned_.reserve(queue.returned_.size() + ranges.size() + more);
-  // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) hand_back(queue, *range);
+  queue.jobs_.put_back(prepared);
+  note_memory(queue);
+  change_queued(queue, jobs);
   arrive(queue, now);
   publish();
   return true;
@@ -88,7 +83,7 @@ void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
 }
 
 void FairRing::close(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
+  Released released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return;
   queue.closed_ = true;
@@ -98,13 +93,10 @@ void FairRing::close(RingQueue& queue, Nanoseconds now) {
 }
 
 std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
+  Released released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return {};
-  std::vector<IndexRange> dropped = std::exchange(queue.returned_, {});
-  if (queue.cursor_ < queue.end_) dropped.push_back({queue.cursor_, queue.end_});
-  queue.cursor_ = queue.end_;
-  change_queued(queue, -queue.queued_);
+  std::vector<IndexRange> dropped = take_all(queue);
   queue.closed_ = queue.cancelled_ = true;
   queue.paused_ = false;
   end_backoff(queue);
@@ -115,18 +107,20 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
 }
 
 std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
+  std::optional<TakenOut> taken = take_out_unsorted(queue, now);
+  if (taken) taken->ranges = sorted(std::move(taken->ranges));
+  return taken;
+}
+
+std::optional<FairRing::TakenOut> FairRing::take_out_unsorted(RingQueue& queue, Nanoseconds now) {
+  Released released;  // outlives the lock
   const RingLock lock(mutex_);
   TakenOut taken;
   if (queue.seat_ == nullptr) return taken;
   if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
   taken.was_attached = true;
   taken.is_closed = queue.closed_;
-  taken.ranges = std::exchange(queue.returned_, {});
-  if (queue.cursor_ < queue.end_) taken.ranges.push_back({queue.cursor_, queue.end_});
-  std::ranges::sort(taken.ranges, {}, &IndexRange::low);
-  queue.cursor_ = queue.end_;
-  change_queued(queue, -queue.queued_);
+  taken.ranges = take_all(queue);
   queue.closed_ = true;
   queue.paused_ = false;
   end_backoff(queue);
@@ -138,16 +132,14 @@ std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanosecon
 }
 
 void FairRing::detach_all() {
-  std::vector<std::shared_ptr<void>> released;  // outlives the lock
+  std::vector<Released> released;  // outlives the lock
   const RingLock lock(mutex_);
   check(executors_ == 0, "a ring is given up while it has executors");
   std::vector<RingQueue*> queues;
   for_each_queue([&queues](RingQueue& queue) { queues.push_back(&queue); });
   for (RingQueue* const queue : queues) {
     check(queue->claimed_ == 0, "a ring is given up while a thief holds jobs of it");
-    queue->returned_.clear();
-    queue->cursor_ = queue->end_;
-    change_queued(*queue, -queue->queued_);
+    (void)take_all(*queue);
     refresh(*queue, Nanoseconds{0});
     released.push_back(leave(*queue));
   }
@@ -157,7 +149,15 @@ void FairRing::detach_all() {
   publish();
 }
 
-std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
+std::vector<IndexRange> FairRing::take_all(RingQueue& queue) {
+  const std::uint64_t jobs = queue.jobs_.size();
+  std::vector<IndexRange> all = queue.jobs_.take_all();
+  note_memory(queue);
+  change_queued(queue, -jobs);
+  return all;
+}
+
+FairRing::Released FairRing::leave(RingQueue& queue) {
   end_backoff(queue);
   RingSeat& seat = *std::exchange(queue.seat_, nullptr);
   RingGroup& group = seat.group;
@@ -167,7 +167,9 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   queue.previous_ = queue.next_ = nullptr;
   change_queues(group, queue, -std::uint64_t{1});
   if (group.queues == 0) note_idle(group);
-  return std::move(queue.keepalive_);
+  Released released{.keepalive = std::move(queue.keepalive_), .ranges = queue.jobs_.release()};
+  note_memory(queue);
+  return released;
 }
 
 }  // namespace locksley

@@ -110,16 +110,13 @@ bool FairRing::View::has_place(const RingQueue& queue) const {
 
 std::uint64_t FairRing::View::first_unclaimed(const RingQueue& queue) const {
   const RingLock lock(ring_.mutex_);
-  return queue.cursor_;
+  return queue.jobs_.tail();
 }
 
 std::optional<bool> FairRing::View::is_queued(const RingQueue& queue, std::uint64_t index) const {
   constexpr std::size_t kMostRanges = 10'000;  // some 10 us with the mutex
   const RingLock lock(ring_.mutex_);
-  if (index >= queue.cursor_ && index < queue.end_) return true;
-  if (queue.returned_.size() > kMostRanges) return std::nullopt;
-  return std::ranges::any_of(
-      queue.returned_, [index](const IndexRange& range) { return index >= range.low && index < range.high; });
+  return queue.jobs_.has(index, kMostRanges);
 }
 
 QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
@@ -132,7 +129,7 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
   view.attached = true;
   view.gate = gate.id;
   view.gate_is_closed = !gate.is_open();
-  view.queued = queue.queued_;
+  view.queued = queue.jobs_.size();
   view.executors = queue.fair.executors;
   view.ahead = queues_ahead(queue);
   if (queue.fair.competes) {

@@ -25,8 +25,10 @@ void IdleCustomers::forget(RingGroup& customer) {
 }
 
 void IdleCustomers::forget_settled(RingGroup& tenant, Nanoseconds now) {
+  int left = kAtOnce;
   while (tenant.customers != nullptr && !tenant.customers->idle.empty() &&
          tenant.customers->idle.top_key() <= tenant.clock.now) {
+    if (left-- == 0) return;
     RingCustomers& all = *tenant.customers;
     RingGroup& customer = all.idle.top();
     if (customer.rate.next_at() <= now) {
@@ -39,6 +41,7 @@ void IdleCustomers::forget_settled(RingGroup& tenant, Nanoseconds now) {
   }
   while (tenant.customers != nullptr && !tenant.customers->resting.empty() &&
          tenant.customers->resting.top_key() <= now) {
+    if (left-- == 0) return;
     forget(tenant.customers->resting.top());
   }
 }

@@ -38,7 +38,9 @@ class IdleCustomers {
     }
     count(*customer.tenant, -std::size_t{1});
   }
-  // Forgets the customers of the tenant that would be as new. The tenant is a leaf again once it has no customers.
+  // Forgets customers of the tenant that would be as new: at most kAtOnce, since very many may become so at the same moment.
+  // Later calls forget the others. The tenant is a leaf again once it has no customers.
+  static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
   void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);
   // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant those that are least ahead.
   void limit(std::size_t most) LOCKSLEY_REQUIRES(kRingNodes);

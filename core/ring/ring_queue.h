@@ -2,14 +2,14 @@
 // far.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "core/base/check.h"
-#include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "core/ring/backoff.h"
+#include "core/ring/queued_jobs.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_node.h"
 
@@ -18,13 +18,12 @@ namespace locksley {
 class FairRing;
 struct RingSeat;
 
-// A cursor over the indexes that were not claimed yet, and the ranges that were handed back. Only its ring
-// reads and changes it.
+// Only its ring reads and changes it.
 //
 // Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
-// that keeps the batch alive. Threads: owner() may be called by any while the queue is attached;
-// all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
-// that its destruction while it is attached ends the process. 288 bytes.
+// that keeps the batch alive. Threads: owner() may be called by any while the queue is attached, and
+// memory_bytes() at any time; all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
+// that its destruction while it is attached ends the process. 296 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -32,6 +31,11 @@ class RingQueue final : public RingNode {
 
   // QueueOptions::owner: the batch.
   void* owner() const { return owner_; }
+  // What the queue holds besides itself: ranges of jobs that have gone back.
+  std::uint64_t memory_bytes() const {
+    // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
+    return jobs_bytes_.load(std::memory_order_relaxed);
+  }
 
  private:
   friend class FairRing;
@@ -49,15 +53,9 @@ class RingQueue final : public RingNode {
   // The list of queues of about the same depth, of all tenants: DepthLists.
   RingQueue* previous_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
   RingQueue* next_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // counted in FairRing::active_queues_
 
-  // [cursor_, end_) was never claimed.
-  std::uint64_t cursor_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint64_t end_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  // Handed back, or added as ranges: served before the cursor, last in first out.
-  std::vector<IndexRange> returned_ LOCKSLEY_GUARDED_BY(kRingNodes);
-  std::uint64_t queued_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // jobs in [cursor_, end_) and in returned_
+  QueuedJobs jobs_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::atomic<std::uint64_t> jobs_bytes_ = 0;  // jobs_.memory_bytes(), written under the mutex
   // Jobs that were claimed, and have neither ended nor been handed back. A thief may hold some of
   // them before it is counted as an executor.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
@@ -77,6 +75,8 @@ class RingQueue final : public RingNode {
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0
+  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;      // of DepthLists
+  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;            // counted in FairRing::active_queues_
   bool in_first_turn_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // it has executors, and its cost is unknown
   bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;

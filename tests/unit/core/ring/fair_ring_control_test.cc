@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,41 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   ASSERT_TRUE(break_executor(other, taken, seconds(2)));
   EXPECT_EQ(other.end_waits(seconds(2)), seconds(2) + milliseconds(100)) << "the first time in this ring";
   other.detach_all();
+}
+
+TEST(FairRingControlTest, VeryManyBackoffsEndInSeveralCalls) {
+  constexpr std::size_t kMany = 1000;
+  FairRing ring({});
+  std::vector<RingQueue> queues(kMany);
+  const auto break_all = [&](Nanoseconds now) {
+    for (std::size_t i = 0; i < kMany; ++i) {
+      const auto claim = ring.try_claim(now, ClaimFilter::kAny, 1);
+      ASSERT_TRUE(claim);
+      (void)ring.settle(*claim->queue,
+                        {.charged = claim->charged, .executed = 1, .backoff = Backoff::kBroken}, now);
+    }
+  };
+  const auto waiting = [&](Nanoseconds now) {
+    return std::ranges::count_if(queues, [&](const RingQueue& queue) {
+      return ring.view().queue(queue, now).backoff != Backoff::kNone;
+    });
+  };
+  for (RingQueue& queue : queues) {
+    ring.attach(queue, {}, nullptr);
+    ring.add_jobs(queue, 10, kAnyInstant);
+  }
+  break_all(seconds(1));
+  std::size_t calls = 1;
+  for (auto next = ring.end_waits(seconds(2)); next; next = ring.end_waits(seconds(2)), ++calls)
+    ASSERT_LE(*next, seconds(2)) << "it is over: call again";
+  EXPECT_EQ(waiting(seconds(2)), 0);
+  EXPECT_GT(calls, 10U);
+  break_all(seconds(2));
+  for (calls = 1; !ring.end_backoffs(seconds(2)); ++calls) {
+  }
+  EXPECT_EQ(waiting(seconds(2)), 0);
+  EXPECT_GT(calls, 10U);
+  ring.detach_all();
 }
 
 TEST(FairRingControlTest, SlotsCapTheExecutors) {

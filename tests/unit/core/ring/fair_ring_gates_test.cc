@@ -274,6 +274,23 @@ TEST_F(FairRingGatesTest, ThievesCountAndMayExceedTheConcurrency) {
   EXPECT_EQ(claim(), &queue);
 }
 
+TEST_F(FairRingGatesTest, ADebtOutlivesTheGateWhereItWasMade) {
+  const GateId gate = *ring.gates().add({});
+  RingQueue& first = enter(gate, 10);
+  ASSERT_EQ(claim(), &first);
+  RingQueue& other = enter(0, 1'000, "b");
+  const Claim turn = turns.front();
+  turns.pop_front();
+  (void)ring.settle(first, {.charged = turn.charged, .actual = milliseconds(100), .executed = 1}, now);
+  EXPECT_EQ(ring.cancel(first, now).size(), 1U);
+  ASSERT_TRUE(ring.gates().remove(gate));
+  RingQueue& again = enter(0, 1'000);
+  int others = 0;
+  for (; claim() != &again; settle()) ASSERT_LT(++others, 1'000);
+  EXPECT_GT(others, 90) << "of 1 ms each";
+  EXPECT_EQ(ring.cancel(other, now).size(), 1U);
+}
+
 TEST_F(FairRingGatesTest, WhatIsCancelledOrTakenOutLeavesItsGate) {
   const GateId gate = *ring.gates().add({.concurrency = 1});
   RingQueue& cancelled = enter(gate, 10, "a");

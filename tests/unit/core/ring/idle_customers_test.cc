@@ -1,6 +1,7 @@
 // Which customers without batches a ring remembers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -52,6 +53,41 @@ TEST(IdleCustomersTest, ManyCustomersOfAUserDoNotEraseTheDebtsOfAnothers) {
   EXPECT_EQ(customers("large"), kMost) << "the one that runs, and all but one of the most";
   for (const Claim& turn : turns)
     (void)ring.settle(*turn.queue, {.charged = turn.charged, .executed = 1}, Nanoseconds{0});
+  ring.detach_all();
+}
+
+TEST(IdleCustomersTest, AClaimForgetsSomeOfVeryManyCustomers) {
+  constexpr std::size_t kMany = 1000;
+  FairRing ring({.quantum = milliseconds(1)});
+  std::deque<RingQueue> queues;
+  const auto enter = [&](const std::string& customer, std::uint64_t jobs) {
+    RingQueue& queue = queues.emplace_back();
+    ring.attach(queue, {.tenant = "shop", .customer = customer, .cost_hint = milliseconds(1)}, nullptr);
+    ring.add_jobs(queue, jobs, Nanoseconds{0});
+    ring.close(queue, Nanoseconds{0});
+  };
+  const auto run = [&] {
+    const Claim claim = *ring.try_claim(Nanoseconds{0});
+    (void)ring.settle(*claim.queue,
+                      {.charged = claim.charged, .actual = milliseconds(1), .executed = claim.range.size()},
+                      Nanoseconds{0});
+  };
+  const auto customers = [&] {
+    return ring.view().customers("shop", nullptr, 2 * kMany, Nanoseconds{0}).size();
+  };
+  enter("steady", 1'000'000);
+  for (std::size_t i = 0; i < kMany; ++i) enter(std::to_string(i), 1);
+  for (std::size_t i = 0; i < kMany + 1; ++i) run();
+  std::size_t before = customers();
+  ASSERT_GT(before, kMany / 2) << "all are ahead by the same";
+  std::size_t most = 0;
+  for (int i = 0; i < 200 && customers() > 1; ++i) {
+    run();
+    most = std::max(most, before - customers());
+    before = customers();
+  }
+  EXPECT_EQ(before, 1U) << "only the one that has jobs";
+  EXPECT_LE(most, 3 * IdleCustomers::kAtOnce) << "a claim and a settlement";
   ring.detach_all();
 }
 

@@ -1,0 +1,102 @@
+// Which jobs of a queue wait to be claimed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/index_range.h"
+
+namespace locksley {
+
+// A set of indexes: all from tail() to end(), and ranges below it that have gone back. What has gone back is taken first, the
+// range that came last before the others.
+//
+// A member of RingQueue, and guarded as it is. Nothing blocks; allocation may fail. O(1) unless it says otherwise.
+class QueuedJobs {
+ public:
+  // The number of jobs.
+  std::uint64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // All indexes from here to end() wait: they have not been taken, or they have gone back to the end of what was taken.
+  std::uint64_t tail() const { return tail_; }
+  // The index after the highest that was ever added.
+  std::uint64_t end() const { return end_; }
+  // What the ranges hold.
+  std::uint64_t memory_bytes() const { return ranges_.capacity() * sizeof(IndexRange); }
+
+  // The next n indexes.
+  void append(std::uint64_t n) {
+    end_ += n;
+    size_ += n;
+  }
+  // These indexes: from end() or from a higher one on; or indexes that were added before and do not wait.
+  void add(IndexRange range);
+  void hand_back(IndexRange range) {
+    size_ += range.size();
+    if (range.high == tail_) {
+      tail_ = range.low;
+    } else if (!ranges_.empty() && ranges_.back().low == range.high) {
+      ranges_.back().low = range.low;
+    } else {
+      ranges_.push_back(range);
+    }
+  }
+  // At most `most` jobs with successive indexes; an empty range if none waits.
+  IndexRange take(std::uint64_t most) {
+    IndexRange taken;
+    if (!ranges_.empty()) {
+      IndexRange& last = ranges_.back();
+      taken = {last.low, last.low + std::min(most, last.size())};
+      last.low = taken.high;
+      while (!ranges_.empty() && ranges_.back().empty()) ranges_.pop_back();
+    } else {
+      taken = {tail_, tail_ + std::min(most, end_ - tail_)};
+      tail_ = taken.high;
+    }
+    size_ -= taken.size();
+    return taken;
+  }
+
+  // Ranges in the form in which put_back() takes very many of them at once: made without the ring's mutex.
+  class Prepared {
+   public:
+    // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will bring. O(ranges).
+    Prepared(std::span<const IndexRange> ranges, std::size_t more);
+    std::uint64_t jobs() const { return jobs_; }
+
+   private:
+    friend class QueuedJobs;
+    std::vector<IndexRange> descending_;
+    std::size_t more_;
+    std::uint64_t jobs_ = 0;
+  };
+  // These go back, so that the lowest is taken first. O(ranges) if other ranges have gone back before. Afterwards `prepared`
+  // has what is to be freed without the mutex.
+  void put_back(Prepared& prepared);
+
+  // Takes the indexes from `from` on, as far as they are above tail(). They are as if they had never been added.
+  IndexRange withdraw(std::uint64_t from);
+  // Takes all; in no order.
+  std::vector<IndexRange> take_all();
+  // Takes those that `wanted` has, and looks at the last `most` ranges only. Ascending. O(most), and O(n log n) in those taken.
+  std::vector<IndexRange> take_common(IndexRange wanted, std::size_t most);
+  // Frees what the ranges held; the caller destroys it without the mutex. Needs: none waits.
+  std::vector<IndexRange> release() { return std::exchange(ranges_, {}); }
+
+  // Whether the index waits. None: there are more than `most` ranges. O(most).
+  std::optional<bool> has(std::uint64_t index, std::size_t most) const;
+
+ private:
+  std::uint64_t tail_ = 0;
+  std::uint64_t end_ = 0;
+  // Below tail_, and disjoint. The last is taken first, and is not empty. The first may be empty.
+  std::vector<IndexRange> ranges_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace locksley

@@ -173,6 +173,8 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
 
 // Most arguments of a command that replies to each argument with a longer text. More than the table has names.
 constexpr std::int32_t kMaxNames = 100;
+constexpr std::int32_t kMaxSettings = 200;    // words of CONFIG SET
+constexpr std::int32_t kMaxClientIds = 1000;  // words of CLIENT LIST
 
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
 // Each argument has a reply of its own, so that EXEC could not count the replies.
@@ -268,7 +270,7 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kClientInfo, Id::kClient, "info", 2, 2, Group::kConnection, "Describes this connection"},
     {Sub::kClientKill, Id::kClient, "kill", 4, 4, Group::kConnection,
      "Closes a connection of the user; an admin can close any", kKill},
-    {Sub::kClientList, Id::kClient, "list", 2, kNoMaximum, Group::kConnection,
+    {Sub::kClientList, Id::kClient, "list", 2, kMaxClientIds, Group::kConnection,
      "Describes the user's connections; for an admin all connections"},
     {Sub::kClientNoEvict, Id::kClient, "no-evict", 3, 3, Group::kConnection,
      "Accepted without effect", kOnOff},
@@ -287,7 +289,7 @@ constexpr SubcommandSpec kSubcommands[] = {
     {Sub::kConfigGet, Id::kConfig, "get", 3, kMaxNames, Group::kConnection,
      "Returns the keys that match a pattern, with their values", kPatterns},
     {Sub::kConfigReload, Id::kConfig, "reload", 2, 2, Group::kAdmin, "Reads the configuration file again"},
-    {Sub::kConfigSet, Id::kConfig, "set", 4, kNoMaximum, Group::kAdmin,
+    {Sub::kConfigSet, Id::kConfig, "set", 4, kMaxSettings, Group::kAdmin,
      "Changes values until the configuration file is read again", kSettings},
     {Sub::kCustomerDel, Id::kCustomer, "del", 3, 3, Group::kControl,
      "Drops the settings of a customer; returns whether it had any", kCustomerName, kSince020},

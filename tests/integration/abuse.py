@@ -74,6 +74,9 @@ class Held(DaemonTest):
         self.assertEqual(command("LIST", "MATCH", "*" * 256), ["0", []])
         for many in (["INFO"], ["COMMAND", "DOCS"], ["COMMAND", "INFO"], ["CONFIG", "GET"]):
             self.assert_error("ERR wrong number of arguments", command.ask(*many, *["x"] * 100))
+        self.assert_error("ERR wrong number of arguments", command.ask("CONFIG", "SET", *["x", "y"] * 100))
+        self.assert_error("ERR wrong number of arguments", command.ask("CLIENT", "LIST", "ID", *range(1, 999)))
+        self.assertEqual(command("CLIENT", "LIST", "ID", *range(1, 998)).count("\n"), 1)
         self.assertEqual(command("CONFIG", "GET", "m" * 1000, "maxclients"), ["maxclients", "10000"])
         self.assert_error("TOOBIG", command.ask("SUBSCRIBE", "c" * 257))
         self.assert_error("TOOBIG", command.ask("UNSUBSCRIBE", *["x"] * 10_001))

@@ -18,7 +18,7 @@ class Permissions(UsersTest):
     def test_each_command_is_checked_when_it_is_queued(self):
         daemon = self.start_with(alice={"commands": ["read", "submit"], "handlers": ["echo"]})
         alice = self.log_in(daemon, "alice")
-        for command in ("CANCEL x", "CONFIG SET log.level info", "SUBMIT sha256 JOBS a", "OPEN sha256"):
+        for command in ("CANCEL x", "RESULTS x FROM 1 DISCARD", "CONFIG SET log.level info", "SUBMIT sha256 JOBS a", "OPEN sha256"):
             with self.subTest(command):
                 self.assertEqual(alice("MULTI"), "OK")
                 self.assertEqual(alice("SUBMIT", "echo", "ID", "no", "JOBS", "a"), "QUEUED")

@@ -157,7 +157,10 @@ Admission::Checked Admission::check_sizes(const Demand& demand) const {
     if (const std::uint64_t longest = longest_payload(*demand.range); longest > most) {
       return too_big("bytes of a payload:", longest, "limits.max_payload", most);
     }
-  } else if (bytes_of(demand) > most && demand.payloads->longest_bound() > most) {
+  } else if (const std::size_t longest = demand.payloads->longest_bound();
+             longest > std::max<std::uint64_t>(most, proto::kMostWordBytes)) {
+    return too_big("bytes of a payload:", longest, "limits.max_payload", most);  // only payloads are as long
+  } else if (longest > most && bytes_of(demand) > most) {
     // There may be ten million: a search only if one of them can be over the limit.
     for (const std::string_view payload : *demand.payloads) {
       if (payload.size() > most) {

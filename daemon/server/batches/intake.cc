@@ -136,7 +136,8 @@ Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handle
 std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
                                                  std::unique_ptr<BatchPayloads> payloads,
                                                  PayloadParts parts) {
-  const bool id_is_chosen = !batch.options.id.empty();
+  // No command finds the batch of a RUN, so its id is of no use to the client, and may be that of another batch later.
+  const bool id_is_chosen = !batch.options.id.empty() && batch.origin != Origin::kRun;
   BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
                                     id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
   // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.

@@ -143,6 +143,7 @@ class Retention {
     SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;        // how many are in the store alone
     std::uint64_t first_retired = 0;  // none of these has a lower sequence
+    std::uint64_t tried = 0;  // evict_one_with_results() has tried those of `stored` with lower sequences
     Evictable evictable;
   };
 
@@ -159,7 +160,8 @@ class Retention {
   // At most `left` batches. False: more can be retired.
   bool retire_some(std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
   void schedule_more() LOCKSLEY_REQUIRES(kIoThread);
-  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none.
+  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none. If the search for it would
+  // take long, a call does a part of it, and returns true without effect. So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // The first batch that is not pinned; those before it are put aside. kNone: there is none.

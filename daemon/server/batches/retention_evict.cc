@@ -138,26 +138,32 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
       is_memory ? std::min(first_of(kept, kept.ephemeral), first_of(kept, kept.part_read)) : kNone;
   const RetainedBatch* const retired =
       kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
-  if (retired != nullptr) kept.first_retired = retired->sequence;
   if (retired != nullptr && retired->sequence < std::min(stored, ephemeral)) {
     return forget_retired(retired->sequence, Urgency::kWithNext).has_value();
   }
   const std::uint64_t first = std::min(stored, ephemeral);
+  // Very many batches of others lie before the tenant's oldest: the next call searches on.
+  if (kept.retired != 0 && retired == nullptr && kept.first_retired < first) return true;
   if (first == kNone) return false;
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
 }
 
 bool Retention::evict_one_with_results(Tenant& tenant) {
+  constexpr int kMostTried = 16;  // some 3 us
   Kept& kept = kept_of(tenant);
+  int tried = 0;
   for (std::uint64_t first; (first = first_of(kept, kept.ephemeral)) != kNone;) {
     BatchRecord& record = *registry_.by_sequence(first);
     if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
     kept.ephemeral.erase(first);
     kept.part_read.insert(first);
+    if (++tried == kMostTried) return true;
   }
-  for (auto each = kept.stored.from(0); each; each = kept.stored.from(*each + 1)) {
-    if (try_retire(*registry_.by_sequence(*each))) return true;
+  for (auto each = kept.stored.from(kept.tried); each; each = kept.stored.from(*each + 1)) {
+    kept.tried = *each + 1;
+    if (try_retire(*registry_.by_sequence(*each)) || ++tried == kMostTried) return true;
   }
+  kept.tried = 0;
   return false;
 }
 

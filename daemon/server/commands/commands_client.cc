@@ -149,7 +149,14 @@ Coroutine<void> list_clients(Session& session, const proto::Command& command) LO
     if (session.is_dropped()) co_return;
     time.go_on();
   }
-  session.reply().verbatim(lines);
+  if (lines.size() < Session::kLargeReply) {
+    session.reply().verbatim(lines);
+    co_return;
+  }
+  auto views = proto::OutputBuffer::of_views();
+  proto::ReplyWriter(views, session.info().protocol).verbatim(lines);
+  session.update_memory(lines.size());
+  co_await session.reply_in_slices(std::move(views));
 }
 
 void switch_option(Session& session, const proto::Command& command, bool* option) {

@@ -42,19 +42,27 @@ Pairs redis_keys(const ServerState& state) {
           {"proto-max-bulk-len", std::to_string(state.reader_limits().max_bulk_bytes)}};
 }
 
-void get(Session& session, const proto::ArgumentList& arguments) {
-  Pairs keys = redis_keys(session.state());
+// A hundred hostile patterns may take a millisecond for each key: in slices.
+Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCKSLEY_REQUIRES(kIoThread) {
+  Pairs all = redis_keys(session.state());
   if (session.may(proto::CommandGroup::kAdmin)) {
-    std::ranges::move(config::list_values(session.state().config()), std::back_inserter(keys));
+    std::ranges::move(config::list_values(session.state().config()), std::back_inserter(all));
   }
   std::vector<std::string> patterns;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     if (arguments[i].size() <= proto::kMaxGlobBytes) patterns.push_back(lower(arguments[i]));
   }
-  std::erase_if(keys, [&](const auto& key) {
-    return std::ranges::none_of(
-        patterns, [&](const std::string& pattern) { return proto::glob_match(pattern, lower(key.first)); });
-  });
+  Pairs keys;
+  Slices::Spending time(session.state().slices());
+  for (auto& each : all) {
+    const std::string key = lower(each.first);
+    const auto matches = [&key](const std::string& pattern) { return proto::glob_match(pattern, key); };
+    if (std::ranges::any_of(patterns, matches)) keys.push_back(std::move(each));
+    if (!time.is_over()) continue;
+    co_await session.wait_for_slice();
+    if (session.is_dropped()) co_return;
+    time.go_on();
+  }
   proto::ReplyWriter reply = session.reply();
   reply.map(keys.size());
   for (const auto& [key, value] : keys) {
@@ -79,7 +87,7 @@ Coroutine<void> config_command(Session& session, proto::Command& command) {
   if (spec == nullptr) co_return;
   const proto::ArgumentList& arguments = command.arguments;
   if (spec->id == proto::SubcommandId::kConfigGet) {
-    get(session, arguments);
+    co_await get(session, arguments);
     co_return;
   }
   const ConfigChanges& changes = session.state().config_changes();

@@ -223,14 +223,19 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
                                                   prepared.dependencies);
     if (!is_wanted) co_return;
   }
-  const auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
+  auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
   if (!accepted) {
     session.fail(accepted.error());
     batches.free_refused(std::move(command.arguments));
     co_return;
   }
-  std::shared_ptr<BatchRecord> record = *accepted;
+  std::shared_ptr<BatchRecord> record = *std::move(accepted);
   note_batch(session, *record);
+  // Before each return: the payloads and results may take long to free.
+  const auto let_go = [&batches, &record] {
+    const std::uint64_t memory = record->memory_bytes();
+    batches.free_dropped(std::move(record), memory);
+  };
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
   const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;
@@ -241,18 +246,16 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
   }
   if (awaited == Session::Awaited::kGone) {
     batches.changes().cancel(*record, "the client of its RUN has gone");
+    let_go();
     co_return;
   }
   if (!record->refusal.empty()) {
     session.fail(record->refusal);
-    co_return;
+  } else if (!write_small_run(session, *record, parsed->options.keep)) {
+    co_await write_large_run(session, *record, parsed->options.keep);
+    record->refund_results();
   }
-  if (write_small_run(session, *record, parsed->options.keep)) co_return;
-  co_await write_large_run(session, *record, parsed->options.keep);
-  // The last reference.
-  record->refund_results();
-  const std::uint64_t memory = record->memory_bytes();
-  batches.free_dropped(std::move(record), memory);
+  let_go();
 }
 
 }  // namespace locksley::daemon

@@ -85,6 +85,11 @@ bool may_be_queued(Session& session, const proto::Command& command, const proto:
     session.fail(error);
     return false;
   }
+  if (spec.id == CommandId::kResults && !session.may(proto::CommandGroup::kControl) &&
+      proto::parse_results(command.arguments)->discards) {
+    session.fail(no_permission_error(session.user(), "results discard"));
+    return false;
+  }
   if (spec.subcommands().empty() || command.arguments.size() < 2) return true;
   if (proto::asks_for_help(command.arguments)) return true;
   const proto::SubcommandSpec* const subcommand = subcommand_of(session, command, spec.id);

@@ -13,7 +13,7 @@ void StreamedPayloads::add(const std::shared_ptr<const proto::ArgumentList>& pay
   if (place == Place::kStore) return add_stored(added);
   if (added == 0) return;
   const WriterLock lock(mutex_);
-  if (payloads->payload_bytes() <= kCopiedBytes) {
+  if (payloads->payload_bytes() <= kCopiedBytes && added <= kMostCopied) {
     copy(*payloads);
     count_ += added;
     return;
@@ -144,17 +144,25 @@ BatchPayloads::Released StreamedPayloads::keep_only(std::span<const IndexRange> 
   if (stored_ != nullptr) stored_->drop_cached();
   const auto freed = std::make_shared<Pieces>();
   const std::uint64_t before = memory_bytes_;
+  Pieces left;
   const WriterLock lock(mutex_);
   auto next = wanted.begin();
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const std::uint64_t first = pieces_[i].first;
     const std::uint64_t end = i + 1 < pieces_.size() ? pieces_[i + 1].first : count_;
     while (next != wanted.end() && next->high <= first) ++next;
-    if (!pieces_[i].is_in_memory() || (next != wanted.end() && next->low < end)) continue;
+    if (pieces_[i].is_in_memory() && next != wanted.end() && next->low < end) {
+      left.push_back(std::move(pieces_[i]));
+      continue;
+    }
+    // One piece for all that follow each other: a stream may go on for millions of ADDs.
+    if (left.empty() || left.back().is_in_memory())
+      left.push_back({.first = first, .received = nullptr, .bytes = nullptr, .ends = {}});
+    if (!pieces_[i].is_in_memory()) continue;
     memory_bytes_ -= pieces_[i].memory_bytes();
-    freed->push_back(
-        std::exchange(pieces_[i], Piece{.first = first, .received = nullptr, .bytes = nullptr, .ends = {}}));
+    freed->push_back(std::move(pieces_[i]));
   }
+  pieces_.swap(left);
   return {.freed = freed, .freed_bytes = before - memory_bytes_};
 }
 

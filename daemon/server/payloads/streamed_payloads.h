@@ -27,8 +27,9 @@ namespace locksley::daemon {
 // until release() or keep_only(). A fetch from the store may block, and throws what that throws.
 class StreamedPayloads final : public BatchPayloads {
  public:
-  // An ADD of at most this many bytes is copied. Guess: a quarter of a block.
+  // An ADD of at most this many bytes, and payloads, is copied. Guess: a quarter of a block; some microseconds.
   static constexpr std::size_t kCopiedBytes = 4 * 1024;
+  static constexpr std::size_t kMostCopied = 1024;
   static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
 
   // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The first
@@ -40,6 +41,7 @@ class StreamedPayloads final : public BatchPayloads {
 
   void add(const std::shared_ptr<const proto::ArgumentList>& payloads, Place place) override;
   void withdraw(std::uint64_t count) override;
+  // O(ADDs in memory).
   Released keep_only(std::span<const IndexRange> wanted) override;
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
   std::optional<HeldPayload> in_memory(std::uint64_t index) override;
@@ -47,6 +49,11 @@ class StreamedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList&) const override { return false; }
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
+  // Of how many parts the calls above look at each.
+  std::size_t parts() const {
+    const ReaderLock lock(mutex_);
+    return pieces_.size();
+  }
   std::uint64_t memory_bytes() const override {
     return memory_bytes_.load() + (stored_ != nullptr ? stored_->memory_bytes() : 0);
   }
@@ -66,7 +73,7 @@ class StreamedPayloads final : public BatchPayloads {
     std::uint64_t memory_bytes() const;
   };
 
-  using Pieces = std::deque<Piece>;
+  using Pieces = std::deque<Piece>;  // no two that are not in memory follow each other
   // False if one of them is not in memory.
   bool fetch_from_memory(std::uint64_t first, std::span<std::string_view> out) const
       LOCKSLEY_EXCLUDES(mutex_);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "core/base/check.h"
@@ -113,13 +114,21 @@ const RetainedBatch* RetainedBatches::before(std::uint64_t sequence) const {
   return nullptr;
 }
 
-const RetainedBatch* RetainedBatches::next_of(std::uint32_t tenant, std::uint64_t sequence) const {
-  for (auto page = pages_.lower_bound(sequence >> kPageShift); page != pages_.end(); ++page) {
+const RetainedBatch* RetainedBatches::next_of(std::uint32_t tenant, std::uint64_t& from) const {
+  std::size_t searched = 0;
+  for (auto page = pages_.lower_bound(from >> kPageShift); page != pages_.end(); ++page) {
+    if (searched >= kMostSearched) return nullptr;
     const auto found = std::ranges::find_if(page->second, [&](const RetainedBatch& batch) {
-      return batch.sequence >= sequence && batch.tenant == tenant;
+      return batch.sequence >= from && batch.tenant == tenant;
     });
-    if (found != page->second.end()) return &*found;
+    if (found != page->second.end()) {
+      from = found->sequence;
+      return &*found;
+    }
+    from = (page->first + 1) << kPageShift;
+    searched += page->second.size();
   }
+  from = std::numeric_limits<std::uint64_t>::max();
   return nullptr;
 }
 

@@ -65,8 +65,10 @@ class RetainedBatches {
   }
   // The entry with the largest sequence number below `sequence`; null if there is none.
   const RetainedBatch* before(std::uint64_t sequence) const;
-  // The tenant's first one from `sequence` on; null if there is none. O(batches of others between).
-  const RetainedBatch* next_of(std::uint32_t tenant, std::uint64_t sequence) const;
+  // The tenant's first one from `from` on, which becomes its sequence number. Null: it has none before `from`, which is as far
+  // as the call has searched: through at most kMostSearched batches of others, some microseconds.
+  static constexpr std::size_t kMostSearched = 1024;
+  const RetainedBatch* next_of(std::uint32_t tenant, std::uint64_t& from) const;
   // The sequences of all whose ids have this hash.
   std::vector<std::uint64_t> with_hash(std::uint64_t id_hash) const;
 

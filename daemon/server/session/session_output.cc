@@ -20,12 +20,23 @@ std::size_t SessionOutput::memory_bytes() const {
 }
 
 const SessionOutput::Sums& SessionOutput::sums() const {
-  if (std::exchange(are_sums_old_, false)) {
+  const auto apart = std::exchange(apart_, std::nullopt);
+  if (!std::exchange(are_sums_old_, false)) {
+    if (apart) sums_.add(entry(*apart));
+  } else {
     sums_ = {};
     for (const Held& held : held_) sums_.add(held);
     if (!held_.empty()) sums_.subtract(held_.back());
   }
   return sums_;
+}
+
+void SessionOutput::set_apart(HeldNumber number) {
+  const bool is_last = number + 1 == sent_ + held_.size();
+  if (is_last || are_sums_old_ || apart_ == number) return;
+  (void)sums();
+  sums_.subtract(entry(number));
+  apart_ = number;
 }
 
 void SessionOutput::push(Held held) {
@@ -142,7 +153,9 @@ void SessionOutput::send_settled() {
     if (next.place || next.unsettled != 0 || under_way_ == sent_) return;
     for (std::size_t left = 1 + next.members; left != 0; --left) {
       Held& first = held_.front();
-      if (held_.size() > 1 && !are_sums_old_) sums_.subtract(first);
+      const bool is_apart = apart_ == sent_;
+      if (is_apart) apart_.reset();
+      if (held_.size() > 1 && !are_sums_old_ && !is_apart) sums_.subtract(first);
       sendable_.append(std::move(first.bytes));
       if (first.parts.capacity() <= kFew) {
         first.parts.clear();
@@ -176,6 +189,7 @@ proto::OutputBuffer SessionOutput::take_all() {
   }
   held_.clear();
   sums_ = {};
+  apart_.reset();
   under_way_.reset();
   messages_after_ = 0;
   return all;

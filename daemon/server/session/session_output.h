@@ -44,7 +44,7 @@ class SessionOutput {
   // otherwise. Never inside a whole reply.
   proto::OutputBuffer& messages() {
     if (messages_after_ <= sent_) return sendable_;
-    are_sums_old_ = true;
+    set_apart(messages_after_ - 1);
     return entry(messages_after_ - 1).bytes;
   }
   // The messages from now on come after every reply that was written so far.
@@ -114,6 +114,7 @@ class SessionOutput {
   };
 
   Held& entry(HeldNumber number) { return held_.at(number - sent_); }
+  const Held& entry(HeldNumber number) const { return held_.at(number - sent_); }
   void push(Held held);
   // Of all held replies but the last, which grows.
   struct Sums {
@@ -129,6 +130,8 @@ class SessionOutput {
     }
   };
   const Sums& sums() const;
+  // The entry is about to change: it is no part of sums_ until sums() is called.
+  void set_apart(HeldNumber number);
   // The entry that is added next has a place in the queue for this ticket.
   HeldReplies::Place place_for(Ticket ticket);
   // The error comes in place of each marked reply.
@@ -143,7 +146,8 @@ class SessionOutput {
   proto::OutputBuffer sendable_;
   std::deque<Held> held_;
   mutable Sums sums_;
-  mutable bool are_sums_old_ = false;           // another reply than the last has changed
+  mutable bool are_sums_old_ = false;           // other replies than the last have changed
+  mutable std::optional<HeldNumber> apart_;     // set_apart(); not the last
   std::size_t whole_before_ = 0;                // bytes of the whole reply under way, without its last part
   HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
   std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()

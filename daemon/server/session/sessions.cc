@@ -76,16 +76,23 @@ Session* Sessions::find(std::uint64_t id) const {
 }
 
 void Sessions::users_changed() {
-  for (const auto& [id, session] : by_id_) session->users_changed();
+  tell_all(users_changed_, [](Session& session) {
+    kIoThread.assert_held();
+    session.users_changed();
+  });
 }
 
 void Sessions::limits_changed() {
+  tell_all(limits_changed_, [](Session& session) { session.limits_changed(); });
+}
+
+void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
   // To tell one takes a microsecond, and then it has a turn.
-  auto tell = [this, change = ++limits_changed_, next = std::uint64_t{0}](Instant until) mutable {
+  auto tell = [this, tell_one, &changes, number = ++changes, next = std::uint64_t{0}](Instant until) mutable {
     constexpr int kBetweenLooks = 64;  // at the clock
     int told = 0;
-    for (auto at = by_id_.lower_bound(next); at != by_id_.end() && change == limits_changed_; ++at) {
-      at->second->limits_changed();
+    for (auto at = by_id_.lower_bound(next); at != by_id_.end() && number == changes; ++at) {
+      tell_one(*at->second);
       next = at->first + 1;
       if (++told % kBetweenLooks == 0 && now() >= until) return false;
     }

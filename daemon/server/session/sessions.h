@@ -74,6 +74,8 @@ class Sessions {
  private:
   class Holders;
 
+  // Tells each session of the last change, of which `changes` is the number; very many in slices.
+  void tell_all(std::uint64_t& changes, void (*tell_one)(Session&));
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True: no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
   const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
@@ -83,6 +85,7 @@ class Sessions {
   ClientMemory memory_;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   std::uint64_t authorities_changed_ = 0;  // how often
+  std::uint64_t users_changed_ = 0;        // likewise
   std::uint64_t limits_changed_ = 0;       // likewise
   ById by_id_;
   std::uint64_t next_id_ = 1;

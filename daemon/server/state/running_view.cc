@@ -71,6 +71,12 @@ void RunningList::drop_shorter() {
   rows_.erase(end, rows_.end());
 }
 
+std::size_t RunningList::memory_bytes() const {
+  std::size_t sum = rows_.capacity() * sizeof(Row);
+  for (const Row& row : rows_) sum += row.worker.size() + row.note.size();
+  return sum;
+}
+
 std::vector<RunningList::Row> RunningList::take() {
   drop_shorter();
   std::ranges::sort(rows_, {}, key_of);

@@ -42,6 +42,8 @@ class RunningList {
 
   // Does the next step. False: there was none left.
   bool step() LOCKSLEY_REQUIRES(kIoThread);
+  // What it holds so far, about. O(rows).
+  std::size_t memory_bytes() const;
   // After the last step: longest first.
   std::vector<Row> take();
 

@@ -151,6 +151,26 @@ TEST_F(RetentionTest, ARetiredBatchIsEvictedInItsTurn) {
   EXPECT_EQ(retention_.forget_retired(sequence, Urgency::kWithNext), std::nullopt) << "it is gone";
 }
 
+TEST_F(RetentionTest, TheOldestOfAUserIsFoundBehindVeryManyOfAnother) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr std::uint64_t kMany = 5 * RetainedBatches::kMostSearched;
+  retention_.do_later([] {});
+  std::uint64_t sequence = 0;
+  for (std::uint64_t i = 0; i <= kMany; ++i) {
+    sequence = registry_.take_sequence();
+    retention_.add_restored({.sequence = sequence,
+                             .id_hash = i,
+                             .forget_at = kNever,
+                             .stored_bytes = kBytes,
+                             .tenant = tenant(i < kMany ? "many" : "few").number});
+  }
+  registry_.restored();
+  tenant("few").account.set_limit(Resource::kStoredBytes, 1);
+  retention_.evict(&tenant("few"));
+  EXPECT_EQ(registry_.retained().find(sequence), nullptr);
+  EXPECT_EQ(registry_.retained().size(), kMany);
+}
+
 // A small one, of the user that asks, comes while the many go.
 TEST_F(RetentionTest, VeryManyAreEvictedAFewAtATimeAndNoMoreThanMustBe) {
   const ThreadRoleScope io_thread(kIoThread);

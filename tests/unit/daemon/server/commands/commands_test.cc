@@ -53,6 +53,21 @@ TEST_F(BatchCommandsTest, RunAnswersEachJobWhateverIsKept) {
   }
 }
 
+TEST_F(BatchCommandsTest, RunDoesNotShowItsIdAsThatOfABatch) {
+  start();
+  Client client(port_);
+  Client other(port_);
+  client.send("RUN hold ID mine JOBS a\r\n");
+  std::string running;
+  do {
+    other.send("RUNNING\r\n");
+    running = other.line();
+  } while (running == "*0");
+  EXPECT_EQ(running, "*1");
+  EXPECT_EQ(other.line(), "*7");
+  EXPECT_NE(other.bulk(), "mine") << "another batch may get that id";
+}
+
 TEST_F(BatchCommandsTest, RunOfAnIdInUseIsRefused) {
   start();
   Client client(port_);

@@ -146,6 +146,30 @@ TEST(StreamedPayloadsTest, KeepsOnlyWhatIsWantedAndTakesMore) {
 }
 
 // Small ones are copied together, large ones kept: a fetch must go from one kind to the other and back.
+TEST(StreamedPayloadsTest, WhatIsFreedOfALongStreamIsOnePart) {
+  StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
+  const std::string large(StreamedPayloads::kCopiedBytes + 1, 'x');
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 100; ++i) add(payloads, arguments({large}));
+    const IndexRange failed{50, 51};
+    payloads.keep_only({&failed, 1});
+    EXPECT_EQ(payloads.parts(), 3U) << "before it, itself, and after it";
+  }
+  EXPECT_EQ(fetch(payloads, 50, 1), (Texts{large}));
+  EXPECT_EQ(fetch(payloads, 299, 1), (Texts{"stored 299"})) << "from the store";
+}
+
+TEST(StreamedPayloadsTest, VeryManyShortPayloadsAreNotCopied) {
+  for (const bool are_many : {false, true}) {
+    StreamedPayloads payloads;
+    const std::vector<std::string> empty(StreamedPayloads::kMostCopied + (are_many ? 1 : 0));
+    const auto list = std::make_shared<const proto::ArgumentList>(arguments(empty));
+    payloads.add(list, BatchPayloads::Place::kMemory);
+    EXPECT_EQ(list.use_count(), are_many ? 2 : 1);
+    EXPECT_EQ(fetch(payloads, empty.size() - 1, 1), (Texts{""}));
+  }
+}
+
 TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
   StreamedPayloads payloads;
   Texts expected;

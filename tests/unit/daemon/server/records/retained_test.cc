@@ -39,7 +39,8 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(all.remove(7)->stored_bytes, 70U);
   EXPECT_EQ(all.remove(7), std::nullopt);
   EXPECT_EQ(all.size(), 0U);
-  EXPECT_EQ(all.next_of(0, 0), nullptr);
+  std::uint64_t from = 0;
+  EXPECT_EQ(all.next_of(0, from), nullptr);
   EXPECT_EQ(all.next_to_forget(), nullptr);
 }
 
@@ -59,6 +60,28 @@ TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
 TEST(RetainedBatchesTest, AnotherSeedGivesOtherHashes) {
   EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(2).hash_of(0, "a"));
   EXPECT_NE(RetainedBatches(1).hash_of(0, "a"), RetainedBatches(1).hash_of(1, "a"));
+}
+
+TEST(RetainedBatchesTest, TheNextOfATenantIsSearchedAmongAFewOfTheOthersAtATime) {
+  constexpr std::uint64_t kOthers = 10 * RetainedBatches::kMostSearched;
+  RetainedBatches all(1);
+  for (std::uint64_t sequence = 1; sequence <= kOthers + 1; ++sequence) {
+    RetainedBatch each = batch(all, sequence);
+    each.tenant = sequence <= kOthers ? 1 : 2;
+    all.add(each);
+  }
+  for (const std::uint32_t tenant : {2U, 3U}) {
+    std::uint64_t from = 0;
+    int calls = 1;
+    std::uint64_t before = from;
+    while (all.next_of(tenant, from) == nullptr && from <= kOthers + 1) {
+      ASSERT_GT(from, before);
+      before = from;
+      ++calls;
+    }
+    EXPECT_GE(calls, 10);
+    EXPECT_EQ(from == kOthers + 1, tenant == 2);
+  }
 }
 
 TEST(RetainedBatchesTest, AnInstantMovesOnlyFromWhereItIsSaidToBe) {
@@ -130,9 +153,10 @@ TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
   std::map<std::uint64_t, RetainedBatch> model;
   const auto look = [&] {
     ASSERT_EQ(all.size(), model.size());
-    ASSERT_EQ(all.next_of(0, 0) == nullptr, model.empty());
+    std::uint64_t from = 0;
+    ASSERT_EQ(all.next_of(0, from) == nullptr, model.empty());
     if (model.empty()) return;
-    ASSERT_EQ(all.next_of(0, 0)->sequence, model.begin()->first);
+    ASSERT_EQ(from, model.begin()->first);
     const auto earliest =
         std::ranges::min_element(model, {}, [](const auto& entry) { return entry.second.forget_at; });
     ASSERT_EQ(all.next_to_forget()->forget_at, earliest->second.forget_at);

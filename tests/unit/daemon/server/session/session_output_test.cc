@@ -258,6 +258,30 @@ TEST_F(SessionOutputTest, AMessagePassesHeldRepliesButNoneThatItFollows) {
   EXPECT_EQ(sendable(), "m1abm2m3cd");
 }
 
+TEST_F(SessionOutputTest, ItsSizeCountsMessagesBetweenHeldReplies) {
+  write_held(1, "a");
+  output_.messages_follow();
+  write_held(2, "bb");
+  write_held(3, "ccc");
+  EXPECT_EQ(output_.size(), 6U);
+  output_.messages().append("mm");
+  EXPECT_EQ(output_.size(), 8U);
+  output_.messages().append("m");
+  write_held(4, "d");
+  EXPECT_EQ(output_.size(), 10U);
+  output_.messages().append("m");
+  queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
+  EXPECT_EQ(sendable(), "ammmm");
+  EXPECT_EQ(output_.size(), 11U);
+  queue_.settle_some({.up_to = 2, .error = "no"}, Instant::max());
+  EXPECT_EQ(sendable(), "ammmm-no\r\n");
+  output_.messages_follow();
+  output_.messages().append("last");  // the last reply grows
+  EXPECT_EQ(output_.size(), sendable().size() + 8);
+  output_.take_all();
+  EXPECT_EQ(output_.size(), 0U);
+}
+
 TEST_F(SessionOutputTest, AMessageFollowsTheErrorsOfFailedWrites) {
   write_held(1, "a");
   output_.messages_follow();

@@ -139,12 +139,14 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   disarm(worker);
   // What it has sent since is not read.
   if (connections_.is_full(worker.connection)) worker.heard = now_;
-  if (worker.waiting && worker.waiting->until <= now_) {
+  const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged_from(worker));
+  const bool loses_all = now_ >= silent && !worker.leases.empty();
+  // One that is silent gets no other lease before it has sent something. If it lives, it claims again.
+  if (worker.waiting && (loses_all || worker.waiting->until <= now_)) {
     end_wait(worker);
     connections_.reply(worker.connection).null();
   }
-  const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged_from(worker));
-  if (now_ >= silent && !worker.leases.empty()) {
+  if (loses_all) {
     worker.is_silent = true;
     for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
     end_all(worker, End::kSilent);

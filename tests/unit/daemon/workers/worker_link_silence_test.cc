@@ -28,6 +28,22 @@ TEST_F(WorkerLinkSilenceTest, ASilentWorkerLosesItsLeases) {
   EXPECT_TRUE(claim(id)) << "it has joined as before";
 }
 
+TEST_F(WorkerLinkSilenceTest, ASilentWorkerWhoseClaimWaitsGetsNoOtherLease) {
+  const WorkerLink::Id id = joined(2), other = joined();
+  host.submit("echo", 1);
+  ASSERT_TRUE(claim(id));
+  EXPECT_EQ(say(id, "CLAIM BLOCK 60000"), "");
+  pass(10s);
+  EXPECT_TRUE(link->workers().at(id).is_silent);
+  EXPECT_EQ(sent(id), "$-1") << "nothing more is promised to it";
+  EXPECT_EQ(link->stats().leases, 0U);
+  EXPECT_TRUE(claim(other)) << "the job that it has lost";
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_EQ(sent(id), "");
+  EXPECT_TRUE(claim(id)) << "once it says something";
+}
+
 TEST_F(WorkerLinkSilenceTest, AClaimThatWaitedLongerThanALeaseGetsAWholeOne) {
   const WorkerLink::Id id = joined();
   EXPECT_EQ(say(id, "CLAIM BLOCK 60000"), "");

@@ -57,7 +57,7 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
 
 void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
   out.lease.begin();
-  if (!out.is_displaced || !out.keeps_clock()) out.progress = now;
+  if (!out.is_displaced || !out.keeps_clock) out.progress = now;
   if (std::exchange(out.is_displaced, false)) out.was_displaced = true;
   show_running(out);
 }
@@ -68,6 +68,7 @@ void RemoteWorker::note_run(OutLease& out, Nanoseconds now) {
   if (!displaced) return;
   if (OutLease* const other = find(*displaced)) {
     other->is_displaced = slots.in_front(other->occupation) == 0;
+    other->keeps_clock = other->was_displaced || other->has_running_job();
     show_running(*other);
   }
   go_on(out, now);
@@ -85,6 +86,12 @@ bool OutLease::may_have_begun() const {
   // Before a lease begins, it shows the jobs of NOTEs only.
   if (is_given_back) return false;
   return lease.has_begun() || next > lease.range().low || !shown.empty();
+}
+
+bool OutLease::has_running_job() const {
+  const IndexSet& held = lease.held();
+  return is_reclaimed || (has_reported_next && held.count_below(next) != 0) ||
+         (noted && held.contains(*noted));
 }
 
 void OutLease::save_notes() {

@@ -84,10 +84,16 @@ struct OutLease {
   bool is_given_back = false;  // whole, by the worker itself: no report, and no order
   // It was in front, and now it is behind on all its slots: a job of the other lease has run.
   bool is_displaced = false;
-  bool was_displaced = false;  // and came to the front again
-  // Whether the time-out of its jobs counts on while it is displaced: one of them has begun, as the worker has said; or it has been displaced
-  // before, so that a worker that runs other leases all the time puts it off once.
-  bool keeps_clock() const { return has_reported || was_displaced; }
+  bool was_displaced = false;  // and came to the front again, and none of its jobs has ended since
+  // Of a displaced lease: whether the time-out of its jobs counts on. A job ran when the lease was displaced (has_running_job()), or a NOTE has
+  // told of one since; or the lease was displaced before, so that a worker that runs other leases all the time puts the time-out off once.
+  bool keeps_clock = false;
+  // Whether a job of it has begun and has not ended, as the worker has said by BEAT, NOTE or RECLAIM. A SETTLE says nothing of the jobs that
+  // it does not end.
+  bool has_running_job() const;
+  // The job that the last NOTE was about.
+  std::optional<std::uint64_t> noted;
+  bool is_reclaimed = false;  // and none of its jobs has ended since: the worker runs one of them
   // When one of its jobs has ended, or the first one has begun: the time-out counts from here.
   Nanoseconds progress{};
   // A cut for the sake of others, which the worker has not answered.

@@ -322,6 +322,11 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
   out->has_reported = true;
+  out->noted = command->index;
+  if (out->is_displaced && !std::exchange(out->keeps_clock, true)) {
+    out->progress = now_;
+    if (const auto at = late_at(worker, *out)) arm(worker, *at);
+  }
   // A NOTE about a job that may not be shown is acknowledged, but not kept.
   const bool may_be_shown = out->shown.contains(command->index) || may_show_more(worker.account);
   if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {

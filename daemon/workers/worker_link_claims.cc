@@ -228,7 +228,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
   OutLease& added = *out;
-  added.has_reported = true;  // it runs these jobs, or has run them
+  added.has_reported = added.is_reclaimed = true;  // it runs these jobs, or has run them
   add_lease(worker, std::move(out), *slot);
 
   proto::ReplyWriter reply = connections_.reply(id);

@@ -49,6 +49,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   if (recorded != 0) {
     worker.note_run(*out, now_);
     out->progress = now_;
+    out->was_displaced = out->is_reclaimed = false;
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
   if (left == 0) {

@@ -77,7 +77,7 @@ std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
   // A lease that has not begun, or waits again, is looked at again after that time.
-  const bool may_run = out.lease.has_begun() && (!out.is_displaced || out.keeps_clock());
+  const bool may_run = out.lease.has_begun() && (!out.is_displaced || out.keeps_clock);
   return (may_run ? out.progress : now_) + timeout + options_.timeout_grace;
 }
 

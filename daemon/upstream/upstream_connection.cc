@@ -157,7 +157,8 @@ void UpstreamConnection::claim_put_off() {
 
 void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
-  const std::optional<Nanoseconds> next = link_.next_timer();
+  std::optional<Nanoseconds> next = link_.next_timer();
+  if (const auto look = link_.next_look(); look && is_open_) next = next ? std::min(*next, *look) : look;
   // A timer that is set for an earlier time stays: with each reply the next instant moves on, and is rarely reached.
   if (!next || (timer_at_ != Nanoseconds{0} && timer_at_ <= *next)) return;
   timer_at_ = *next;
@@ -166,7 +167,9 @@ void UpstreamConnection::arm_timer() {
     kUpstreamThread.assert_held();
     if (error || is_abandoned_) return;
     timer_at_ = Nanoseconds{0};
-    link_.advance(steady_now());
+    const Nanoseconds now = steady_now();
+    link_.advance(now);
+    link_.report_waiting(now);
     serve();
   });
 }

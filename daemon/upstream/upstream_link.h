@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
@@ -161,6 +162,14 @@ class UpstreamLink {
   // When advance() is to be called next; none: not before another call.
   std::optional<Nanoseconds> next_timer() const;
   void advance(Nanoseconds now);
+  // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other jobs, idle machines could run its jobs.
+  std::optional<Nanoseconds> next_look() const {
+    return new_leases_.empty() ? std::nullopt : std::optional(new_leases_.front().second + kLook);
+  }
+  // Sends a BEAT if none of the jobs has begun of a lease that was given to the host kLook ago, once for each lease.
+  void report_waiting(Nanoseconds now);
+  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so long a pause.
+  static constexpr std::chrono::milliseconds kLook{50};
 
   const UpstreamLinkStats& stats() const { return stats_; }
 
@@ -270,6 +279,8 @@ class UpstreamLink {
   Nanoseconds beat_at_{};
 
   Leases leases_;
+  std::deque<std::pair<LeaseKey, Nanoseconds>>
+      new_leases_;  // since when the host has them: within the last kLook
   std::unordered_map<std::string, LeaseKey> by_name_;
   std::vector<UpstreamSlot> slots_;
   std::map<std::uint64_t, KeptResults> kept_;

@@ -102,7 +102,24 @@ void UpstreamLink::begin(HeldLease& lease) {
   lease.began = now_;
   lease.jobs.range = lease.range;
   lease.jobs.attempt = lease.attempt;
-  if (!host_.begin(lease.key, std::move(lease.jobs))) ended(lease.key, now_);
+  const LeaseKey key = lease.key;
+  if (!host_.begin(key, std::move(lease.jobs))) return ended(key, now_);
+  new_leases_.emplace_back(key, now_);
+}
+
+void UpstreamLink::report_waiting(Nanoseconds now) {
+  now_ = std::max(now_, now);
+  bool waits = false;
+  while (!new_leases_.empty() && now_ - new_leases_.front().second >= kLook) {
+    const HeldLease* const lease = find(new_leases_.front().first);
+    new_leases_.pop_front();
+    if (waits || lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning)
+      continue;
+    waits = host_.next(lease->key) <= lease->range.low;
+  }
+  if (!waits || phase_ != Phase::kServing) return;
+  beat_at_ = now_ + beat_interval();
+  beat();
 }
 
 }  // namespace locksley::daemon

@@ -64,6 +64,7 @@ void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
 
 void RemoteWorker::note_run(OutLease& out, Nanoseconds now) {
   out.has_reported = true;
+  held_up.reset();
   const auto displaced = slots.ran(out.occupation, now);
   if (!displaced) return;
   if (OutLease* const other = find(*displaced)) {
@@ -162,32 +163,40 @@ std::optional<Nanoseconds> RemoteWorker::time_to_go(const OutLease& lease, Nanos
 
 namespace {
 
+std::uint64_t reported_jobs(const OutLease& out) {
+  return out.has_reported_next ? out.lease.held().count_below(out.next) : 0;
+}
+
 // How many of the jobs that the lease holds may have started.
 std::uint64_t started_jobs(const OutLease& out) {
-  // A lease in front has started at least one job for each slot.
-  const std::uint64_t running = out.lease.has_begun() ? out.lease.width() : 0;
-  return out.has_reported_next ? std::max(running, out.lease.held().count_below(out.next)) : running;
+  const bool may_run = out.lease.has_begun() && !out.knows_begun;
+  return std::max<std::uint64_t>(may_run ? out.lease.width() : 0, reported_jobs(out));
+}
+
+std::optional<std::uint64_t> job_after(const IndexSet& held, std::uint64_t started) {
+  if (held.size() <= started) return std::nullopt;
+  return held.at(started);
 }
 
 }  // namespace
 
 std::uint64_t RemoteWorker::begun(const OutLease& out, std::uint32_t in_front) {
-  const IndexSet& held = out.lease.held();
-  const std::uint64_t reported = out.has_reported_next ? held.count_below(out.next) : 0;
-  return std::max(reported, std::min<std::uint64_t>(in_front, held.size()));
+  const std::uint64_t most = out.knows_begun ? 0 : out.lease.held().size();
+  return std::max(reported_jobs(out), std::min<std::uint64_t>(in_front, most));
 }
 
 std::optional<std::uint64_t> RemoteWorker::first_not_started(const OutLease& out) {
-  const IndexSet& held = out.lease.held();
-  const std::uint64_t started = started_jobs(out);
-  if (held.size() <= started) return std::nullopt;
-  return held.at(started);
+  return job_after(out.lease.held(), started_jobs(out));
+}
+
+std::optional<std::uint64_t> RemoteWorker::first_to_spare(const OutLease& out) {
+  return job_after(out.lease.held(), std::max<std::uint64_t>(out.lease.width(), started_jobs(out)));
 }
 
 std::optional<std::uint64_t> RemoteWorker::middle(const OutLease& out) {
   const IndexSet& held = out.lease.held();
   const std::uint64_t started = started_jobs(out);
-  if (held.size() < started + (out.may_have_begun() ? 2 : 1)) return std::nullopt;
+  if (held.size() <= started) return std::nullopt;
   return held.at(started + (held.size() - started) / 2);
 }
 

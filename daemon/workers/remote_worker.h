@@ -79,6 +79,9 @@ struct OutLease {
   std::uint64_t next =
       0;  // the lowest index that the worker has not started, by its last BEAT; else the first
   bool has_reported_next = false;  // in a BEAT
+  // The jobs below `next` have begun, and no others: the last BEAT came after the last SETTLE, which begins another job, and no NOTE has been
+  // about another job since. If not, it is taken for granted that a job runs on each slot on which the lease is in front.
+  bool knows_begun = false;
   // The worker has said that a job of it has begun, by a SETTLE, BEAT, NOTE or RECLAIM.
   bool has_reported = false;
   bool is_given_back = false;  // whole, by the worker itself: no report, and no order
@@ -100,6 +103,7 @@ struct OutLease {
   struct Cut {
     std::uint64_t at;
     Nanoseconds planned;
+    bool is_for_idle_worker;  // else for batches that wait for its slots
   };
   std::optional<Cut> cut;
   // When it was last cut because it lasts too long while others wait.
@@ -168,11 +172,13 @@ class RemoteWorker {
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
   // The lowest job of the lease that has not started, as far as the link knows. None: all its jobs have.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);
-  // How many of the jobs that the lease holds, the lowest ones, have begun: those below the `next` of its BEATs, and one for
-  // each slot on which it is in front.
+  // The same, but one job for each slot is taken to have started.
+  static std::optional<std::uint64_t> first_to_spare(const OutLease& lease);
+  // How many of the jobs that the lease holds, the lowest ones, have begun: those below the `next` of its BEATs; and one for
+  // each slot on which it is in front, unless the link knows better (OutLease::knows_begun).
   static std::uint64_t begun(const OutLease& lease, std::uint32_t in_front);
-  // The index at which the lease could be cut: the middle of the jobs that have not started. None: at most one job has
-  // not started, and the lease may have begun. A lease of one job that has not begun is cut at this job: all of it goes back.
+  // The index at which the lease could be cut: the middle of the jobs that have not started. None: all have. If one job has not started, it
+  // is this job; if the lease holds no other, all of it goes back.
   static std::optional<std::uint64_t> middle(const OutLease& lease);
   // The jobs of the lease that may run, ascending: at most one for each slot on which it is in front.
   std::vector<std::uint64_t> begun_jobs(const OutLease& out) const;
@@ -199,7 +205,9 @@ class RemoteWorker {
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
   Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none
-  bool is_silent = false;             // it lost its leases since it said nothing, and has said nothing since
+  // When it gave back a lease of which it had begun no job, though it was in front, and it has begun none since; none: it has not.
+  std::optional<Nanoseconds> held_up;
+  bool is_silent = false;  // it lost its leases since it said nothing, and has said nothing since
   // When a command was found to have come in part; none: the last one has come whole.
   std::optional<Nanoseconds> unfinished_since;
   Nanoseconds joined{};

@@ -323,6 +323,7 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
     return error(worker.connection, "LOST the lease does not hold that job");
   out->has_reported = true;
   out->noted = command->index;
+  if (command->index >= out->next) out->knows_begun = false;
   if (out->is_displaced && !std::exchange(out->keeps_clock, true)) {
     out->progress = now_;
     if (const auto at = late_at(worker, *out)) arm(worker, *at);

@@ -88,6 +88,8 @@ struct RemoteService {
   std::uint64_t claims = 0;  // since the start
 };
 
+class IdleSlots;
+
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant come out:
 //
 //   id = link.connect(user, protocol); link.execute(id, arguments, now); …; link.disconnect(id, now);
@@ -241,6 +243,8 @@ class WorkerLink {
   OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
   void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  // The worker hands back the jobs from `from` on: what that says of those that have begun, if it answers a cut for an idle worker.
+  void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   // The lease is over, and destroyed.
   void end(RemoteWorker& worker, OutLease& out, End end);
@@ -272,7 +276,7 @@ class WorkerLink {
   void shorten(RemoteWorker& worker, OutLease& out);
   // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased behind it.
   bool others_wait(RemoteWorker& worker, OutLease& out);
-  void order_cut(OutLease& out, std::uint64_t at);
+  void order_cut(OutLease& out, OutLease::Cut cut);
   void plan_cuts();
   // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the gates that they
   // serve, and their number.
@@ -287,6 +291,8 @@ class WorkerLink {
     RemoteWorker* worker;
     OutLease* out;
   };
+  // Whether the cut helps: what goes back has a place to run, and does not wait there as before.
+  static bool is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlots& idle);
   // The leases at these gates that are worth a cut. Adds to `ordered` how many leases have an order already.
   // O(leases + slots of all workers).
   std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);

@@ -1,30 +1,54 @@
 // Cuts. Stealing over the wire: the lease that would end last is cut, for workers that have nothing to do. And leases that last
 // too long are cut, for the batches that wait meanwhile.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "core/lane/lane_view.h"
 #include "daemon/workers/worker_link.h"
 
 namespace locksley::daemon {
 
-namespace {
+// The CLAIMs of one lane that wait and would run a job at once, on a slot without a lease. Lives for one search.
+class IdleSlots {
+ public:
+  // O(CLAIMs).
+  IdleSlots(const WaitingClaims& waiting, Nanoseconds now) {
+    for (const auto& [gates, claims] : waiting.groups()) {
+      std::size_t free = 0;
+      for (const auto& [order, worker] : claims) {
+        if (!runs_at_once(*worker)) continue;
+        const bool is_held_up = worker->held_up && now - *worker->held_up < worker->lease_time;
+        slots_.push_back({.gates = &gates, .worker = worker, .is_held_up = is_held_up});
+        // Of two of a group, one is another worker than that of the lease.
+        if (!is_held_up && ++free == 2) break;
+      }
+    }
+  }
+  bool have(GateId gate) const {
+    return std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.gates->has(gate); });
+  }
+  // On other machines than this one, which are not known to be held up as well.
+  bool have_elsewhere(GateId gate, const RemoteWorker& than) const {
+    return std::ranges::any_of(slots_, [&](const Slot& slot) {
+      return slot.worker != &than && !slot.is_held_up && slot.gates->has(gate);
+    });
+  }
 
-// The gates of the CLAIMs whose jobs would run at once, on a slot without a lease.
-GateSet gates_of_idle_slots(const WaitingClaims& waiting) {
-  const auto runs_at_once = [](const WaitingClaims::Group::value_type& waits) {
-    const RemoteWorker& worker = *waits.second;
+ private:
+  struct Slot {
+    const GateSet* gates;
+    const RemoteWorker* worker;
+    bool is_held_up;
+  };
+  static bool runs_at_once(const RemoteWorker& worker) {
     const ClaimCommand& claim = worker.waiting->claim;
     const auto slot = claim.slot ? claim.slot : worker.slots.find(claim.width);
     return slot && worker.slots.leases(*slot) == 0;
-  };
-  GateSet gates;
-  for (const auto& [of_group, claims] : waiting.groups()) {
-    if (std::ranges::any_of(claims, runs_at_once)) gates.add(of_group);
   }
-  return gates;
-}
 
-}  // namespace
+  std::vector<Slot> slots_;
+};
 
 void WorkerLink::shorten_leases(RemoteWorker& worker) {
   for (const auto& [number, out] : worker.leases) shorten(worker, *out);
@@ -34,16 +58,16 @@ void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
   if (!out.lease.has_begun() || out.is_displaced || !worker.is_overdue(out, now_)) return;
   // A worker that has answered, and still holds jobs that have not begun as far as is known, is not asked at once again.
   if (out.cut || out.cut_pushed || (out.shortened && now_ - *out.shortened < worker.lease_time)) return;
-  const auto at = RemoteWorker::first_not_started(out);
+  const auto at = RemoteWorker::first_to_spare(out);
   if (!at || !worker.takes_orders(now_) || !others_wait(worker, out)) return;
   out.shortened = now_;
-  order_cut(out, *at);
+  order_cut(out, {.at = *at, .planned = now_, .is_for_idle_worker = false});
   // What waits behind it was claimed with the same wrong estimate, and keeps one job for each slot.
   for (OutLease* const next : worker.behind(out)) {
     const IndexSet& held = next->lease.held();
     const bool is_alike = &next->lease.batch() == &out.lease.batch() && !next->may_have_begun();
     if (is_alike && !next->cut && !next->cut_pushed && held.size() > next->lease.width())
-      order_cut(*next, held.at(next->lease.width()));
+      order_cut(*next, {.at = held.at(next->lease.width()), .planned = now_, .is_for_idle_worker = false});
   }
   push_orders(worker);
 }
@@ -58,8 +82,8 @@ bool WorkerLink::others_wait(RemoteWorker& worker, OutLease& out) {
       worker.behind(out), [&](const OutLease* other) { return &other->lease.batch() != &out.lease.batch(); });
 }
 
-void WorkerLink::order_cut(OutLease& out, std::uint64_t at) {
-  out.cut = OutLease::Cut{.at = at, .planned = now_};
+void WorkerLink::order_cut(OutLease& out, OutLease::Cut cut) {
+  out.cut = cut;
   ++stats_.cut_orders;
 }
 
@@ -69,7 +93,7 @@ void WorkerLink::plan_cuts() {
   for (const auto& [lane, waiting] : waiting_) {
     const Idle idle = idle_workers(*lane, waiting);
     if (idle.workers == 0) continue;
-    const GateSet of_idle_slots = gates_of_idle_slots(waiting);
+    const IdleSlots idle_slots(waiting, now_);
     std::size_t ordered = 0;
     std::vector<Candidate> worth = candidates(*lane, idle.gates, ordered);
     // The lease that would end last comes first.
@@ -78,15 +102,24 @@ void WorkerLink::plan_cuts() {
       std::ranges::pop_heap(worth, {}, &Candidate::to_go);
       const Candidate next = worth.back();
       worth.pop_back();
-      const Lease& lease = next.out->lease;
-      if (!lane->view().has_place(lease.batch())) continue;
-      // A last job that moved to wait behind another one could move for ever.
-      if (lease.held().size() == 1 && !of_idle_slots.has(lease.gate())) continue;
-      order_cut(*next.out, RemoteWorker::middle(*next.out).value());
+      const std::uint64_t at = RemoteWorker::middle(*next.out).value();
+      if (!is_of_use(next, at, idle_slots)) continue;
+      order_cut(*next.out, {.at = at, .planned = now_, .is_for_idle_worker = true});
       ++ordered;
       push_orders(*next.worker);
     }
   }
+}
+
+bool WorkerLink::is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlots& idle) {
+  const Lease& lease = cut.out->lease;
+  const std::uint64_t kept = lease.held().count_below(at);
+  // A last job that moved to wait behind another one could move for ever.
+  if (lease.held().size() - kept == 1 && !idle.have(lease.gate())) return false;
+  // What goes back whole leaves its own place.
+  if (kept != 0) return lease.lane().view().has_place(lease.batch());
+  // The machine is held up, by jobs of others or of its own: its other slots would not run the jobs either.
+  return !lease.has_begun() || idle.have_elsewhere(lease.gate(), *cut.worker);
 }
 
 WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const WaitingClaims& waiting) const {

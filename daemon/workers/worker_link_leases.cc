@@ -49,7 +49,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   if (recorded != 0) {
     worker.note_run(*out, now_);
     out->progress = now_;
-    out->was_displaced = out->is_reclaimed = false;
+    out->was_displaced = out->is_reclaimed = out->knows_begun = false;
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
   if (left == 0) {
@@ -74,7 +74,9 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   const Batch& batch = out->lease.batch();
   const bool is_ordered =
       batch.is_stopping() || batch.is_held() || is_draining_ || out->cut || out->cut_pushed;
-  out->lease.set_begun(RemoteWorker::begun(*out, worker.slots.in_front(out->occupation)));
+  const std::uint32_t in_front = worker.slots.in_front(out->occupation);
+  note_answer(worker, *out, command->from, in_front);
+  out->lease.set_begun(RemoteWorker::begun(*out, in_front));
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
   out->cut.reset();
@@ -89,6 +91,17 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
     worker.count_splits(*out);
   }
   connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
+}
+
+void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from,
+                             std::uint32_t in_front) {
+  if (!out.cut || !out.cut->is_for_idle_worker) return;
+  const bool has_begun_none = out.knows_begun && RemoteWorker::begun(out, in_front) == 0;
+  if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = now_;
+  if (from <= out.cut->at) return;
+  // The order asked for more: the worker yields from the first job that has not started. Not to ask again for those that have.
+  out.next = std::max(out.next, std::min(from, out.lease.range().high));
+  out.has_reported_next = out.knows_begun = true;
 }
 
 void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
@@ -111,8 +124,10 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const std::uint64_t before =
         std::exchange(out->next, std::max(out->next, std::min(next, out->lease.range().high)));
     if (out->next != before) risen.insert(out);
-    // No job of it runs: its time-out counts from the start, which the worker has yet to report.
-    if (out->lease.held().count_below(out->next) == 0) out->progress = now_;
+    out->knows_begun = true;
+    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If it does not answer a CUT,
+    // the lease goes back at the time-out.
+    if (out->lease.held().count_below(out->next) == 0 && !out->cut && !out->cut_pushed) out->progress = now_;
     // From the first report on jobs are shown only once they have begun.
     if (!std::exchange(out->has_reported_next, true)) worker.show_running(*out);
     told.insert(out);
@@ -162,13 +177,13 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
-    const std::uint64_t started = out.has_reported_next ? out.lease.held().count_below(out.next) : in_front;
-    const std::uint64_t most = out.is_displaced && out.has_reported_next ? out.lease.width() : in_front;
-    (void)out.lease.expire(service, std::min(most, started), losses_);
+    const std::uint32_t most = out.is_displaced && out.has_reported_next ? out.lease.width() : in_front;
+    (void)out.lease.expire(service, std::min<std::uint64_t>(most, RemoteWorker::begun(out, most)), losses_);
     ++stats_.timed_out;
     ++worker.lost;
   } else {
-    const Lease::Lost lost = out.lease.lose(service, in_front, losses_);
+    const std::uint64_t running = std::min<std::uint64_t>(in_front, RemoteWorker::begun(out, in_front));
+    const Lease::Lost lost = out.lease.lose(service, running, losses_);
     (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
     ++worker.lost;
   }

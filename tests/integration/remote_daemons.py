@@ -187,6 +187,19 @@ class RemoteDaemons(DaemonTest):
             by_machine[row[2]] = by_machine.get(row[2], 0) + 1
         self.assertEqual(len(by_machine), 2, by_machine)
 
+    def test_a_lease_that_waits_behind_a_job_of_its_own_machine_goes_to_an_idle_one(self):
+        # Regular heartbeats would come after more than three minutes.
+        connection = self.own({"handlers": {"sh": {"remote": True}}, "workers": {"lease": "10m"}})
+        busy = self.connect(self.machine({"handlers": {"sh": shell(concurrency=1)}}))
+        mark = self.folder / "mark"
+        long = busy("SUBMIT", "sh", "JOBS", f"touch {mark}; exec sleep 600")
+        wait_for("the machine's own job to run", mark.exists)
+        batch = connection("SUBMIT", "sh", "TIMEOUT", 5000, "JOBS", "printf short")
+        wait_for("the machine to have the other job", lambda: wait_for_machines(connection, 1)[0]["leases"] == 1)
+        self.machine({"handlers": {"sh": shell(concurrency=1)}})
+        self.assertEqual(connection.wait(batch)["ok"], 1)
+        busy("CANCEL", long)
+
     def test_an_owner_that_drains_gives_its_queued_jobs_to_machines(self):
         ledger = self.folder / "ledger"
         connection = self.own({"handlers": {"sh": {"remote": True}}})

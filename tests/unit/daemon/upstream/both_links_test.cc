@@ -120,6 +120,7 @@ class BothLinksTest : public ::testing::Test {
     hub->advance(now);
     for (const auto& machine : machines) {
       machine->link.advance(now);
+      machine->link.report_waiting(now);
       if (machine->id == 0) {
         if (machine->link.wants_connection(now)) connect(*machine);
         continue;
@@ -193,6 +194,23 @@ TEST_F(BothLinksTest, ALateMachineGetsItsPartOfALeaseByACut) {
   }
   check_ledger();
   EXPECT_GT(second.link.stats().settled_jobs, 5U);
+}
+
+TEST_F(BothLinksTest, JobsThatWaitBehindOtherJobsOfTheirMachineGoToAnIdleOne) {
+  BatchOptions options;
+  options.timeout = 1s;
+  const auto batch = owner.submit("echo", 3, options);
+  add("held-up", 1);
+  for (int i = 0; i < 500; ++i) round(0);
+  EXPECT_EQ(hub->stats().leases, 2U);
+  Machine& idle = add("idle", 1);
+  for (int i = 0; i < 500 && !batch->is_over(); ++i) {
+    round(0);
+    run(idle, 1);
+  }
+  check_ledger();
+  EXPECT_EQ(batch->status().ok, 3U);
+  EXPECT_EQ(idle.link.stats().settled_jobs, 3U);
 }
 
 TEST_F(BothLinksTest, ACancelledBatchIsStoppedOnTheMachine) {

@@ -254,6 +254,36 @@ TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
   EXPECT_EQ(upstream->count_of("BEAT"), 2U);
 }
 
+TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
+  make(8, 1);
+  join();
+  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);
+  advance(UpstreamLink::kLook - 1ms);
+  link->report_waiting(now);
+  EXPECT_EQ(upstream->count_of("BEAT"), 0U);
+  advance(1ms);
+  link->report_waiting(now);
+  exchange();
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("BEAT", "life-1", "0")));
+  EXPECT_EQ(link->next_look(), std::nullopt);
+  advance(1s);
+  link->report_waiting(now);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), 1U);
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, ALeaseThatHasBegunAtOnceIsNotReported) {
+  make(8, 1);
+  join();
+  run(3);
+  advance(UpstreamLink::kLook);
+  link->report_waiting(now);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), 0U);
+  run_all();
+}
+
 // Else the upstream would end jobs that have not begun here, because others run.
 TEST_F(UpstreamLinkTest, WhileJobsHaveATimeoutBeatsComeEachSecond) {
   make(8, 1);

@@ -68,6 +68,7 @@ Coroutine<void> WorkerSession::converse() {
     if (!is_dropped()) send();
     if (is_dropped()) co_return;
     if (turn == Turn::kClose) {
+      drop_input();
       co_await say_goodbye();
       co_return;
     }
@@ -81,7 +82,7 @@ Coroutine<void> WorkerSession::converse() {
     }
     if (transport().is_at_end()) co_return;
     if (reader_.is_idle()) reader_.release();
-    input_.set(reader_.buffered_bytes());
+    input_.set(input_bytes());
     if (!is_logged_in()) wake_at(connection_.connected_at() + service_.directory().login_timeout);
     if (!is_paused_) transport().wait_readable(*this);
     if (!wakeup().take()) co_await wakeup().wait();
@@ -130,12 +131,25 @@ bool WorkerSession::receive() {
   }
   reader_.commit(received.bytes);
   service_.link().heard(id_, boot_time());
-  if (input_.set(reader_.buffered_bytes())) return true;
+  if (input_.set(input_bytes())) return true;
   fail(
       "TOOBIG the unfinished commands of the user's workers take more of workers.max_leased_bytes than they "
       "leave free");
   life().go_to(Life::kLastReply);
+  drop_input();
   return true;
+}
+
+std::uint64_t WorkerSession::input_bytes() const {
+  // A block of the reader is the connection's own, as the buffer with which it sends.
+  constexpr std::size_t kOwn = proto::CommandReader::kBlockBytes;
+  const std::size_t held = reader_.memory_bytes();
+  return std::max(reader_.buffered_bytes(), held - std::min(held, kOwn));
+}
+
+void WorkerSession::drop_input() {
+  reader_.abandon();
+  input_.set(0);
 }
 
 WorkerSession::Turn WorkerSession::execute() {

@@ -82,6 +82,11 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<bool> shake_hands();
   Coroutine<void> say_goodbye();
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
+  // What commands that have not arrived whole take: their bytes, or the memory that they are held in beyond one block, whichever is more.
+  // Many short arguments take more memory than bytes.
+  std::uint64_t input_bytes() const;
+  // Frees what was received of a command that is not executed any more: a peer may keep its end of the connection open.
+  void drop_input() LOCKSLEY_REQUIRES(kLinkThread);
   Turn execute() LOCKSLEY_REQUIRES(kLinkThread);
   // False while many replies wait for the store, while the store has no room, or while much output is unsent.
   bool may_execute() const LOCKSLEY_REQUIRES(kLinkThread);

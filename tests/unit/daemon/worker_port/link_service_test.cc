@@ -10,6 +10,7 @@
 #include <deque>
 #include <expected>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -49,7 +50,7 @@ class LinkServiceTest : public ::testing::Test {
         LinkService::Parts{.questions = {.log_in = log_in, .find_batch = find_batch},
                            .store = nullptr,
                            .log = std::make_shared<spdlog::logger>("test")},
-        WorkerLinkOptions{}, board_, directory_);
+        WorkerLinkOptions{.max_leased_bytes = kMaxLeased}, board_, directory_);
     auto port = BoundPort::bind("127.0.0.1", 0, "workers.listen");
     const auto endpoint = port ? service_->listen(*std::move(port)) : std::unexpected(port.error());
     EXPECT_TRUE(endpoint) << endpoint.error();
@@ -72,6 +73,17 @@ class LinkServiceTest : public ::testing::Test {
     thread_.join();
   }
 
+  // What the link's thread holds of commands that have not come whole, as it charges it.
+  std::uint64_t input_bytes() {
+    std::promise<std::uint64_t> bytes;
+    asio::post(service_->io(), [this, &bytes] {
+      kLinkThread.assert_held();
+      bytes.set_value(service_->input().used());
+    });
+    return bytes.get_future().get();
+  }
+
+  static constexpr std::uint64_t kMaxLeased = 16 << 20;
   struct Login {
     std::string name;
     std::function<void(LoginAnswer)> done;
@@ -157,6 +169,33 @@ TEST_F(LinkServiceTest, ReclaimBeforeJoinAsksForNoBatch) {
   EXPECT_TRUE(client.read(10'000).ends_with("-LOST there is no such batch\r\n+OK\r\n"));
   stop();
   EXPECT_EQ(batches_asked_for_, std::vector<std::uint64_t>{3});
+}
+
+TEST_F(LinkServiceTest, ManyEmptyArgumentsAreChargedWithTheMemoryThatTheyTake) {
+  start();
+  Client client(port_);
+  client.send(logins("neighbour", 1));
+  EXPECT_EQ(client.line(), "+OK");
+  std::string command = "*2000000\r\n";
+  while (command.size() < kMaxLeased / 2 - (1 << 20)) command += "$0\r\n\r\n";
+  client.send(command);
+  EXPECT_EQ(
+      client.line(),
+      "-TOOBIG the unfinished commands of the user's workers take more of workers.max_leased_bytes than "
+      "they leave free");
+  EXPECT_EQ(input_bytes(), 0U) << "the client has not closed";
+  stop();
+}
+
+TEST_F(LinkServiceTest, WhatCameOfACommandThatIsWrongIsFreedBeforeItsConnectionCloses) {
+  start();
+  Client client(port_);
+  client.send(logins("neighbour", 1));
+  EXPECT_EQ(client.line(), "+OK");
+  client.send("*3\r\n$2000000\r\n" + std::string(2'000'000, 'x') + "\r\n$x\r\n");
+  EXPECT_TRUE(client.line().starts_with("-ERR Protocol error"));
+  EXPECT_EQ(input_bytes(), 0U);
+  stop();
 }
 
 }  // namespace

@@ -193,6 +193,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   if (reply.is_error()) return fail(std::string(reply.text()));
   std::uint64_t beat_ms = 0;
   std::uint64_t lease_ms = 0;
+  std::uint64_t longest_output = 0;
   std::string store;
   std::vector<std::string> others;
   std::uint64_t values = reply.array();
@@ -202,6 +203,8 @@ void UpstreamLink::on_join(ReplyCursor reply) {
       beat_ms = reply.count();
     } else if (key == "lease_ms") {
       lease_ms = reply.count();
+    } else if (key == "longest_output") {
+      longest_output = reply.count();
     } else if (key == "store") {
       store = reply.text();
     } else if (key == "addresses") {
@@ -216,6 +219,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   }
   if (reply.is_bad() || beat_ms == 0) return fail("the reply of JOIN is not one");
   lease_ = std::chrono::milliseconds(lease_ms);
+  longest_output_ = longest_output;
   beat_every_ = std::chrono::milliseconds(beat_ms);
   beat_at_ = now_ + beat_every_;
   ++stats_.connections;

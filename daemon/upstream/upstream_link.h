@@ -224,6 +224,9 @@ class UpstreamLink {
   void set_name(HeldLease& lease, std::string name);
   // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a name.
   void keep(HeldLease& lease, KeptResults run);
+  // The same for a run whose jobs the lease holds: in parts that the upstream takes. A job with a longer output has failed.
+  void keep_held(HeldLease& lease, KeptResults run);
+  void keep_part(HeldLease& lease, KeptResults part);
   void send_results(std::uint64_t results);
   // NOTE, with its words after the lease's name.
   void send_note(const HeldLease& lease, const std::vector<std::string>& words);
@@ -275,6 +278,7 @@ class UpstreamLink {
   bool was_late_ = false;  // to look for silence, since bytes came last
   std::vector<std::string> not_served_;
   std::chrono::milliseconds lease_{};
+  std::uint64_t longest_output_ = 0;  // that the upstream takes, as the last reply of JOIN said; 0: not said
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};
 

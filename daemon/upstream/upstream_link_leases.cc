@@ -1,12 +1,34 @@
 // SETTLE and YIELD: how results and jobs go back.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "daemon/upstream/upstream_link.h"
+#include "proto/bulk.h"
 
 namespace locksley::daemon {
 
 using State = HeldLease::State;
+
+namespace {
+
+std::string too_long(std::size_t bytes, std::uint64_t most) {
+  return fmt::format(
+      "its output is {} bytes long, and the upstream daemon takes at most {}: half of its "
+      "workers.max_leased_bytes, or limits.max_command",
+      bytes, most);
+}
+
+void append_bulk(std::string& outputs, std::string_view text) {
+  const std::size_t size = outputs.size();
+  outputs.resize(size + proto::max_bulk_bytes(text.size()));
+  outputs.resize(static_cast<std::size_t>(proto::write_bulk(outputs.data() + size, text) - outputs.data()));
+}
+
+}  // namespace
 
 HeldLease* UpstreamLink::find(LeaseKey key) {
   const auto found = leases_.find(key);
@@ -39,15 +61,7 @@ void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, s
 }
 
 void UpstreamLink::keep(HeldLease& lease, KeptResults run) {
-  const auto add = [&](KeptResults part) {
-    const std::uint64_t id = ++last_results_;
-    stats_.kept_bytes += part.outputs.size();
-    lease.settled += part.count;
-    lease.results.push_back(id);
-    kept_.emplace(id, std::move(part));
-    if (!lease.name.empty()) send_results(id);
-  };
-  if (lease.held.empty()) return add(std::move(run));
+  if (lease.held.empty()) return keep_held(lease, std::move(run));
   // The upstream refuses a whole SETTLE if one of its jobs is beyond the ends of the lease.
   const std::uint64_t end = run.first + run.count;
   ReplyCursor outputs(run.outputs);
@@ -60,16 +74,61 @@ void UpstreamLink::keep(HeldLease& lease, KeptResults run) {
   auto held = std::ranges::upper_bound(lease.held, run.first, {}, &IndexRange::high);
   for (; held != lease.held.end() && held->low < end; ++held) {
     const IndexRange jobs{std::max(run.first, held->low), std::min(end, held->high)};
-    if (jobs.size() == run.count) return add(std::move(run));
+    if (jobs.size() == run.count) return keep_held(lease, std::move(run));
     const std::size_t begin = pass(jobs.low);
     const std::size_t size = pass(jobs.high) - begin;
-    add({.lease = run.lease,
-         .status = run.status,
-         .first = jobs.low,
-         .count = jobs.size(),
-         .outputs = run.outputs.substr(begin, size),
-         .news = jobs.low == run.first ? std::move(run.news) : std::vector<std::string>()});
+    keep_held(lease, {.lease = run.lease,
+                      .status = run.status,
+                      .first = jobs.low,
+                      .count = jobs.size(),
+                      .outputs = run.outputs.substr(begin, size),
+                      .news = jobs.low == run.first ? std::move(run.news) : std::vector<std::string>()});
   }
+}
+
+void UpstreamLink::keep_held(HeldLease& lease, KeptResults run) {
+  const std::uint64_t most = longest_output_;
+  if (most == 0 || run.outputs.size() <= most) return keep_part(lease, std::move(run));
+  ReplyCursor outputs(run.outputs);
+  const auto part_from = [&run](std::uint64_t first) {
+    KeptResults next;
+    next.lease = run.lease;
+    next.status = run.status;
+    next.first = first;
+    return next;
+  };
+  KeptResults part = part_from(run.first);
+  part.news = std::move(run.news);
+  const auto keep_what_came = [&] {
+    if (part.count == 0) return;
+    const std::uint64_t following = part.first + part.count;
+    keep_part(lease, std::exchange(part, part_from(following)));
+  };
+  for (std::uint64_t left = run.count; left != 0; --left) {
+    const std::size_t begin = run.outputs.size() - outputs.rest().size();
+    const std::size_t bytes = outputs.text().size();
+    const std::size_t end = run.outputs.size() - outputs.rest().size();
+    const bool is_too_long = bytes > most;
+    if (is_too_long || part.outputs.size() + (end - begin) > most) keep_what_came();
+    ++part.count;
+    if (!is_too_long) {
+      part.outputs.append(run.outputs, begin, end - begin);
+      continue;
+    }
+    if (part.status == JobStatus::kOk) part.status = JobStatus::kError;
+    append_bulk(part.outputs, too_long(bytes, most));
+    keep_what_came();
+  }
+  keep_what_came();
+}
+
+void UpstreamLink::keep_part(HeldLease& lease, KeptResults part) {
+  const std::uint64_t id = ++last_results_;
+  stats_.kept_bytes += part.outputs.size();
+  lease.settled += part.count;
+  lease.results.push_back(id);
+  kept_.emplace(id, std::move(part));
+  if (!lease.name.empty()) send_results(id);
 }
 
 void UpstreamLink::send_results(std::uint64_t id) {

@@ -62,6 +62,7 @@ class InputBudget {
   };
 
   std::uint64_t used() const { return used_; }
+  std::uint64_t most_of_user_alone() const { return most_ / 2; }
 
  private:
   Users::iterator enter(const std::string& user) {

@@ -392,6 +392,16 @@ std::optional<std::string> LinkService::join_refusal() {
   return "READONLY " + where_workers_connect(*cluster->get());
 }
 
+std::uint64_t LinkService::longest_output() {
+  kLinkThread.assert_held();
+  const proto::Limits& limits = directory_->limits;
+  const std::uint64_t most = std::min({input_.most_of_user_alone(), std::uint64_t{limits.max_command_bytes},
+                                       std::uint64_t{limits.max_bulk_bytes}});
+  // Beside the output come the other words of SETTLE, and what a read brings of the next command.
+  constexpr std::uint64_t kBeside = 2 * WorkerSession::kMostRead;
+  return most - std::min(most / 2, kBeside);
+}
+
 std::vector<std::string> LinkService::addresses() {
   kLinkThread.assert_held();
   std::vector<std::string> addresses{directory_->address};

@@ -125,6 +125,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::uint64_t last_write() override;
   std::optional<std::string> join_refusal() override;
   std::vector<std::string> addresses() override;
+  std::uint64_t longest_output() override;
   const std::string& store() override { return store_; }
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);

@@ -119,7 +119,6 @@ Coroutine<bool> WorkerSession::shake_hands() {
 }
 
 bool WorkerSession::receive() {
-  constexpr std::size_t kMostRead = 256 * 1024;  // guess
   std::span<std::byte> space = reader_.prepare();
   space = space.first(std::min(space.size(), kMostRead));
   const Transport::Received received = transport().receive(space);

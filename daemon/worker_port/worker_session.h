@@ -35,6 +35,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
  public:
   WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);
   ~WorkerSession();
+  static constexpr std::size_t kMostRead = 256 * 1024;  // by one read; a guess
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;
 

@@ -50,6 +50,9 @@ class WorkerHost {
   virtual std::optional<std::string> join_refusal() = 0;
   // The addresses at which workers may connect, of all daemons of the cluster that live; this daemon's first.
   virtual std::vector<std::string> addresses() = 0;
+  // The longest output that a SETTLE may have, while no other connection sends a large result; a JOIN with PARTIAL tells it.
+  // 0: it is not told.
+  virtual std::uint64_t longest_output() { return 0; }
   // The name of the store whose batches have these numbers; of a daemon without a store: of this life of it.
   virtual const std::string& store() = 0;
 };

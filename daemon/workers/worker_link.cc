@@ -145,11 +145,12 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   stats_.name_bytes += worker.name_bytes;
 
   const std::vector<std::string> addresses = host_.addresses();
+  const std::uint64_t longest_output = host_.longest_output();
   proto::ReplyWriter reply = connections_.reply(id);
   const auto milliseconds = [](Nanoseconds time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   };
-  reply.map(command->is_partial ? 8 : 7);
+  reply.map(!command->is_partial ? 7 : longest_output == 0 ? 8 : 9);
   reply.bulk("worker");
   reply.bulk(worker.name);
   reply.bulk("lease_ms");
@@ -166,6 +167,10 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   reply.bulk("store");
   reply.bulk(host_.store());
   if (!command->is_partial) return;
+  if (longest_output != 0) {
+    reply.bulk("longest_output");
+    reply.integer(static_cast<std::int64_t>(longest_output));
+  }
   reply.bulk("not_served");
   reply.array(worker.not_served.size());
   for (const std::string& handler : worker.not_served) reply.bulk(handler);

@@ -200,6 +200,18 @@ class RemoteDaemons(DaemonTest):
         self.assertEqual(connection.wait(batch)["ok"], 1)
         busy("CANCEL", long)
 
+    def test_an_output_that_the_owner_does_not_take_fails_its_job_alone(self):
+        connection = self.own({"handlers": {"sh": {"remote": True}}, "workers": {"max_leased_bytes": "4MiB"}})
+        self.machine({"handlers": {"sh": shell(concurrency=1)}})
+        (machine,) = wait_for_machines(connection, 1)
+        jobs = [f"head -c {size} /dev/zero | tr '\\0' x" for size in (3 << 20, (3 << 20) // 2)]
+        batch = connection("SUBMIT", "sh", "JOBS", *jobs)
+        self.assertEqual(connection.wait(batch)["failed"], 1)
+        rows = {row[0]: row for row in connection.results(batch)}
+        self.assertIn("the upstream daemon takes at most 1572864: half of its workers.max_leased_bytes", str(rows[0]))
+        self.assertEqual(len(rows[1][2]), (3 << 20) // 2)
+        self.assertEqual(machines(connection)[0]["lost"], machine["lost"])
+
     def test_an_owner_that_drains_gives_its_queued_jobs_to_machines(self):
         ledger = self.folder / "ledger"
         connection = self.own({"handlers": {"sh": {"remote": True}}})

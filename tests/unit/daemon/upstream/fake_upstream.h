@@ -38,9 +38,10 @@ class FakeUpstream {
   std::string refuses_join;
   Words addresses;  // of its cluster
   std::string store = "store-1";
-  std::string range_template;  // not empty: the batch is a RANGE
-  std::uint64_t attempt = 3;   // a restart makes it one higher
-  bool tells_attempt = true;   // in the reply of RECLAIM
+  std::int64_t longest_output = 0;  // in the reply of JOIN; 0: not there
+  std::string range_template;       // not empty: the batch is a RANGE
+  std::uint64_t attempt = 3;        // a restart makes it one higher
+  bool tells_attempt = true;        // in the reply of RECLAIM
 
   // ---- The connection ----
 
@@ -192,7 +193,7 @@ class FakeUpstream {
     if (not_served.size() == static_cast<std::size_t>(words.end() - handlers))
       return writer.error("NOHANDLER no handler '" + not_served.front() + "' for remote workers");
     slots_ = static_cast<std::uint32_t>(std::stoul(words[3]));
-    writer.map(5);
+    writer.map(longest_output == 0 ? 5 : 6);
     writer.bulk("worker");
     writer.bulk(words[1]);
     writer.bulk("not_served");
@@ -205,6 +206,9 @@ class FakeUpstream {
     for (const std::string& address : addresses) writer.bulk(address);
     writer.bulk("store");
     writer.bulk(store);
+    if (longest_output == 0) return;
+    writer.bulk("longest_output");
+    writer.integer(longest_output);
   }
 
   std::size_t leases_of(std::uint32_t slot) const {
@@ -279,7 +283,9 @@ class FakeUpstream {
     std::int64_t counted = 0;
     for (std::uint64_t i = first; i < first + count; ++i) {
       if (state_[i] != kHeld || !holds(lease, i)) continue;
-      EXPECT_EQ(words[4 + (i - first)], "r" + std::to_string(i));
+      if (longest_output == 0) {
+        EXPECT_EQ(words[4 + (i - first)], "r" + std::to_string(i));
+      }
       state_[i] = kEnded;
       ++recorded[i];
       status[i] = words[2];

@@ -254,6 +254,50 @@ TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
   EXPECT_EQ(upstream->count_of("BEAT"), 2U);
 }
 
+TEST_F(UpstreamLinkTest, AnOutputThatTheUpstreamDoesNotTakeIsAnErrorOfItsJobAlone) {
+  make(4, 1);
+  upstream->longest_output = 100;
+  join();
+  const LeaseKey key = host->running.begin()->first;
+  const std::string longest(100, 'x');
+  std::string outputs = bulk("short");
+  outputs += bulk(longest);
+  outputs += bulk(longest + "x");
+  outputs += bulk("short");
+  link->settle(key, JobStatus::kOk, 0, 4, outputs, now);
+  host->running.clear();
+  link->ended(key, now);
+  exchange();
+  EXPECT_FALSE(link->is_broken());
+  const std::string error =
+      "its output is 101 bytes long, and the upstream daemon takes at most 100: half of its "
+      "workers.max_leased_bytes, or limits.max_command";
+  using ::testing::Contains;
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-1", "ok", "0", "short")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-1", "ok", "1", longest)));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-1", "error", "2", error)));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-1", "ok", "3", "short")));
+  EXPECT_TRUE(upstream->all_recorded());
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
+}
+
+TEST_F(UpstreamLinkTest, ResultsThatAreSentAgainFitTheUpstreamOfThen) {
+  make(2, 1);
+  join();
+  const LeaseKey key = host->running.begin()->first;
+  link->settle(key, JobStatus::kOk, 0, 2, bulk("short") + bulk(std::string(200, 'x')), now);
+  host->running.clear();
+  link->ended(key, now);
+  sent();  // it is lost
+  disconnect();
+  upstream->longest_output = 100;
+  advance(1s);
+  join();
+  EXPECT_TRUE(upstream->all_recorded());
+  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "short")));
+  EXPECT_THAT(upstream->commands, ::testing::Contains(::testing::Contains("error")));
+}
+
 TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   make(8, 1);
   join();

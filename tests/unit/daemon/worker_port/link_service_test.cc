@@ -158,6 +158,23 @@ TEST_F(LinkServiceTest, AClaimThatWaitsIsToldAtOnceOfAHandlerThatHasCome) {
   stop();
 }
 
+TEST_F(LinkServiceTest, JoinTellsTheLongestOutputThatArrives) {
+  start();
+  Client worker(port_);
+  worker.send(logins("neighbour", 1) + "JOIN w SLOTS 1 PARTIAL HANDLERS echo\r\n");
+  for (std::string line; line != "longest_output" && !line.ends_with("<closed>");) line = worker.line();
+  const std::string longest = worker.line();
+  ASSERT_EQ(longest, ":" + std::to_string(kMaxLeased / 2 - (512 << 10)));
+  for (std::string line; line != "*0" && !line.ends_with("<closed>");) line = worker.line();  // not_served
+  const std::string output(std::stoull(longest.substr(1)), 'x');
+  // Of a lease that there is not, and with the beginning of the next command.
+  worker.send("*5\r\n$6\r\nSETTLE\r\n$18\r\n000000000000002a-1\r\n$2\r\nok\r\n$1\r\n0\r\n$" +
+              longest.substr(1) + "\r\n" + output + "\r\n*2\r\n$4\r\nPING\r\n$200000\r\n" +
+              std::string(150'000, 'x'));
+  EXPECT_TRUE(worker.line().starts_with("-LOST"));
+  stop();
+}
+
 TEST_F(LinkServiceTest, ReclaimBeforeJoinAsksForNoBatch) {
   start();
   Client client(port_);

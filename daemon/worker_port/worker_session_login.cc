@@ -111,6 +111,12 @@ Coroutine<void> WorkerSession::hello() {
     fail(hello.error());
     co_return;
   }
+  const auto worker = service_.link().workers().find(id_);
+  if (worker != service_.link().workers().end() && worker->second.wants_pushes &&
+      hello->protocol != proto::Protocol::kResp3) {
+    fail("ERR this connection has joined with PUSH, which needs RESP3: LEAVE first");
+    co_return;
+  }
   if (hello->user != 0) {
     LoginQuestion question = by_password(arguments[hello->user], hello->user + 1);
     if (refuses_change_to(question.name)) co_return;

@@ -76,10 +76,10 @@ class WorkerConnections {
   // longer.
   std::vector<Id> note_long_waits(Nanoseconds since);
   bool waits_long(Id id) { return find(id)->waits_long; }
-  // The connection is not read because of the number of its replies that wait.
-  bool is_full(Id id) const {
-    const auto found = connections_.find(id);
-    return found != connections_.end() && found->second.held.size() >= kMostHeld;
+  // The connection is not read while its replies wait for the store: there are many, or they are large.
+  bool is_full(Id id) {
+    const Connection* const connection = find(id);
+    return connection != nullptr && !connection->held.empty() && !accepts_commands(id);
   }
   // The connections that have got bytes to send since the last call. If a connection has got patient replies only, and
   // `may_put_off` returns true for it, it is left out, and its replies are put off: it is returned once it has more

@@ -43,6 +43,15 @@ class RemoteTest(DaemonTest):
 
 
 class Leases(RemoteTest):
+    def test_a_worker_that_gets_pushes_stays_with_resp3(self):
+        self.serve()
+        worker = self.worker(join=False)
+        worker("HELLO", 3)
+        worker("JOIN", "me", "SLOTS", 1, "PUSH", "HANDLERS", "shout")
+        self.assert_error("ERR this connection has joined with PUSH", worker.ask("HELLO", 2))
+        worker("LEAVE")
+        self.assertIn("proto", worker("HELLO", 2))
+
     def test_jobs_run_elsewhere_and_their_results_are_here(self):
         connection = self.serve()
         worker = self.worker(slots=2)

@@ -255,5 +255,28 @@ TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentWhileItsManyRepliesWaitForTheSto
   EXPECT_EQ(link->stats().leases, 0U);
 }
 
+TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentWhileALargeReplyWaitsForTheStore) {
+  constexpr std::size_t kPayloads = 16;
+  host.submit("echo", kPayloads, {},
+              std::make_unique<StringPayloads>(
+                  std::vector<std::string>(kPayloads, std::string(WorkerConnections::kMostBytes / 8, 'p'))));
+  const WorkerLink::Id id = joined(kPayloads);
+  const std::string lease = reclaimed(id, "1 1 0 2");
+  ++host.writes;
+  EXPECT_EQ(say(id, "SETTLE " + lease + " ok 0 x"), "");
+  for (std::size_t claims = 0; link->accepts_commands(id); ++claims) {
+    ASSERT_LT(claims, kPayloads);
+    say(id, "CLAIM JOBS 1");
+  }
+  const std::size_t leases = link->stats().leases;
+  EXPECT_GT(leases, 1U);
+  pass(1min);
+  EXPECT_EQ(link->stats().leases, leases) << "their BEATs are not read";
+  link->written(host.writes);
+  sent(id);
+  pass(11s);
+  EXPECT_EQ(link->stats().leases, 0U);
+}
+
 }  // namespace
 }  // namespace locksley::daemon::test

@@ -66,7 +66,7 @@ class IndexSet {
     return taken;
   }
   std::vector<IndexRange> take_all() { return take({0, std::numeric_limits<std::uint64_t>::max()}); }
-  // The set as ranges, ascending; of about the first `most` indexes.
+  // The set as ranges, ascending; only of its first `most` indexes.
   std::vector<IndexRange> ranges(std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) const {
     std::vector<IndexRange> result;
     for (auto at = ranges_.begin(); at != ranges_.end() && most != 0; ++at) {

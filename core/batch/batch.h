@@ -94,9 +94,10 @@ struct BatchStatus {
   std::uint64_t retry_rounds = 0;  // how often Failures::begin_requeue() has queued jobs again
 };
 
-// Receives notifications of changes of batches. Implemented by the owner of the batches; outlives them.
-// Called on any thread, without the mutex of the batch (but the mutex of a worker's results may be
-// held: core/lane/result_writer.h). A call must be quick and must not throw; it may read the batch.
+// Receives notifications of changes of batches. Implemented by the owner of the batches; outlives them. Called on any
+// thread, without the mutex of the batch. But the mutex of a worker's results may be held (core/lane/result_writer.h), and
+// Lane::release() holds the one that Lane::hold() takes: so a call must not wait for an executor, nor call hold() or
+// release(). It must be quick and must not throw; it may read the batch.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
@@ -169,8 +170,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
-  // True for the first call after clear_changed(): so an observer queues a batch once for many
-  // changes.
+  // True for the first call after clear_changed(): so an observer queues a batch once for many changes.
   bool set_changed() { return !changed_.exchange(true); }
   void clear_changed() { changed_.store(false); }
 
@@ -209,7 +209,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // has made a note: then a lock and a look-up.
   std::string note(std::uint64_t index) const;
   // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False: there
-  // is no room for it. The publication in which the job ends must have its index.
+  // is no room for it. The later publication of this job must pass its index (ResultWriter::Indexes::kAlways).
   bool set_note(std::uint64_t index, std::string_view text);
   // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job if it has a
   // note, else all before the first job with a note.
@@ -267,13 +267,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
     // [batch-notes] relaxed: as in note().
     return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
   }
-  // Records jobs that ended: how many with which status, their results in the form of ResultHead,
-  // and, if needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep says
-  // that none is kept. Failed jobs that have retries left do not end: they wait for their next
-  // attempt. Returns true if this publication made the number of failures reach max_fails: the
-  // caller then cancels the rest. kNoRetries: failed jobs end, whatever retries they have left.
-  // Rows of failed jobs that have no facts get those of `ran`, unless it is null. The notes in rows of
-  // failed jobs are kept for the next attempts.
+  // Records jobs that ended: how many with which status, their results in the form of ResultHead, and, if
+  // needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep says that none is kept.
+  // Failed jobs that have retries left do not end: they wait for their next attempt. Returns true if the number of
+  // failures has reached max_fails and the batch is not yet cancelled: the caller then cancels the rest. Later
+  // publications, too, return true until then. kNoRetries: failed jobs end, whatever retries they have left. Rows of
+  // failed jobs that have no facts get those of `ran`, unless it is null. The notes in rows of failed jobs are kept for
+  // the next attempts.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
   struct Ran {
     std::string_view worker;

@@ -75,9 +75,9 @@ class Batch::Failures {
   // A requeue has begun, so the batch is not over any more. Returns what begin_requeue() does.
   Requeue reopen() LOCKSLEY_REQUIRES(batch_.mutex_);
   // Two steps of requeue(), in this order: forgive(), then end_requeue(). forgive() marks the failed attempts of
-  // `jobs` as forgiven, and lists the next attempts in `step`; it takes the mutex for some 100 us at a time. `between` is about the
-  // jobs that lie between the ranges. kEnded: they have ended, so their attempts may be changed, too, which is
-  // cheaper. kMayRun: they may run, so their attempts stay as they are.
+  // `jobs` as forgiven, and lists the next attempts in `step`; it takes the mutex for some 100 us at a time.
+  // kEnded: all jobs between the ranges have ended, so one range may cover them, which is cheaper.
+  // kMayRun: jobs between the ranges may run, so their attempts stay as they are.
   enum class Between : std::uint8_t { kEnded, kMayRun };
   void forgive(std::span<const IndexRange> jobs, Between between, BatchStep& step)
       LOCKSLEY_EXCLUDES(batch_.mutex_);

@@ -23,8 +23,8 @@ namespace locksley {
 // thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 // switches", 1998.)
 //
-// A user's share is what this rule lets it have now. The fair part of a log is the share divided by the number
-// of the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets
+// A user's share is the number of blocks that this rule allows it now. The fair part of a log is the share divided
+// by the number of the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets
 // no more: it goes on in its own oldest block, and a log that has more gives some back when it writes. Where
 // all of the share is in use, nothing is kept of the user's new logs until its other ones give blocks back or end.
 //

@@ -69,8 +69,11 @@ class Lane {
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
   // Any thread calls it after a wait has begun that ends before all others. The owner of the executors
-  // then calls end_waits() soon, and again at the time that end_waits() returns, always from the same
-  // thread. An owner that takes over a lane calls end_waits() once when it begins. The pool's monitor does so.
+  // then calls end_waits() soon, and again at the time that end_waits() returns. An owner that takes over
+  // a lane calls end_waits() once when it begins. The pool's monitor does so.
+  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no wait by
+  // that: a new wait that ends before all others always goes to `wait`. If another thread has ended a wait,
+  // the owner's next call only comes too soon.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local
@@ -135,8 +138,8 @@ class Lane {
   // this lane. False, and nothing happens, while executors hold jobs of it: the caller keeps the
   // batch on hold meanwhile, else executors may hold jobs of it at every moment.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
-  // The jobs from `from` on that no executor has ever claimed leave the batch: another process runs them. Returns
-  // the first of them; none if there are none. A closed batch without other jobs is over then.
+  // The jobs of the unclaimed part from `from` on leave the batch (FairRing::withdraw()): another process runs them.
+  // Returns the first of them; none if there are none. A closed batch without other jobs is over then.
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
@@ -241,7 +244,7 @@ class Lane {
 
   // Calls the function of on_wait(), if a wait has begun that ends before all others.
   void tell_of_wait() {
-    // In this order: while there is no function, the news is kept for the next owner of the executors.
+    // Tests wait_ first: without a function, has_new_wait() stays true for the next owner of the executors.
     if (wait_ && ring_.has_new_wait()) [[unlikely]]
       wait_();
   }

@@ -19,7 +19,8 @@ namespace locksley {
 // 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the
 // counts of batches that are over are dropped, and if that is not enough, all counts of the tenant that has
 // most of them, then of the next one, until an eighth is free. So the jobs of a tenant with few losses are
-// counted, however many jobs others lose.
+// counted, however many jobs others lose. A batch that was destroyed before all its lost jobs ended keeps the
+// memory of its object, more than 1 KB, until its counts are dropped: they refer to it by a weak_ptr.
 class LossCounts {
  public:
   // `most_losses`: a job that was lost this often is not run again; at least 1.

@@ -38,9 +38,9 @@ namespace locksley {
 // many of them failed. A publisher takes mutex_, loads that word, walks over as many rows as it
 // stands for, and hands them to the batch. Bytes after those rows belong to the executor's thread
 // alone. Steps that move or re-use the buffer, or change the batch, hold mutex_.
-// Where outputs of good jobs are not kept, only the other jobs have rows. Where no outputs are
-// kept, those rows serve to tell which jobs they are and how they ended, and the batch does not
-// keep them. So the counts that are published are always those of the rows.
+// Keep::kFailures: only jobs that were not ok have rows. Keep::kNone: the same rows tell the batch
+// which jobs these are and how they ended, and the batch discards them. So the published counts are
+// always those of the rows.
 class ResultWriter {
  public:
   // kTooManyFailures: the batch had more failures than it allows, and the caller is to cancel its
@@ -188,8 +188,8 @@ class ResultWriter {
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins
   std::size_t cursor_ = 0;  // where the output of the running job continues
-  // allowed_output_; 0 once a write of the running job was refused. The output is one byte then, so end_job() finds it too
-  // long by the check that every job has: a refusal needs no second one.
+  // Usually allowed_output_. After a refused write of the running job: 0, and the output is one byte, so that end_job()'s
+  // ordinary length check catches it.
   std::size_t most_output_ = kLargestOutput;
   std::size_t refused_bytes_ = 0;     // how long the refused write would have made the output
   std::uint32_t ended_ = 0;           // jobs since begin_batch()

@@ -21,8 +21,8 @@ namespace locksley {
 //   - at the end of a lease (release()): this lease. But a lease that goes back before it has begun is not charged for slots
 //     on which it is behind: it has only waited there, and the lease in front of it pays for the whole time. give_way() says
 //     that the same is true of a lease in front.
-// A lease of several slots may be behind on all of them while its job runs: it is known to have run on one slot, and comes to
-// the front of one.
+// A lease of several slots may be behind another on all of them when one of its jobs runs. Only one slot is then known to run
+// it, so the lease moves to the front of one.
 //
 // Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
 // earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third

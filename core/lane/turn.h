@@ -18,7 +18,7 @@ namespace locksley {
 //                             The ring counts the executor and, for a claim, charges the batch
 //                             in advance.
 //   2. begin()                The batch counts the executor as running, unless it has sub-jobs only; the
-//      or begin_at_claim()    clock starts, or has started with step 1.
+//      or begin_at_claim()    time that settle() charges begins, or began with step 1.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops
 //      counting the executor.
@@ -66,7 +66,7 @@ class Turn {
 
   // ---- Steps 2 to 4: during the turn ----
 
-  // The batch counts the turn's executors; the time for which it is charged begins.
+  // The batch counts the turn's executors; the time that settle() charges begins.
   void begin() { begin(steady_now()); }
   // The same for an executor that has worked for the turn since step 1: the time began with the instant of that step, for
   // settle_and_claim() that of the settlement. So turns that follow each other leave no time between them uncharged.

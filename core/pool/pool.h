@@ -40,14 +40,15 @@ class Pool {
   // A guess: more than most machines have processors. The table of workers takes 8 KiB.
   static constexpr std::uint32_t kMaxWorkers = 1024;
 
+  // From now on the pool is the lane's executor, though nothing runs before start().
   explicit Pool(Lane& lane);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Starts `workers` threads (1 to kMaxWorkers) and makes the pool the lane's executor. `reserved`
-  // of them, fewer than all, serve only batches whose jobs are expected to take no longer than a
-  // quantum: so a short job finds a worker while long ones occupy all others.
+  // Starts the monitor and `workers` threads (1 to kMaxWorkers). `reserved` of them, fewer than all,
+  // serve only batches whose jobs are expected to take no longer than a quantum: so a short job finds
+  // a worker while long ones occupy all others.
   void start(std::uint32_t workers, std::uint32_t reserved = 0) LOCKSLEY_EXCLUDES(mutex_);
 
   // Adds workers, or has some leave. A worker that leaves ends the job that it runs and hands back

@@ -29,7 +29,7 @@ struct FairNode {
   // settled.
   VirtualTime key = 0;
   // The key minus the virtual time when the node last entered, corrected by later settlements: see
-  // FairLevel::correct().
+  // FairLevel::move().
   VirtualTime slack = 0;
   // Number of the last turn, or of the last entry: the node that has waited longest has the least.
   std::uint64_t turn = 0;
@@ -41,7 +41,9 @@ struct FairNode {
   std::uint32_t executors = 0;
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  bool competes = false;  // has jobs or executors: its weight counts in the clock's sum
+  // It has executors or queued jobs: its weight counts in the clock's sum. A queue that is paused or backs off, and a group
+  // that has blocks (RingGroup::blocks), competes only while it has executors.
+  bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
 };
@@ -251,8 +253,7 @@ class FairLevel {
     offset_ += behind;
     ++shifts_;
   }
-  // All nodes move back together by `by`, as if the clock had advanced for them alone. Where some wait, the first of them
-  // does not fall behind the clock.
+  // Lowers the starts of all nodes together by `by`. If nodes wait, at most so far that the first start equals the clock.
   void move_back(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime moved = empty() ? by : std::min(by, top_time() - clock_.now);
     if (moved <= 0) return;

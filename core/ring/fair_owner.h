@@ -137,7 +137,7 @@ class FairOwner {
   // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
-    // One that is left takes over the owner's lead. If it is the last one, it is a node by itself from now on.
+    // A remaining part takes over the owner's lead. If it is the only one, it is the owner from now on.
     if (!parts.empty() && active_ == 0) {
       Part& left = *parts[0];
       left.fair.key = std::max(left.fair.key, left.home().key_of(fair.key));
@@ -263,8 +263,8 @@ class FairOwner {
     take_place(part, was_active || part.own.shifts != part.home().shifts());
   }
 
-  // No part is active. Levels that have moved back since the last one was have taken their nodes along; the owner is not
-  // ahead of all its parts.
+  // No part is active. Since the last one rested, levels may have moved back, and their nodes with them. The owner's key must
+  // not be ahead of all its parts.
   void limit_to_parts() LOCKSLEY_REQUIRES(kRingNodes) {
     VirtualTime latest = std::numeric_limits<VirtualTime>::min();
     for (const auto& part : parts) latest = std::max(latest, time_of(*part));
@@ -308,9 +308,9 @@ class FairOwner {
     limit_others(part, turn, turn);
   }
 
-  // A turn of `part` leaves no other part more than that one turn ahead of the owner. Otherwise, where levels were
-  // shifted, the other part would be charged for time that no node of its level could have had. `most`: how
-  // much the turn has just added.
+  // After a turn of `part`: every other active part is to be at most that turn ahead of the owner. Otherwise, where levels
+  // were shifted, the other part would be charged for time that no node of its level could have had. `most`: how much the
+  // turn has just added; no part is moved back by more than that.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
     update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {

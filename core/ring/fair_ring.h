@@ -90,8 +90,10 @@ class FairRing {
   bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
   // Adds indexes of jobs that were claimed or had ended, in this queue or in an earlier one of the
   // batch, also to a closed queue: for retries and for hand-overs. They are served before all
-  // others. False, and nothing is added, if the queue is not attached. `ranges`: ascending and
-  // disjoint. `more`: about how many ranges later calls will add: room is made for them now.
+  // others. Exception: a range that ends where the unclaimed part begins joins this part, which is
+  // served after the ranges that were handed back. False, and nothing is added, if the queue is not
+  // attached. `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add:
+  // room is made for them now.
   bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now, std::size_t more = 0);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
   // queue that is not attached.
@@ -99,8 +101,9 @@ class FairRing {
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
-  // Removes the jobs from `from` on that no executor has ever claimed, for an owner that gives them to another
-  // process: they will not run here. Returns them; an empty range if there are none.
+  // Removes the jobs of the unclaimed part from `from` on, for an owner that gives them to another process: they will
+  // not run here. Some may have been claimed, and have failed, before: as put_back() says. Returns them; an empty range
+  // if there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
   // while it has claimed jobs or executors.
@@ -198,7 +201,7 @@ class FairRing {
     std::int64_t at_gate = 0;
     std::int64_t in_lane = 0;
   };
-  // A ClaimRequest of one local executor. It is a type of its own, so that such claims cost nothing for leases.
+  // A ClaimRequest of one local executor. It is a type of its own, so that a plain claim has no code for leases.
   struct PlainRequest;
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
@@ -270,8 +273,8 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Changes by itself when other queues of the customer, or of the tenant, are measured or begin their first turns: so
-  // pass_over_lengthy() looks at it again.
+  // The result may change without a change of this queue: when another queue of its customer or tenant is measured,
+  // or begins or ends its first turn. So pass_over_lengthy() computes it again.
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   static void change_first_turn(RingQueue& queue, bool in_first_turn) LOCKSLEY_REQUIRES(kRingNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
@@ -306,7 +309,8 @@ class FairRing {
       LOCKSLEY_REQUIRES(kRingNodes);
   // The group has no queues any more, and the tenant perhaps none either.
   void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Those that would be as new, and those that are too many.
+  // Forgets the tenant's customers whose state equals that of a new customer, and then customers of any tenant beyond
+  // Options::most_idle_customers.
   void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Calls visit() for each group, a customer before its tenant; and for each queue.
@@ -348,15 +352,15 @@ class FairRing {
       return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
                              !gates->has(gate.id));
     }
-    // The executor never serves the gate, or not now since the gate does not admit it; others may serve it now.
+    // The executor never serves the gate, or the gate does not admit it now. Other executors may serve the gate now.
     bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
       return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
     }
   };
   // The seat whose queue the claim serves; null: none.
   RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The same, without queues whose jobs are expected to be lengthy since other queues have told; `next` is what next_seat() has
-  // returned.
+  // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`: the result of
+  // next_seat().
   RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // The one with the least start of the first seats of all open gates; null: none.

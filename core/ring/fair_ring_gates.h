@@ -18,7 +18,7 @@ class FairRing::Gates {
  public:
   // None if there are kMostGates. The id of a gate that was removed is used again.
   std::optional<GateId> add(const GateOptions& options);
-  // False, and nothing happens, while a queue belongs to the gate, and for gate 0. O(tenants).
+  // False, and nothing happens, while a queue belongs to the gate, and for gate 0. O(tenants + customers).
   bool remove(GateId gate);
 
   // GateOptions::concurrency, is_on, max_running, is_remote, is_held.

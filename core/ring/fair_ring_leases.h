@@ -24,7 +24,7 @@ class FairRing::Leases {
   // A turn that still runs has used `service` so far, by all its executors: where that is more than it was
   // charged, it is charged that. `charged` is changed accordingly. No effect with Share::kJobs.
   void charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now);
-  // A turn that goes on hands back these of its jobs: they are neither executed nor left in its settlement.
+  // Hands back some jobs of a turn that goes on. In its settlement they count neither as `executed` nor as `left`.
   // `ranges`: ascending and disjoint. `unused_starts`: how many of the starts that the turn took were not used, as a rule
   // those of the jobs in `ranges` that have not begun. Returns those jobs that never run, because the queue was cancelled;
   // the caller has to record that.
@@ -32,7 +32,7 @@ class FairRing::Leases {
                                                   std::uint64_t unused_starts, Nanoseconds now);
   // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in every
   // state of the queue. As join() it is charged nothing in advance. None: the queue has none of these jobs.
-  // Looks at the newest kMostSearched ranges that were handed back, and at those never claimed.
+  // Looks at the newest kMostSearched ranges that were handed back, and at the jobs from View::first_unclaimed() on.
   struct Reclaimed {
     Charge charged;
     std::vector<IndexRange> ranges;  // ascending

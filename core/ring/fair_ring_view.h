@@ -51,7 +51,8 @@ class FairRing::View {
   bool has_place(const RingQueue& queue) const;
   // Whether the job waits in the queue. O(ranges handed back), up to 10,000: some 10 us. None: there are more.
   std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
-  // The lowest index that no executor has ever claimed. If there is none: an index above all that were added.
+  // Where the unclaimed part begins (FairRing::withdraw()): all jobs from there on are queued. If it is empty: an index
+  // above all that were added.
   std::uint64_t first_unclaimed(const RingQueue& queue) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the logs of one user's running jobs have of their common memory.
+// How many blocks of the memory of all logs the logs of one user's running jobs occupy.
 #pragma once
 
 #include <atomic>

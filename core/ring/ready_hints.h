@@ -29,10 +29,14 @@ class ReadyHints {
   // The same for remote executors, at any gate or at some.
   bool has_remote_work() const { return has(kRemote); }
   bool has_remote_work(const GateSet& gates) const { return has_at(gates, kRemote); }
-  // How often a queue without claimable jobs has got some, by add_jobs(), add_range(), put_back() or
-  // resume(), or because the owner of its gate has opened the gate. If the number has changed, a newcomer
-  // waits, and an executor should end its turn early. Its batch loses nothing by that, since it is charged
-  // for the time that the turn took.
+  // How often jobs have become claimable, other than by a settlement:
+  //   - a queue without claimable jobs has got some: by add_jobs(), add_range(), put_back(), resume(), set_slots() or
+  //     Leases::give_back(), or because its back-off has ended;
+  //   - a group is no longer at its limit: its rate admits a start, its limits have changed, or its results have room
+  //     (Groups::reopen_tenants());
+  //   - the owner of a gate has opened it.
+  // If the number has changed, a newcomer waits, and an executor should end its turn early. Its batch loses nothing by
+  // that, since it is charged for the time that the turn took.
   std::uint64_t arrivals() const {
     // [ring-arrivals] relaxed: a stale value ends a turn one job later.
     return arrivals_.load(std::memory_order_relaxed);

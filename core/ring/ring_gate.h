@@ -23,9 +23,9 @@ inline constexpr GateId kMostGates = 1024;
 class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
-  // How long the executor that claims serves these gates only. kLasting: for good. Tenants at other gates
-  // could not have used the executor, so the tenants at these gates owe them no more than a turn of each executor.
-  // kPassing: for a short time. Then it serves all gates again, and the tenants that it has served in the meantime
+  // Whether the claiming executor is restricted to these gates permanently or temporarily. kLasting: permanently. Tenants
+  // at other gates could not have used the executor, so the tenants at these gates owe them no more than a turn of each
+  // executor. kPassing: temporarily. Then it serves all gates again, and the tenants that it has served in the meantime
   // yield to the others.
   enum class Restriction : std::uint8_t { kLasting, kPassing };
 

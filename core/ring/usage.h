@@ -87,8 +87,9 @@ class DecayingSum {
   std::int64_t step_ = 0;
 };
 
-// A service that has ended, as sums count it. The sums of a queue, its tenant and its lane count the
-// same, so this is computed once for all three. A plain value; any thread; nothing fails.
+// The contribution of one service that has ended to decaying sums. It is the same for the sums of a
+// queue, its tenant and its lane, so it is computed once for all three. A plain value; any thread;
+// nothing fails.
 class EndedService {
  public:
   EndedService(Nanoseconds began, Nanoseconds service, Nanoseconds now)

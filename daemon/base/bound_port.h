@@ -18,8 +18,8 @@ namespace locksley::daemon {
 // A value that owns a descriptor; any thread. Nothing blocks.
 class BoundPort {
  public:
-  // `port` 0: any free one. `key`: of the configuration, which has the port. The error names the address and the system's reason, and
-  // the key if another program has the port.
+  // `port` 0: any free one. `key`: the configuration key that sets the port. The error names the address and the system's
+  // reason, and the key if another program has the port.
   static std::expected<BoundPort, std::string> bind(const std::string& address, std::uint16_t port,
                                                     std::string_view key);
   ~BoundPort();

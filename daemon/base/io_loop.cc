@@ -48,24 +48,24 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
   AdaptiveSpin for_workers;
   AdaptiveSpin for_clients;
   int busy_rounds = 0;
-  bool is_overdue = false;  // what was put off has stayed so for a wait
-  const auto do_put_off = [&] {
+  bool is_overdue = false;  // the deferred work was deferred for a wait
+  const auto do_deferred = [&] {
     busy_rounds = 0;
     is_overdue = false;
-    if (hooks.do_put_off) hooks.do_put_off();
+    if (hooks.do_deferred) hooks.do_deferred();
   };
   while (!io.stopped()) {
-    if (++busy_rounds > IoLoopHooks::kMostBusyRounds) do_put_off();
+    if (++busy_rounds > IoLoopHooks::kMostBusyRounds) do_deferred();
     // The mailbox's functions do not count as work here: the sockets are polled after them.
     mailbox.run();
     if (rounds.poll()) continue;
     AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
     if (spin.look(hooks.may_poll(), [&] { return mailbox.run() || rounds.poll() || io.stopped(); })) continue;
-    const bool stays_put_off = !is_overdue && hooks.may_stay_put_off && hooks.may_stay_put_off();
-    if (!stays_put_off) do_put_off();
+    const bool stays_deferred = !is_overdue && hooks.may_stay_deferred && hooks.may_stay_deferred();
+    if (!stays_deferred) do_deferred();
     if (!mailbox.begin_sleep()) continue;
-    if (stays_put_off) {
-      is_overdue = io.run_one_for(IoLoopHooks::kLongestPutOff) == 0;
+    if (stays_deferred) {
+      is_overdue = io.run_one_for(IoLoopHooks::kLongestDeferral) == 0;
     } else {
       io.run_one();
     }

@@ -12,13 +12,14 @@ namespace locksley::daemon {
 struct IoLoopHooks {
   std::function<bool()> may_poll;       // whether polling takes no processor time from other threads
   std::function<bool()> awaits_worker;  // whether a client waits for the result of a worker
-  // Does what was put off until the thread has nothing else to do: before each wait, and once in kMostBusyRounds rounds
-  // if it does not wait. May be empty.
-  std::function<void()> do_put_off = nullptr;
-  // Whether it may stay put off for one wait, of at most kLongestPutOff. May be empty: it may not.
-  std::function<bool()> may_stay_put_off = nullptr;
+  // Does the deferred work, which waits until the thread has nothing else to do: before each wait, and once in
+  // kMostBusyRounds rounds if the thread does not wait. May be empty.
+  std::function<void()> do_deferred = nullptr;
+  // Whether that work may be deferred for one more wait, of at most kLongestDeferral. May be empty: it may not.
+  std::function<bool()> may_stay_deferred = nullptr;
 
-  static constexpr std::chrono::milliseconds kLongestPutOff{1};  // the shortest time that epoll_wait() knows
+  // The shortest time that epoll_wait() knows.
+  static constexpr std::chrono::milliseconds kLongestDeferral{1};
   static constexpr int kMostBusyRounds = 32;  // rounds with work take some 10 us each; a guess
 };
 

@@ -20,8 +20,9 @@ namespace locksley::daemon {
 // the mutex is released, by one system call, which is made only if the thread sleeps. The eventfd is never read: epoll, to
 // which Asio adds it edge-triggered, reports each write.
 //
-// An Asio service: an io_context has one, which its first use makes, and which ends with it. What can fail is its making,
-// which throws std::system_error. post(): any thread; it holds a mutex while it moves the function, and does not block.
+// An Asio service: an io_context has one, which its first use makes, and which ends with it. Its constructor throws
+// std::system_error; nothing else fails. post(): any thread; it holds a mutex while it moves the function, and does not
+// block.
 //
 // The functions run while run_io_loop() runs the io_context, in the order of the calls. At other times they go by
 // asio::post(), so that an io_context can be run in any way. Functions that wait here do not keep an io_context from running

@@ -14,7 +14,7 @@ class logger;
 namespace locksley::daemon {
 
 // Gives the pool the number of workers that it was last told. A worker that leaves first ends the job that it runs, so a
-// change may take as long as a job: each has a thread of its own, and begins after the change before it has ended.
+// change may take as long as a job. Each change runs on its own thread, which first waits for the end of the previous one.
 //
 // Owned by Reconfiguration; the pool outlives it. One thread. The destructor blocks until the last change has ended, and so
 // does resize() in the one case that the system refuses its thread. Where threads cannot be started, the log says so, and

@@ -12,10 +12,10 @@
 
 namespace locksley::daemon {
 
-// Long pieces of work on the I/O thread, in a line for each user. Between two polls of the sockets all of it together has
-// kRound. The slices go round users, and then round the work of each; one has kSlice at most. So clients that ask
-// for little are served between the slices, however many others ask for much; and of those who ask for much, a user waits for
-// one slice of each other user.
+// Long pieces of work on the I/O thread, in a line for each user. All slices between two polls of the sockets share kRound.
+// The slices go round users, and then round the work of each; one has kSlice at most. So clients that ask for little are
+// served between the slices, however many others ask for much. A user with much work waits for one slice of each other
+// user between its own.
 //
 // Owned by ServerState; outlives everything that adds work, unless the loop runs no more. The I/O thread only.
 // Nothing blocks or fails.

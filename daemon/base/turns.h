@@ -14,7 +14,7 @@ namespace locksley::daemon {
 // very many connections of one user that are ready, one of another user waits for one turn, not for all of theirs.
 //
 // Between two polls of the sockets all turns together have kRound. The first connection that is ready after a poll has
-// its turn at once, if no other waits: so one that is alone never comes to a line.
+// its turn at once, if no other waits: so a connection that is alone is never queued.
 //
 // Owned by ServerState; outlives all takers, or at least the loop. The I/O thread only. Nothing blocks; no allocation
 // for a turn (UserLines).

@@ -7,14 +7,14 @@
 
 namespace locksley::daemon {
 
-// Whose something is that waits in UserLines.
+// The owner of an item that waits in UserLines: a user, the strangers, or the daemon.
 using LineNumber = std::uint32_t;
 inline constexpr LineNumber kStrangersLine = 0;  // all connections that have not logged in
 inline constexpr LineNumber kDaemonsLine = 1;    // the daemon's own work
 constexpr LineNumber line_of_tenant(std::uint32_t number) { return number + 2; }
 
-// A line for each user. The users are served round robin, and what waits for one user in its order: however much of one
-// user waits, what comes of another waits for one item of each user.
+// A line of items for each user. The users are served round robin, and the items of one user in their order. So the first
+// item of a user waits for at most one item of each other user, however many these have queued.
 //
 // A member of its owner; one thread. push() and pop() are O(1), and allocate only while a line becomes longer than it has
 // been; a long line gives its memory back when it is empty. Memory is held for each number up to the largest one used.

@@ -43,8 +43,8 @@ class Server {
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
   // The same on a port that is bound already.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port);
-  // New connections speak TLS from now on, with this certificate; null: plain. Those that exist stay as they
-  // are.
+  // New connections speak TLS from now on, with this certificate; null: plain. Existing ones stay as they are, except
+  // those that a certificate opened whose authority is no longer in client_ca: they are dropped (Sessions::use_tls()).
   void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const;
   // Puts a configuration in force. Connections of users that it does not have are closed.

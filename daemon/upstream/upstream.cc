@@ -66,12 +66,12 @@ void Upstream::run() {
                      kUpstreamThread.assert_held();
                      return is_busy();
                    },
-               .do_put_off =
+               .do_deferred =
                    [this] {
                      kUpstreamThread.assert_held();
                      claim_put_off();
                    },
-               .may_stay_put_off =
+               .may_stay_deferred =
                    [this] {
                      kUpstreamThread.assert_held();
                      return may_stay_put_off();

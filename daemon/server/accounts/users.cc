@@ -95,7 +95,8 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   }
   const std::uint64_t results = limits.max_result_bytes.count;
   all.results().set_limit(results);
-  // Where others have filled the memory of all, these eighths let the others go on: an eighth in all.
+  // Where others have filled the memory of all, a user continues while it has no more than its part of an eighth, which is
+  // the same for each user: so users with few results continue.
   const std::uint64_t spare = results / 8 / std::max<std::uint64_t>(tenants.all().size(), 1);
   for (Tenant& tenant : tenants.all())
     tenant.account.results().set_limit(tenant.account.results().limit(), spare);

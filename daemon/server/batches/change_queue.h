@@ -23,8 +23,8 @@ namespace locksley::daemon {
 
 // Carries the news of batches from the workers to the I/O thread: each changed batch is queued once, and one
 // wake-up serves all that are queued until the I/O thread takes them. Each user has a line of its own, and the
-// lines are served round robin: a user whose batches end faster than the I/O thread can apply them delays its
-// own news, and that of others by one batch of each user. A worker reports every claim. The I/O
+// lines are served round robin: a user A whose batches end faster than the I/O thread can apply them delays its
+// own news; the news of a user B waits for at most one batch of A. A worker reports every claim. The I/O
 // thread is woken at once for the end of a batch, and for new results for which a client waits; for other
 // changes about once in kHoldOff. Of a RUN only the end is queued, unless something may be due of it: its
 // start would cost the worker a wake-up just before the job.
@@ -48,8 +48,8 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
-  // When the caller calls take() again, unless the result of this call asks for more. kOnWake: when it is woken. kScheduled:
-  // within kHoldOff, by a timer that it has armed already.
+  // When the caller will next call take(), if Taken asks for no earlier call. kOnWake: when it is woken. kScheduled: within
+  // kHoldOff, by a timer that it has armed already.
   enum class NextTake : std::uint8_t { kOnWake, kScheduled };
   // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes
   // afterwards is queued again. Changes that are not urgent do not wake the I/O thread while its next call is certain:

@@ -51,9 +51,9 @@ class CustomerChanges {
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Why one more customer of the user may not have settings; empty: it may.
   // Why nothing can be written; empty: it can.
   std::string store_error() const;
+  // Why one more customer of the user may not have settings; empty: it may.
   Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
   Ticket write(const Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
       LOCKSLEY_REQUIRES(kIoThread);

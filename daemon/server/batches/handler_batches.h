@@ -36,8 +36,8 @@ class HandlerBatches {
   // Jobs may start again, in the lane and at the gate that the directory has now. If the lane or the gate has
   // changed, the caller must have called hold(), and has_running() must have returned false since.
   void release(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
-  // Needs: hold(). Whether some of the batches are not held yet, or an executor has jobs of one of them. While they are
-  // held, false stays false. O(batches of which an executor had jobs when they were held).
+  // Needs: hold(). Whether some of the batches are not held yet, or an executor has jobs of one of them. Once it has
+  // returned false, it returns false until release(). O(batches of which an executor had jobs when they were held).
   bool has_running(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   // Gives a batch that was over and goes on the lane, the gate and the hold of its handler as it is
   // now. Called before the batch is in any ring.

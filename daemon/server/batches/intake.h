@@ -109,15 +109,15 @@ class Intake {
       LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs. If it has jobs for
-  // all the payloads after these already, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
+  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs. If the batch already has all
+  // `at` + payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at)
       LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record lacks their list
   // (Batch::Failures::lacks_list()); if null, or of another round, the call returns 0. Very many failures that
-  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing()
-  // until then; afterwards record.stored.ticket is that of the retry, and no earlier.
+  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing() is true
+  // until then. Afterwards record.stored.ticket covers the retry.
   std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
                                               const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
   // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in a slice of its own.

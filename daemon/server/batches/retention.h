@@ -95,8 +95,8 @@ class Retention {
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`. True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // `schedule` is called when there is more to evict or to retire, once until go_on_until() returns true. By default all is
-  // done at once.
+  // `schedule` is called when there is more to evict or to retire, at most once before go_on_until() returns true. By
+  // default all is done at once.
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
@@ -108,7 +108,7 @@ class Retention {
 
   // This batch is over: it may be evicted from now on.
   void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The same, of a batch that was over before this process began; Registry::restored() comes after the last one.
+  // As add(), for a batch that an earlier process finished. The caller calls Registry::restored() after the last one.
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   // RETRY: the batch goes on, wherever it was kept.
   void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);

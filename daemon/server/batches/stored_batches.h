@@ -61,9 +61,10 @@ inline bool is_congested(const Account& account) {
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when the
-// disk has them. If the disk did not take them, both halves are undone. Every other change takes
-// effect at once, and only the reply waits for its ticket (ticket_of_changes()). A reply that says which jobs there
-// are waits for the ticket of these (BatchRecord::stored.jobs_ticket).
+// disk has them. If the disk did not take them, both halves are undone. The record learns of a close() at
+// once, too, and the lane in settle_some(). Every other change takes effect at once, and only the reply waits
+// for its ticket (ticket_of_changes()). A reply that says which jobs there are waits for the ticket of these
+// (BatchRecord::stored.jobs_ticket).
 //
 // Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and
 // error(), load(), restore() and the functions that take a stored batch must not be called. Only
@@ -106,8 +107,8 @@ class StoredBatches {
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
   void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The ticket for which a reply that reports the record's changes waits. If the disk has failed to write the last ones,
-  // they are put again: so a command that is repeated fails as the first one did, until they are on the disk.
+  // The ticket for which a reply that reports the record's changes waits. If the disk has failed to write the last changes,
+  // they are queued again: so a repeated command also fails until they are on the disk.
   Ticket ticket_of_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Outcomes ----
@@ -176,8 +177,8 @@ class StoredBatches {
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
-  // Discards of results of retired batches that the store has yet to write: load() adds them to what it reads. At
-  // most as many entries as writes that the store has yet to make.
+  // Discards of results of retired batches that the store has yet to write: load() adds them to what it reads. Entries
+  // that the store has written since the last load() stay until the next one.
   struct Discarded {
     Ticket ticket;
     std::uint64_t rows;

@@ -183,8 +183,8 @@ class Registry {
                                  const std::function<bool(const BatchRecord&)>& is_wanted) const
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Visits active batches, and then RUNs that have a sequence number, from the place `at` on, which it moves, and `most` of
-  // them at most. True when all were visited. Batches may come and go between two calls: one that is active all the time is
+  // Visits active batches, and then RUNs that have a sequence number. Starts at `at` and advances it; visits at most `most`.
+  // True when all were visited. Batches may come and go between two calls: one that is active all the time is
   // visited once or more, one that comes meanwhile perhaps not at all. A visit ends no batch.
   struct ActivePlace {
     std::uint64_t sequence = 0;              // of the next batch

@@ -177,7 +177,7 @@ class Session final : private Subscriptions::Sink,
   // ---- For Sessions and for other connections ----
 
   std::uint64_t id() const { return id_; }
-  // That of its user, among the Slices.
+  // The line of its user in Slices.
   LineNumber line() { return wakeup().line(); }
   const std::string& peer() const { return connection_.peer(); }
   // Its line in CLIENT LIST.

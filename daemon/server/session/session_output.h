@@ -25,12 +25,12 @@ namespace locksley::daemon {
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
 class SessionOutput {
  public:
-  // The number of some held replies, one after the other, that report the same writes. The connection's first have 0.
+  // Numbers a run of consecutive held replies that report the same writes. The connection's first run has 0.
   using HeldNumber = std::uint64_t;
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
 
   // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the order of the tickets;
-  // it calls release() with what it gets.
+  // it must call release() with both arguments.
   SessionOutput(HeldReplies& queue, Settled settled) : queue_(queue), settled_(std::move(settled)) {}
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;

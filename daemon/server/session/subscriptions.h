@@ -55,8 +55,9 @@ class Subscriptions final : public Subscriber {
     move_until(audience, Instant::max());
   }
   // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether all is done. Ten thousand
-  // channels take some 20 ms, and so do as many events as limits.output_buffer lets wait. Between the parts no other
-  // function changes the subscriptions.
+  // channels take some 20 ms, and so do as many events as limits.output_buffer lets wait. Between the parts the topics do
+  // not change. But a reload of the users may call set_audience(): if that sets another audience than the present one, the
+  // next move_until() begins with the first channel again.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 

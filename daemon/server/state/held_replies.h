@@ -48,7 +48,7 @@ class HeldReplies {
   EarlyReplies& early() { return early_; }
 
   // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's function; until about
-  // `until`, since one client may have very many. True: none is left. Else the outcome is to be passed again, before any
+  // `until`, since one client may have very many. True: none is left. If false, call again with the same outcome before any
   // later one.
   bool settle_some(const Outcome& outcome, Instant until) {
     for (int n = 1; !queue_.empty() && queue_.begin()->first <= outcome.up_to; ++n) {

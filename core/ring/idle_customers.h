@@ -11,7 +11,7 @@
 
 namespace locksley {
 
-// A customer without queues is kept while it would not be as new if it came back: while its key is ahead of the virtual
+// A customer without queues is kept while forgetting it would change its service: while its key is ahead of the virtual
 // time, or its rate admits no start. If too many are kept, the tenant that has most of them loses one: so a tenant with
 // very many customers does not erase the debts of another tenant's customers.
 //
@@ -38,7 +38,7 @@ class IdleCustomers {
     }
     count(*customer.tenant, -std::size_t{1});
   }
-  // Forgets customers of the tenant that would be as new: at most kAtOnce, since very many may become so at the same moment.
+  // Forgets customers of the tenant whose state equals a new customer's: at most kAtOnce, since very many may become so at the same moment.
   // Later calls forget the others. The tenant is a leaf again once it has no customers.
   static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
   void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);

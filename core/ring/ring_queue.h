@@ -83,5 +83,6 @@ class RingQueue final : public RingNode {
   bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool internal_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
 };
+static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 296);
 
 }  // namespace locksley

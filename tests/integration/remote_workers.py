@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Remote workers as the port serves them: leases, results, losses, logins, the store, restarts. By connections that a test drives by hand; the
 state machine itself has unit tests, with all its orders of events."""
+# Length: a short test for each promise of the port.
 
 import contextlib
 import pathlib

@@ -260,6 +260,13 @@ class Retry(StoreTest):
         self.assertEqual((status["state"], status["failed"] + status["cancelled"]), ("cancelled", 1))
         self.assertLessEqual(dropped, status["cancelled"])
 
+    def test_the_end_waits_for_the_tries_of_a_batch_that_is_not_stored(self):
+        self.begin({"shutdown": {"drain_timeout": "300ms"}})
+        self.command("SUBMIT", "fail", "ID", "lost", "EPHEMERAL", "RETRIES", MANY, "JOBS", "a")
+        wait_for("its job to wait for its retry", lambda: self.command.explain("lost")["reason"] == "delayed")
+        self.stop(code=75)
+        self.assertIn("batch left unfinished batch=lost", self.daemon.log())
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -201,19 +201,11 @@ int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& s
   return exit_code;
 }
 
-void log_end(int exit_code, const ServerState& state, spdlog::logger& log) {
-  LogLine("ended")
-      .with("exit_code", exit_code)
-      .with("connections", state.stats().connections_accepted.get())
-      .with("batches", state.batches_accepted())
-      .with("lost_log_lines", lost_log_lines())
-      .write(log, spdlog::level::info);
-}
-
 // The table of contents. Each group of parts is built here, in this order, and destroyed in reverse; a part that cannot
 // be built throws StartFailure.
+// `last`: the last line of the log, which the caller writes once all parts are destroyed, and another daemon can open the store.
 int build_and_run(const config::Config& config, const config::Machine& machine, const ConfigSource& source,
-                  const std::shared_ptr<spdlog::logger>& log) {
+                  const std::shared_ptr<spdlog::logger>& log, LogLine& last) {
   const ThreadRoleScope role(kIoThread);
 
   // As root, if it was started so. Users, tokens, programs and certificates are read, and the ports are bound, and opened
@@ -249,7 +241,9 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   // The end, in reverse; then the parts are destroyed.
   peers.reset();
   exit_code = stop(exit_code, scheduler, store, serving, log);
-  log_end(exit_code, serving.server.state(), *log);
+  const ServerState& state = serving.server.state();
+  last.with("connections", state.stats().connections_accepted.get())
+      .with("batches", state.batches_accepted());
   return exit_code;
 }
 
@@ -263,7 +257,12 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
     }
     if (command_line.migrate_to) return migrate(config, *command_line.migrate_to, log);
     if (command_line.undo_migration) return undo_migration(config, log);
-    return build_and_run(config, machine, command_line.config, log);
+    LogLine last("ended");
+    const int exit_code = build_and_run(config, machine, command_line.config, log, last);
+    last.with("exit_code", exit_code)
+        .with("lost_log_lines", lost_log_lines())
+        .write(*log, spdlog::level::info);
+    return exit_code;
   } catch (const StartFailure& failure) {
     for (const std::string& problem : with_positions(command_line.config, failure.problems())) {
       log->error("{}", problem);

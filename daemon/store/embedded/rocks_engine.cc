@@ -21,6 +21,7 @@
 #include "daemon/store/embedded/open_attempt.h"
 #include "daemon/store/embedded/padded_logs.h"
 #include "daemon/store/embedded/rocks_options.h"
+#include "daemon/store/embedded/store_lock.h"
 #include "daemon/store/embedded/torn_log.h"
 #include "daemon/store/key.h"
 
@@ -146,15 +147,16 @@ class RocksEngine::RocksGroup final : public Engine::Group {
 
 std::string RocksEngine::explain(const rocksdb::Status& status) const {
   const std::string reason = status.ToString();
-  if (reason.find("While lock file") != std::string::npos ||
-      reason.find("lock hold by") != std::string::npos) {
-    return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
-                       reason);
-  }
+  if (is_lock_held(status)) return in_use(reason);
   if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument() || status.IsPathNotFound()) {
     return damage(reason);
   }
   return fmt::format("cannot open the store {}: {}", options_.path, reason);
+}
+
+std::string RocksEngine::in_use(std::string_view reason) const {
+  return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
+                     reason);
 }
 
 std::string RocksEngine::damage(std::string_view what) const {
@@ -192,6 +194,13 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
   }
   std::unique_ptr<RocksEngine> engine(new RocksEngine(std::move(options), env));
   const ThreadRoleScope role(kStoreWriter);
+  const auto holder = await_unlocked(engine->env_, engine->options_.path, [&] {
+    LogLine("store: another process has it open, and may be ending: waiting for it")
+        .with("store", engine->options_.path)
+        .with("patience_ms", kLockPatience.count())
+        .write(*engine->options_.log, spdlog::level::info);
+  });
+  if (holder) return std::unexpected(engine->in_use(*holder));
   if (!engine->reserve_.check(0)) engine->reserve_.release();
   if (auto opened = engine->open_files(); !opened) return std::unexpected(std::move(opened.error()));
   static_cast<void>(engine->files_.db->GetDbIdentity(engine->id_));  // which RocksDB has read when it opened
@@ -207,17 +216,21 @@ std::unique_ptr<rocksdb::Env> RocksEngine::padded_env(const EngineOptions& optio
 std::expected<void, std::string> RocksEngine::open_files() {
   const OpenAttempt attempt(env_, options_.path);
   auto opened = try_open_files();
-  if (!opened) attempt.clean_up();
-  return opened;
+  if (opened) return {};
+  // The files of another process are not this attempt's, however new they are.
+  if (!opened.error().is_in_use) attempt.clean_up();
+  return std::unexpected(std::move(opened.error().what));
 }
 
-std::expected<void, std::string> RocksEngine::try_open_files() {
-  if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
+std::expected<void, RocksEngine::OpenFailure> RocksEngine::try_open_files() {
+  if (has_lost_its_index()) return std::unexpected(OpenFailure{damage("the file CURRENT is missing")});
   const CleanEndNote note(env_, options_.path);
-  if (const auto whole = note.check(); !whole) return std::unexpected(damage(whole.error().what));
+  if (const auto whole = note.check(); !whole)
+    return std::unexpected(OpenFailure{damage(whole.error().what)});
   // The note is removed before RocksDB changes anything: after a crash there is none.
   if (const auto removed = note.remove(); !removed) {
-    return std::unexpected(fmt::format("cannot open the store {}: {}", options_.path, removed.error()));
+    return std::unexpected(
+        OpenFailure{fmt::format("cannot open the store {}: {}", options_.path, removed.error())});
   }
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -239,7 +252,7 @@ std::expected<void, std::string> RocksEngine::try_open_files() {
       status = open(again);
     }
   }
-  if (!status.ok()) return std::unexpected(explain(status));
+  if (!status.ok()) return std::unexpected(OpenFailure{explain(status), is_lock_held(status)});
   files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
   opened_ = &files_;
   gate_.open();

@@ -31,7 +31,7 @@ namespace locksley::daemon {
 // may take pages for clean that never reached the disk.
 class RocksEngine final : public Engine {
  public:
-  // `env` null: the system's.
+  // If another process has the folder open, waits for some seconds until it has closed it. `env` null: the system's.
   static std::expected<std::unique_ptr<RocksEngine>, std::string> open(EngineOptions options,
                                                                        rocksdb::Env* env);
   // Makes a sound database of what is still readable in a damaged one: the records of a log before
@@ -105,7 +105,11 @@ class RocksEngine final : public Engine {
   // Null: the log is not synced after each group.
   static std::unique_ptr<rocksdb::Env> padded_env(const EngineOptions& options, rocksdb::Env* env);
   std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
-  std::expected<void, std::string> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
+  struct OpenFailure {
+    std::string what;
+    bool is_in_use = false;  // by another process
+  };
+  std::expected<void, OpenFailure> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_lost_its_index() const;
   // Waits for all readings.
@@ -113,6 +117,7 @@ class RocksEngine final : public Engine {
   bool is_writable() const LOCKSLEY_REQUIRES(kStoreWriter) { return files_.db != nullptr && !read_only_; }
   EngineDone write(rocksdb::WriteBatch& batch) LOCKSLEY_REQUIRES(kStoreWriter);
   std::string explain(const rocksdb::Status& status) const;
+  std::string in_use(std::string_view reason) const;
   std::string damage(std::string_view what) const;
 
   rocksdb::ColumnFamilyHandle* family(Table table) LOCKSLEY_REQUIRES(kStoreWriter) {

@@ -2,6 +2,19 @@
 #include "daemon/store/embedded/embedded_engine.h"
 
 #include <gmock/gmock.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/support/store_fixture.h"
 #include "tests/support/store_model.h"
@@ -55,6 +68,69 @@ TEST(EmbeddedEngineTest, AfterABurstOfWritesItShowsTheBytesThatItsFilesHave) {
   }
   EXPECT_TRUE(testing::wait_until_true([&] { return (*store)->stats().disk_bytes >= kBatches * kBytes; }));
   (*store)->stop();
+}
+
+// Says when a start logs that it waits.
+class WaitingLine final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::promise<void> is_logged;
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    const std::string_view words(line.payload.data(), line.payload.size());
+    if (words.find("waiting for it") != std::string_view::npos) is_logged.set_value();
+  }
+  void flush_() override {}
+};
+
+// As a process that ends while the next one starts.
+TEST(EmbeddedEngineTest, AStartWaitsForTheOneThatStillHasTheFolder) {
+  const testing::TemporaryFolder folder;
+  auto first =
+      Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log());
+  ASSERT_TRUE(first.has_value()) << first.error();
+  const auto waits = std::make_shared<WaitingLine>();
+  const auto log = std::make_shared<spdlog::logger>("test", waits);
+  auto second = std::async(std::launch::async, [&] {
+    return Store::open({.path = folder.path().string(), .engine = embedded_engine()}, log);
+  });
+  ASSERT_EQ(waits->is_logged.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  first->reset();
+  const auto opened = second.get();
+  EXPECT_TRUE(opened.has_value()) << opened.error();
+}
+
+// Another process opens the database between the look at its lock and the attempt to open it, and writes a table.
+class TakenMeanwhile final : public rocksdb::FileSystemWrapper {
+ public:
+  TakenMeanwhile(std::filesystem::path table, int locks_before)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), table_(std::move(table)), left_(locks_before) {}
+  const char* Name() const override { return "TakenMeanwhile"; }
+  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options,
+                             rocksdb::FileLock** lock, rocksdb::IODebugContext* debug) override {
+    if (left_-- > 0) return FileSystemWrapper::LockFile(name, options, lock, debug);
+    std::ofstream(table_) << "rows";
+    return rocksdb::IOStatus::IOError("While lock file: " + name, "Resource temporarily unavailable");
+  }
+
+ private:
+  const std::filesystem::path table_;
+  int left_;
+};
+
+TEST(EmbeddedEngineTest, AFailedStartLeavesTheFilesOfTheOneThatHasTheFolder) {
+  const testing::TemporaryFolder folder;
+  const auto open = [&](rocksdb::Env* env) {
+    return Store::open({.path = folder.path().string(), .engine = embedded_engine(env)},
+                       testing::silent_log());
+  };
+  ASSERT_TRUE(open(nullptr).has_value());
+  const auto table = folder.path() / "000099.sst";
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<TakenMeanwhile>(table, 1));
+  const auto refused = open(env.get());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error(), ::testing::HasSubstr("in use by another daemon"));
+  EXPECT_TRUE(std::filesystem::exists(table));
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ class RangePayloads;
 // Any number of executors call fetch() at once, also while jobs are being added to an open batch: a
 // source that grows must synchronise that itself.
 // fetch() may block, for example on a disk; the executor then waits, and so do the other batches that it serves. So a source
-// that may have to wait for long, as for another machine, returns 0 instead: not now.
+// that may have to wait for long, as for another machine, returns 0 instead: not now. Once its payloads have come, its owner
+// calls Lane::payloads_arrived().
 // fetch() throws std::exception if a payload can never be read; the message becomes the error of the job.
 class PayloadSource {
  public:
@@ -29,7 +30,7 @@ class PayloadSource {
   // Sets the elements of `out`, which is not empty, to the payloads of jobs first, first + 1, …; all of these
   // jobs must have been added. Returns how many elements it has set: all, unless `scratch` would hold more than
   // kScratchBytes. Then it sets as many as fit; the first one always, whatever its length. 0: the payloads cannot be read
-  // now, but can later; the jobs go back, and their batch pauses (Backoff::kNoPayloads). The views are valid until the next
+  // now, but can later; the jobs go back, and their batch pauses for a while (Backoff::kNoPayloads). The views are valid until the next
   // fetch() with the same `scratch`; as long as the batch, if the source keeps the bytes itself.
   static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than a worker's other memory
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;

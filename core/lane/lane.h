@@ -158,6 +158,12 @@ class Lane {
   void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void pause(Batch& batch) { hold(batch, Hold::kCommand); }
   void resume(Batch& batch) { release(batch, Hold::kCommand); }
+  // Payloads of the batch can be read now that could not be read before (PayloadSource::fetch() returned 0): it waits for them no
+  // longer. Calls wake().
+  void payloads_arrived(Batch& batch) {
+    ring_.payloads_arrived(batch.ring_queue(), steady_now());
+    wake();
+  }
 
   // ---- Changes of the lane, effective at once ----
 

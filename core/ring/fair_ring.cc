@@ -203,7 +203,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   }
   if (settlement.has_ended_well) queue.breaks_ = 0;
   if (settlement.backoff != Backoff::kNone) [[unlikely]]
-    begin_backoff(queue, settlement.backoff, now);
+    begin_backoff(queue, settlement.backoff, charged.began, now);
   refresh(queue, now);
   return dropped;
 }

@@ -160,6 +160,9 @@ class FairRing {
   // Ends 64 back-offs before their time: for an owner that has replaced the program which broke its executors. True: there was
   // no other.
   bool end_backoffs(Nanoseconds now);
+  // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
+  // began before `now` begins none: it may have looked for them too early.
+  void payloads_arrived(RingQueue& queue, Nanoseconds now);
   // True once after a wait has begun that ends before all others. Without the mutex; one load while it is
   // false.
   bool has_new_wait() { return waits_.has_new(); }
@@ -280,8 +283,10 @@ class FairRing {
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
-  // Without effect on a queue that backs off, or was cancelled.
-  void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  // After a turn that began at `began`. Without effect on a queue that backs off, or was cancelled, and if the payloads that
+  // the turn lacked may have arrived since.
+  void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not end.
   int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().

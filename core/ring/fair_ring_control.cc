@@ -1,10 +1,20 @@
 // Changes of queues and of the ring that are effective at once for all queued jobs.
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "core/ring/fair_ring.h"
 
 namespace locksley {
+namespace {
+
+// Modulo 2^32.
+std::uint32_t milliseconds_of(Nanoseconds instant) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(instant).count());
+}
+
+}  // namespace
 
 void FairRing::set_weight(RingQueue& queue, std::uint32_t weight) {
   const RingLock lock(mutex_);
@@ -49,8 +59,13 @@ IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds 
   return withdrawn;
 }
 
-void FairRing::begin_backoff(RingQueue& queue, Backoff why, Nanoseconds now) {
+void FairRing::begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now) {
   if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
+  if (why == Backoff::kNoPayloads) {
+    // After 50 days without an arrival one may seem to be recent: then one turn begins no back-off.
+    const std::uint32_t latest = milliseconds_of(std::max(latest_, now));
+    if (latest - queue.payloads_arrived_ms_ <= latest - milliseconds_of(began)) return;
+  }
   Nanoseconds pause = RingWaits::kPayloadBackoff;
   if (why == Backoff::kBroken) {
     constexpr std::uint32_t kMostDoublings = 10;  // beyond RingWaits::kLongestBackoff
@@ -104,6 +119,17 @@ int FairRing::end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) {
     --most;
   }
   return most;
+}
+
+void FairRing::payloads_arrived(RingQueue& queue, Nanoseconds now) {
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr) return;
+  latest_ = std::max(latest_, now);
+  queue.payloads_arrived_ms_ = milliseconds_of(latest_);
+  if (queue.backoff_ != Backoff::kNoPayloads) return;
+  end_backoff(queue);
+  arrive(queue, now);
+  publish();
 }
 
 void FairRing::set_parallelism(std::uint32_t parallelism) {

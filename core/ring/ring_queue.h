@@ -75,9 +75,11 @@ class RingQueue final : public RingNode {
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0
-  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;      // of DepthLists
-  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;            // counted in FairRing::active_queues_
-  bool in_first_turn_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // it has executors, and its cost is unknown
+  // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only how long ago it was counts.
+  std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of DepthLists
+  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;        // counted in FairRing::active_queues_
+  bool in_first_turn_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;    // it has executors, and its cost is unknown
   bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
   bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;

@@ -140,6 +140,8 @@ class Engine {
   // A name of this database that no other one has, and that stays the same as long as it exists. A copy of an embedded one
   // has another name.
   virtual const std::string& id() const = 0;
+  // Whether readings wait for another machine, and so may take very long.
+  virtual bool is_on_network() const { return false; }
   // For messages about damage: what an operator can do, a sentence without its full stop.
   enum class Damage : std::uint8_t {
     kUnreadable,     // the engine cannot read what it has

@@ -1,6 +1,7 @@
 #include "daemon/store/reader.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace locksley::daemon {
@@ -13,23 +14,33 @@ void Reader::post(Task task, User user) {
     auto line = std::ranges::find(lines_, user, &Line::user);
     if (line == lines_.end()) line = lines_.insert(line, {user, {}});
     line->tasks.push_back(std::move(task));
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    ++tasks_;
+    if (idle_ < tasks_ && threads_.size() < most_threads_) start_thread();
   }
   changed_.notify_one();
 }
 
+void Reader::start_thread() {
+  try {
+    threads_.emplace_back([this] { run(); });
+    ++idle_;
+  } catch (const std::system_error&) {
+    if (threads_.empty()) throw;  // else the others run the task
+  }
+}
+
 void Reader::stop() {
   std::list<Line> dropped;
-  std::thread thread;
+  std::vector<std::thread> threads;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
     dropped.swap(lines_);
-    thread.swap(thread_);
+    threads.swap(threads_);
   }
-  changed_.notify_one();
+  changed_.notify_all();
   dropped.clear();
-  if (thread.joinable()) thread.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 void Reader::run() {
@@ -45,10 +56,13 @@ void Reader::run() {
     } else {
       lines_.splice(lines_.end(), lines_, lines_.begin());
     }
+    --tasks_;
+    --idle_;
     lock.unlock();
     task();
     task = nullptr;
     lock.lock();
+    ++idle_;
   }
 }
 

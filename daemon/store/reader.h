@@ -1,22 +1,25 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
 #include <thread>
+#include <vector>
 
 #include "core/sync/mutex.h"
 
 namespace locksley::daemon {
 
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
-// thread. There is one, so a slow read delays only other reads. It serves users round robin, so that
-// however much one asks for, another waits for one task of each user that reads. The first task
-// starts it; it sleeps while there are no tasks.
+// thread. There is one, so a slow read delays only other reads; or several, if the constructor is told so. They serve users
+// round robin, so that however much one asks for, another waits for one task of each user that reads. Tasks that find no thread
+// free start one; it sleeps while there are no tasks.
 //
-// Owned by the Store. Any thread may post. Tasks run one at a time, those of one user in the order of their post().
-// post() does not block; stop() waits for the running task. A task must not throw.
+// Owned by the Store. Any thread may post. As many tasks run at a time as there are threads; those of one user begin in the order
+// of their post(). post() does not block; it throws std::system_error if there is no thread and none can be started: then the task
+// waits for a later call. stop() waits for the running tasks. A task must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
@@ -25,19 +28,22 @@ class Reader {
   using User = std::uint64_t;
   static constexpr User kNoUser = ~User{0};
 
-  Reader() = default;
+  // With up to `threads` threads.
+  explicit Reader(std::size_t threads = 1) : most_threads_(threads) {}
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
   // After stop(), destroys the task without running it.
   void post(Task task, User user = kNoUser) LOCKSLEY_EXCLUDES(mutex_);
-  // Waits for the running task, and destroys those that have not started.
+  // Waits for the running tasks, and destroys those that have not started.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   void run() LOCKSLEY_EXCLUDES(mutex_);
+  void start_thread() LOCKSLEY_REQUIRES(mutex_);
 
+  const std::size_t most_threads_;
   Mutex mutex_;
   CondVar changed_;
   // Of users that have tasks, the one that is served next first.
@@ -47,7 +53,9 @@ class Reader {
   };
   std::list<Line> lines_ LOCKSLEY_GUARDED_BY(mutex_);
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  std::thread thread_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::size_t idle_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // threads that run no task
+  std::size_t tasks_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // that have not begun
 };
 
 }  // namespace locksley::daemon

@@ -34,6 +34,9 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
       group_(new GroupCommit(*engine_, options.durability, log, options.rows, options.patience)),
       reader_(std::make_unique<Reader>()),
       reachability_(std::make_unique<Reachability>(*engine_)),
+      fetcher_(engine_->is_on_network()
+                   ? std::make_unique<PayloadFetcher>(*engine_, *reachability_, options.fetching)
+                   : nullptr),
       backups_(std::make_unique<Backups>(*engine_, log_)) {}
 
 Store::~Store() = default;
@@ -259,6 +262,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
 void Store::stop() {
   backups_->stop();
   reader_->stop();
+  if (fetcher_ != nullptr) fetcher_->stop();
   reachability_->stop();
   engine_->stop_upkeep();
   group_->stop();
@@ -270,17 +274,23 @@ std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadPart
   return std::make_unique<StoredJournal>(*group_, *engine_, sequence, first_marked_, parts);
 }
 
-std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, std::string inside) {
-  return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::move(inside));
+std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, Reader::User user,
+                                               std::string inside) {
+  if (fetcher_ == nullptr) {
+    return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::move(inside));
+  }
+  return std::make_unique<StoredPayloads>(*fetcher_, sequence, user, std::move(inside));
 }
 
 std::unique_ptr<PayloadSource> Store::payloads_for_reader(std::uint64_t sequence) {
   return std::make_unique<StoredPayloads>(*engine_, *reachability_, sequence, std::string(),
-                                          StoredPayloads::kMostPatience);
+                                          ChunkPatience::kMost);
 }
 
-std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low) {
-  return std::make_unique<StoredRange>(*engine_, *reachability_, sequence, low);
+std::unique_ptr<StoredRange> Store::range_payloads(std::uint64_t sequence, std::int64_t low,
+                                                   Reader::User user, Fetched fetched) {
+  return std::make_unique<StoredRange>(
+      fetched == Fetched::kByReader ? payloads_for_reader(sequence) : payloads(sequence, user), low);
 }
 
 Engine::Usage Store::usage() const {

@@ -20,6 +20,7 @@
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
 #include "daemon/store/group_commit.h"
+#include "daemon/store/payload_fetcher.h"
 #include "daemon/store/reachability.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
@@ -50,6 +51,7 @@ class Store {
     OpenEngine engine;
     RowSizes rows = {};
     GroupPatience patience = {};
+    PayloadFetcher::Options fetching = {};
   };
 
   // The errors are for the operator: they name the path, say what is wrong and what to do.
@@ -88,6 +90,11 @@ class Store {
   // After start(), from any thread. Returns when to call it again. Does not block: half of the numbers are still reserved.
   std::uint64_t renew_numbers(std::uint64_t next);
 
+  // Before payloads are fetched. `on_arrival`: called by a thread of the store, with the number of a batch whose payloads came so
+  // slowly that a fetch has returned 0, once they are there (PayloadFetcher).
+  void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
+    if (fetcher_ != nullptr) fetcher_->on_arrival(std::move(on_arrival));
+  }
   // Starts the writer's thread, which calls `on_outcome` in the order of the tickets.
   void start(std::function<void(Outcome)> on_outcome);
   // Writes all that was put, and ends the threads. Steps recorded later are lost: their jobs will
@@ -121,12 +128,18 @@ class Store {
   // ---- One batch ----
 
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
-  // Its payloads in the store. `inside`: StoredBatch::payloads_inside, which need not be read then.
-  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, std::string inside = {});
-  // The same for one look by the reader's thread, which has more patience with a slow server than those that run jobs.
+  // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of read(), which may, and
+  // looks once.
+  enum class Fetched : std::uint8_t { kByExecutors, kByReader };
+  // Its payloads in the store, for executors. `user`: whose batch it is, for executors; users whose payloads come slowly are
+  // served round robin. `inside`: StoredBatch::payloads_inside, which need not be read then.
+  std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, Reader::User user = Reader::kNoUser,
+                                          std::string inside = {});
   std::unique_ptr<PayloadSource> payloads_for_reader(std::uint64_t sequence);
   // The payloads of a range from `low` on, whose pattern lies in a row of payloads: read when a payload is wanted.
-  std::unique_ptr<StoredRange> range_payloads(std::uint64_t sequence, std::int64_t low);
+  std::unique_ptr<StoredRange> range_payloads(std::uint64_t sequence, std::int64_t low,
+                                              Reader::User user = Reader::kNoUser,
+                                              Fetched fetched = Fetched::kByExecutors);
 
   // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
 
@@ -203,6 +216,7 @@ class Store {
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
   const std::unique_ptr<Reachability> reachability_;
+  const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;
 
   // Measured when they are asked for: background work of the engine changes the files at any time.

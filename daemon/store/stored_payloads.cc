@@ -3,35 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <expected>
 #include <stdexcept>
 #include <utility>
 
-#include "daemon/base/time.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/reachability.h"
-#include "daemon/store/rows.h"
 
 namespace locksley::daemon {
 
-struct StoredPayloads::Chunk {
-  std::uint64_t first = 0;
-  std::string bytes;  // `payloads` are views into it
-  std::optional<PayloadChunk> payloads;
-
-  bool has(std::uint64_t index) const { return index >= first && index - first < payloads->size(); }
-};
-
 StoredPayloads::StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence,
                                std::string inside, std::chrono::milliseconds patience)
-    : engine_(engine), reachability_(reachability), sequence_(sequence), patience_(patience) {
+    : sequence_(sequence), engine_(&engine), reachability_(&reachability), patience_(patience) {
+  keep_inside(std::move(inside));
+}
+
+StoredPayloads::StoredPayloads(PayloadFetcher& fetcher, std::uint64_t sequence, Reader::User user,
+                               std::string inside)
+    : sequence_(sequence), fetcher_(&fetcher), user_(user) {
+  keep_inside(std::move(inside));
+}
+
+StoredPayloads::~StoredPayloads() { StoredPayloads::drop_cached(); }
+
+void StoredPayloads::keep_inside(std::string inside) {
   if (inside.empty()) return;
-  auto chunk = std::make_shared<Chunk>();
+  auto chunk = std::make_shared<StoredChunk>();
   chunk->bytes = std::move(inside);
   chunk->payloads = PayloadChunk::of(chunk->bytes);
   // A damaged one is read again when it is needed, and is the job's error then.
-  if (chunk->payloads) chunks_.push_back(std::move(chunk));
+  if (!chunk->payloads) return;
+  const MutexLock lock(mutex_);
+  chunks_.push_back(std::move(chunk));
 }
 
 std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_view> out,
@@ -42,8 +44,9 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
   const auto has_room = [&](std::size_t more) {
     return ends.empty() || scratch.size() + more <= kScratchBytes;
   };
+  Search search{.look = out.size() == 1 ? PayloadFetcher::Look::kLast : PayloadFetcher::Look::kFirst};
   for (bool goes_on = true; goes_on && ends.size() < out.size();) {
-    const std::shared_ptr<const Chunk> chunk = chunk_of(first + ends.size());
+    const auto [chunk, lies_with] = chunk_of(first + ends.size(), search);
     if (chunk == nullptr) break;
     for (std::uint64_t at = first + ends.size() - chunk->first;
          ends.size() < out.size() && at < chunk->payloads->size(); ++at) {
@@ -53,6 +56,7 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
       scratch.append(payload);
       ends.push_back(scratch.size());
     }
+    if (goes_on && lies_with != nullptr) fetcher_->drop(*lies_with, *chunk);
   }
   // Not before: appending may have moved the scratch.
   std::size_t begin = 0;
@@ -63,82 +67,72 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
   return ends.size();
 }
 
-std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::chunk_of(std::uint64_t index) {
-  const auto is_it = [index](const std::shared_ptr<const Chunk>& chunk) { return chunk->has(index); };
+StoredPayloads::Found StoredPayloads::chunk_of(std::uint64_t index, Search& search) {
+  PayloadFetcher::SharedWants wants;
   {
+    const auto is_it = [index](const SharedChunk& chunk) { return chunk->has(index); };
     const MutexLock lock(mutex_);
     if (const auto found = std::ranges::find_if(chunks_, is_it); found != chunks_.end()) {
       std::rotate(found, found + 1, chunks_.end());
-      return chunks_.back();
+      return {.chunk = chunks_.back()};
     }
+    if (fetcher_ != nullptr && wants_ == nullptr) wants_ = fetcher_->open(sequence_, user_);
+    wants = wants_;
   }
-  std::shared_ptr<const Chunk> chunk = read(index);
-  if (chunk == nullptr || chunk->payloads->size() == 1) return chunk;
-  const MutexLock lock(mutex_);
-  // Another worker may have read the same chunk meanwhile: then it is in the list twice for a
-  // while.
-  if (chunks_.size() == kMostChunks) chunks_.erase(chunks_.begin());
-  chunks_.push_back(chunk);
-  return chunk;
+  SharedChunk chunk;
+  if (wants == nullptr) {
+    chunk = read(index);
+  } else {
+    if (!search.until) search.until = now() + fetcher_->patience();
+    chunk = fetcher_->find(wants, index, search.look, *search.until);
+  }
+  if (chunk == nullptr) return {};
+  if (chunk->is_of_one_job()) return {.chunk = std::move(chunk), .lies_with = std::move(wants)};
+  if (wants != nullptr) fetcher_->drop(*wants, *chunk);
+  keep(chunk);
+  return {.chunk = std::move(chunk)};
 }
 
-std::shared_ptr<const StoredPayloads::Chunk> StoredPayloads::read(std::uint64_t index) {
-  if (!reachability_.is_reachable()) return nullptr;
+void StoredPayloads::keep(const SharedChunk& chunk) {
+  const MutexLock lock(mutex_);
+  // Another worker may have got the same chunk meanwhile: then it is in the list twice for a while.
+  if (std::ranges::find(chunks_, chunk) != chunks_.end()) return;
+  if (chunks_.size() == kMostChunks) chunks_.erase(chunks_.begin());
+  chunks_.push_back(chunk);
+}
+
+SharedChunk StoredPayloads::read(std::uint64_t index) {
+  if (!reachability_->is_reachable()) return nullptr;
   const std::chrono::milliseconds patience = patience_;
   const Instant began = now();
-  auto chunk = try_read(index, patience);
+  auto chunk = read_chunk(*engine_, sequence_, index, patience);
   if (chunk) {
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(now() - began);
-    if (patience != kPatience) patience_ = std::clamp(2 * took, kPatience, kMostPatience);
+    if (patience != ChunkPatience::kFirst) patience_ = ChunkPatience::after_success(took);
     return *std::move(chunk);
   }
   if (chunk.error().kind != EngineError::Kind::kAway) {
     throw std::runtime_error(fmt::format("cannot read the store: {}", chunk.error().what));
   }
-  patience_ = std::min(2 * patience, kMostPatience);
-  reachability_.note_away(sequence_);
+  patience_ = ChunkPatience::after_failure(patience);
+  reachability_->note_away(sequence_);
   return nullptr;
 }
 
-std::expected<std::shared_ptr<const StoredPayloads::Chunk>, EngineError> StoredPayloads::try_read(
-    std::uint64_t index, std::chrono::milliseconds patience) const {
-  const EngineReading reading(engine_);
-  if (!reading.is_valid()) {
-    return std::unexpected(EngineError{EngineError::Kind::kAway, "the store is not open"});
-  }
-  auto chunk = std::make_shared<Chunk>();
-  auto row = reading.first_row_within({.table = Table::kPayloads,
-                                       .low = part_key(sequence_, 0),
-                                       .high = part_key(sequence_ + 1, 0),
-                                       .from_at_most = part_key(sequence_, index)},
-                                      patience);
-  if (!row) return std::unexpected(row.error());
-  if (*row) {
-    chunk->first = last_number((*row)->key);
-    chunk->bytes = std::move((*row)->value);
-  } else {
-    // Those of a small batch are inside its first row.
-    std::string accepted;
-    const auto found =
-        reading.get_within(Table::kIndex, row_key(kAcceptedKey, sequence_), accepted, patience);
-    if (!found) return std::unexpected(found.error());
-    const auto split = *found ? split_row(accepted) : std::nullopt;
-    if (split) chunk->bytes = split->inside;
-  }
-  chunk->payloads = PayloadChunk::of(chunk->bytes);
-  if (chunk->payloads && chunk->has(index)) return chunk;
-  throw std::runtime_error(fmt::format("the store lacks the payload of job {}, or it is damaged", index));
-}
-
 void StoredPayloads::drop_cached() {
-  const MutexLock lock(mutex_);
-  chunks_.clear();
+  PayloadFetcher::SharedWants wants;
+  {
+    const MutexLock lock(mutex_);
+    chunks_.clear();
+    wants = wants_;
+  }
+  if (wants != nullptr) fetcher_->close(*wants);
 }
 
 std::uint64_t StoredPayloads::memory_bytes() const {
   const MutexLock lock(mutex_);
-  std::uint64_t sum = 0;
-  for (const auto& chunk : chunks_) sum += chunk->bytes.size();
+  std::uint64_t sum = wants_ == nullptr ? 0 : wants_->held_bytes();
+  for (const SharedChunk& chunk : chunks_) sum += chunk->bytes.size();
   return sum;
 }
 

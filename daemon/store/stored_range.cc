@@ -25,7 +25,7 @@ std::shared_ptr<RangePayloads> StoredRange::read() {
   std::string pattern;
   std::string_view view;
   try {
-    if (pattern_row_.fetch(0, {&view, 1}, pattern) == 0) return nullptr;
+    if (pattern_row_->fetch(0, {&view, 1}, pattern) == 0) return nullptr;
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("cannot read the pattern of the range: {}", error.what()));
   }
@@ -36,8 +36,8 @@ std::shared_ptr<RangePayloads> StoredRange::read() {
 }
 
 std::uint64_t StoredRange::memory_bytes() const {
-  const MutexLock lock(mutex_);
-  return cached_ == nullptr ? 0 : cached_->memory_bytes();
+  const auto there = cached();
+  return pattern_row_->memory_bytes() + (there == nullptr ? 0 : there->memory_bytes());
 }
 
 }  // namespace locksley::daemon

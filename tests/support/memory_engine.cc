@@ -123,6 +123,7 @@ class MemoryEngine final : public daemon::Engine {
   }
   const std::string& place() const override { return place_; }
   const std::string& id() const override { return disk_.id(); }
+  bool is_on_network() const override { return disk_.is_on_network; }
   Usage usage() const override {
     Usage usage;
     for (const MemoryDisk::Rows& rows : *disk_.tables()) {
@@ -152,6 +153,16 @@ class MemoryEngine final : public daemon::Engine {
     if (found == rows.end()) return false;
     value = found->second;
     return true;
+  }
+  std::expected<std::optional<daemon::FoundRow>, EngineError> first_row(
+      const daemon::RowRange& range) override {
+    using Kind = SlowServer::Kind;
+    // Reachability asks short questions.
+    const Kind kind = range.from_at_most.empty() ? Kind::kQuestion : Kind::kReading;
+    if (range.table == Table::kPayloads) {
+      if (auto passed = disk_.server.pass(kind); !passed) return std::unexpected(passed.error());
+    }
+    return Engine::first_row(range);
   }
   std::unique_ptr<daemon::RowCursor> scan(const daemon::RowRange& range) override {
     ++disk_.readings;

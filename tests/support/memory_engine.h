@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/sync/mutex.h"
+#include "tests/support/slow_server.h"
 #include "tests/support/store_disk.h"
 
 namespace locksley::testing {
@@ -54,6 +55,13 @@ class MemoryDisk final : public StoreDisk {
 
   // How often its engines have looked for a row, or made a cursor.
   std::atomic<std::uint64_t> readings = 0;
+
+  // ---- A server on a network ----
+
+  // What its engine says (Engine::is_on_network); change it while no engine is open.
+  bool is_on_network = false;
+  // Its readings of payloads.
+  SlowServer server;
 
   // ---- For its engine ----
 

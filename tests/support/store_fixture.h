@@ -113,7 +113,8 @@ class StoreBench {
       : disk(make_store_disk(folder.path(), seed)), durability_(durability) {}
 
   daemon::Store::Options options() const {
-    return {folder.path().string(), durability_, disk->engine(), {compact_steps, failed_ranges}, patience};
+    return {folder.path().string(),         durability_, disk->engine(),
+            {compact_steps, failed_ranges}, patience,    fetching};
   }
 
   // Opens and recovers: what is in it, or the error of either.
@@ -182,6 +183,8 @@ class StoreBench {
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
   std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
   daemon::GroupPatience patience;   // as in the daemon
+  // A fetch waits for its payloads, however busy the machine is.
+  daemon::PayloadFetcher::Options fetching{.patience = std::chrono::seconds(30)};
 
  private:
   const config::Durability durability_;

@@ -95,7 +95,7 @@ const REASONS = {
   'handler-at-limit': 'Its handler already runs as many jobs at a time as it may.',
   'lane-at-limit': 'All slots of its lane are in use. It is next.',
   'crash-backoff': 'Its last job crashed a worker, or all workers of its handler end before they read a job: the error of the job says why. It continues after a pause of at most five seconds.',
-  'store-unreadable': 'Its payloads cannot be read from the store now: the database is away, or the disk fails. It continues when they can be read.',
+  'store-unreadable': 'Its payloads cannot be read from the store now: the database is away or sends them slowly, or the disk fails. It continues when they can be read.',
   'results-at-limit': 'The results of this user that are in memory have reached their limit: read and forget batches, or cancel some.',
   'waiting-for-workers': 'Only remote workers run its jobs, and none serves its handler now.',
   'workers-at-limit': 'The remote workers that serve its handler hold as many bytes of payloads as they may: they get more jobs when some of these have ended.',

@@ -154,6 +154,12 @@ void Batches::limits_changed() {
 std::expected<void, std::string> Batches::restore_all() {
   if (store_ == nullptr) return {};
   if (auto customers = customers_.restore(); !customers) return customers;
+  store_->on_arrival([this, &mailbox = IoMailbox::of(io_)](std::uint64_t sequence) {
+    mailbox.post([this, sequence] {
+      kIoThread.assert_held();
+      payloads_arrived(sequence);
+    });
+  });
   auto restored = stored_.restore(
       [this](StoredBatch stored) {
         kIoThread.assert_held();
@@ -238,6 +244,13 @@ void Batches::after_changes() {
   // Batches that are over now may make room for the results of others.
   if (retention_.take_relief()) relief_.relieve();
   call_if_idle();
+}
+
+void Batches::payloads_arrived(std::uint64_t sequence) {
+  BatchRecord* const record = registry_.by_sequence(sequence);
+  if (record == nullptr || !record->is_active) return;
+  registry_.count(*record, 0, record->payloads().memory_bytes());
+  record->lane->payloads_arrived(*record);
 }
 
 void Batches::settle(Outcome outcome) {

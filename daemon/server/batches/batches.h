@@ -220,6 +220,8 @@ class Batches {
   };
   // True: all is done.
   bool settle_some(Unsettled& unsettled, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // Payloads that the batch waits for have come from the store.
+  void payloads_arrived(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 

@@ -166,7 +166,8 @@ std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto
   OpenStored open_stored;
   if (batch.is_stored) {
     if (!batch.options.id.empty() && !accepted.digest) accepted.digest = digest_of(arguments);
-    open_stored = [store = parts_.store, sequence = batch.sequence] { return store->payloads(sequence); };
+    const Reader::User user = batch.customer.tenant->number;
+    open_stored = [store = parts_.store, at = batch.sequence, user] { return store->payloads(at, user); };
     if (place == BatchPayloads::Place::kStore) {
       accepted.payloads = std::make_shared<const proto::ArgumentList>(std::move(arguments));
       accepted.unsettled_bytes = accepted.payloads->memory_bytes();
@@ -268,9 +269,9 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
                        .origin = Origin::kOpen,
                        .sequence = parts_.registry.take_sequence(),
                        .is_stored = is_stored};
-  const auto record = make_record(
-      batch, std::make_unique<StreamedPayloads>(is_stored ? parts_.store->payloads(batch.sequence) : nullptr),
-      PayloadParts::kUnknown);
+  auto in_store = is_stored ? parts_.store->payloads(batch.sequence, batch.customer.tenant->number) : nullptr;
+  const auto record =
+      make_record(batch, std::make_unique<StreamedPayloads>(std::move(in_store)), PayloadParts::kUnknown);
   enter(record, command.options, *std::move(admitted), {.jobs = 0, .open = true});
   parts_.streams.take_over(*record, connection);
   return record;

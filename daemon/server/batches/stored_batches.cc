@@ -366,22 +366,24 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   const HandlerDirectory::Entry& entry = entry_for(row.handler);
   std::optional<Digest> digest;
   if (row.digest) digest = Digest{row.digest->low, row.digest->high};
+  const Reader::User user = parts_.registry.tenants().of(row.options.tenant).number;
   std::unique_ptr<BatchPayloads> payloads;
   if (row.range) {
     const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
     const RangeJobs range{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}};
     if (row.range->is_apart && !range.pattern.text) {
       payloads = std::make_unique<StoredRangePayloads>(
-          range,
-          [store = parts_.store, sequence, low = range.low] { return store->range_payloads(sequence, low); });
+          range, [store = parts_.store, sequence, low = range.low, user](Store::Fetched fetched) {
+            return store->range_payloads(sequence, low, user, fetched);
+          });
     } else {
       payloads = std::make_unique<RangedPayloads>(range);
     }
   } else if (row.is_streamed) {
-    payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence), history.jobs);
+    payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence, user), history.jobs);
   } else {
     payloads = std::make_unique<UncachedPayloads>(
-        parts_.store->payloads(sequence, std::move(stored.payloads_inside)), history.jobs, digest);
+        parts_.store->payloads(sequence, user, std::move(stored.payloads_inside)), history.jobs, digest);
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
   row.options.gate = entry.gate;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/server/payloads/batch_payloads.h"
+#include "daemon/store/store.h"
 #include "daemon/store/stored_range.h"
 
 namespace locksley::daemon {
@@ -64,8 +65,8 @@ class RangedPayloads final : public BatchPayloads {
   RangePayloads payloads_;
 };
 
-// Opens the range of one batch in the store.
-using OpenStoredRange = std::function<std::unique_ptr<StoredRange>()>;
+// Opens the range of one batch in the store, for executors or for the reader's thread.
+using OpenStoredRange = std::function<std::unique_ptr<StoredRange>(Store::Fetched fetched)>;
 
 // The payloads of a range whose pattern lies in the store alone: the batch is over, and was read back. A fetch, which happens if
 // failed jobs run again, reads the pattern; it may block, and fails, as the store's reads do.
@@ -77,7 +78,7 @@ class StoredRangePayloads final : public BatchPayloads {
         high_(range.high),
         digest_(range.pattern.digest),
         open_stored_(std::move(open_stored)),
-        stored_(open_stored_()) {}
+        stored_(open_stored_(Store::Fetched::kByExecutors)) {}
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
     return stored_->fetch(first, out, scratch);
@@ -93,11 +94,12 @@ class StoredRangePayloads final : public BatchPayloads {
 
   Released release(FailedJobs, Repetition) override {
     const std::uint64_t bytes = stored_->memory_bytes();
-    return {.freed = std::exchange(stored_, open_stored_()), .freed_bytes = bytes};
+    return {.freed = std::exchange(stored_, open_stored_(Store::Fetched::kByExecutors)),
+            .freed_bytes = bytes};
   }
   std::optional<HeldPayload> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
   OpenRange open_range() const override {
-    return [open = open_stored_] { return open()->read(); };
+    return [open = open_stored_] { return open(Store::Fetched::kByReader)->read(); };
   }
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const RangeJobs& other) const override {

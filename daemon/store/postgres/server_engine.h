@@ -67,6 +67,7 @@ class ServerEngine final : public Engine {
 
   const std::string& place() const override { return place_; }
   const std::string& id() const override { return store_; }
+  bool is_on_network() const override { return true; }
   // The server repairs its rows itself, or not at all.
   std::string_view remedy(Damage) const override {
     return "Restore the database from a backup of the server's, or set store.url to an empty database to "

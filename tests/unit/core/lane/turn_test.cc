@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -342,6 +343,26 @@ TEST_F(TurnDeathTest, StepsInAWrongOrderAreBugs) {
   turn.leave();
   turn.settle(steady_now());
   run_rest();
+}
+
+TEST_F(TurnTest, ATurnThatHasOnlyWaitedForPayloadsIsNotCharged) {
+  const auto batch = submit(5);
+  ASSERT_TRUE(turn.try_claim());
+  turn.begin();
+  turn.set_backoff(Backoff::kNoPayloads);
+  turn.leave();
+  turn.settle_for(std::chrono::seconds(1));
+  EXPECT_EQ(lane.view().batch(*batch).received, 0.0);
+  EXPECT_EQ(lane.view().batch(*batch).backoff, Backoff::kNoPayloads);
+  EXPECT_FALSE(turn.try_claim());
+  lane.payloads_arrived(*batch);
+  ASSERT_TRUE(turn.try_claim());
+  turn.begin();
+  end_jobs(turn, writer, 1);
+  turn.leave();
+  turn.settle_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(lane.view().batch(*batch).job_cost, std::chrono::milliseconds(1)) << "without the wait";
+  EXPECT_EQ(run_rest(), 4U);
 }
 
 }  // namespace

@@ -147,6 +147,42 @@ TEST(FairRingControlTest, AQueueWithoutPayloadsWaitsForTheSameTimeEachTime) {
   ring.detach_all();
 }
 
+TEST(FairRingControlTest, AQueueWhosePayloadsArriveIsServedAtOnce) {
+  FairRing ring({});
+  RingQueue queue;
+  ring.attach(queue, {}, nullptr);
+  ring.add_jobs(queue, 10, kAnyInstant);
+  const auto find_none = [&](Nanoseconds began, Nanoseconds until) {
+    const auto claim = ring.try_claim(began, ClaimFilter::kAny, 1);
+    (void)ring.settle(
+        queue, {.charged = claim->charged, .left = claim->range, .backoff = Backoff::kNoPayloads}, until);
+  };
+  find_none(seconds(1), seconds(1));
+  ASSERT_FALSE(ring.hints().has_work());
+  ring.payloads_arrived(queue, seconds(1) + milliseconds(10));
+  EXPECT_TRUE(ring.hints().has_work());
+  EXPECT_EQ(ring.view().queue(queue, seconds(1)).backoff, Backoff::kNone);
+  EXPECT_EQ(ring.end_waits(seconds(2)), std::nullopt);
+
+  // They arrived before this turn, which has not found what it looked for.
+  find_none(seconds(2), seconds(2));
+  EXPECT_FALSE(ring.hints().has_work());
+  ring.payloads_arrived(queue, seconds(3));
+
+  // They arrive between the look and the end of the turn.
+  const auto claim = ring.try_claim(seconds(4), ClaimFilter::kAny, 1);
+  ring.payloads_arrived(queue, seconds(5));
+  (void)ring.settle(queue, {.charged = claim->charged, .left = claim->range, .backoff = Backoff::kNoPayloads},
+                    seconds(6));
+  EXPECT_TRUE(ring.hints().has_work());
+
+  // A back-off for another reason goes on.
+  ASSERT_TRUE(break_executor(ring, queue, seconds(7)));
+  ring.payloads_arrived(queue, seconds(7));
+  EXPECT_FALSE(ring.hints().has_work());
+  ring.detach_all();
+}
+
 TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   FairRing ring({});
   RingQueue cancelled;

@@ -72,6 +72,24 @@ TEST(ReaderTest, StopWaitsForTheTaskThatRunsAndDropsTheOthers) {
   EXPECT_EQ(dropped.use_count(), 1);
 }
 
+TEST(ReaderTest, SeveralThreadsRunAsManyTasksAtATime) {
+  Reader reader(2);
+  std::promise<void> first, second;
+  // Each waits for the other.
+  reader.post([&] {
+    first.set_value();
+    second.get_future().get();
+  });
+  std::promise<void> done;
+  reader.post([&] {
+    first.get_future().get();
+    second.set_value();
+    done.set_value();
+  });
+  done.get_future().get();
+  reader.stop();
+}
+
 TEST(ReaderTest, EndsWithoutEverHavingRead) {
   Reader reader;
   reader.stop();

@@ -78,7 +78,7 @@ TEST(RecoveryTest, PayloadsInsideTheFirstRowAreNotReadAgain) {
       store->recover([&](StoredBatch&& batch) { inside.push_back(std::move(batch.payloads_inside)); }));
   ASSERT_EQ(inside.size(), 2U);
   EXPECT_EQ(inside[1], "") << "of a batch that is over";
-  const auto payloads = store->payloads(1, std::move(inside[0]));
+  const auto payloads = store->payloads(1, daemon::Reader::kNoUser, std::move(inside[0]));
   const auto fetched = [&] {
     std::array<std::string_view, 3> views;
     std::string scratch;

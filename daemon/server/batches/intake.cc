@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/index_ranges.h"
 #include "daemon/base/log_line.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/batches/batch_news.h"
@@ -136,7 +137,7 @@ Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handle
 std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
                                                  std::unique_ptr<BatchPayloads> payloads,
                                                  PayloadParts parts) {
-  // No command finds the batch of a RUN, so its id is of no use to the client, and may be that of another batch later.
+  // No command finds the batch of a RUN, and another batch may get the id that it names.
   const bool id_is_chosen = !batch.options.id.empty() && batch.origin != Origin::kRun;
   BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
                                     id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
@@ -389,9 +390,7 @@ void Intake::restore(StoredBatch stored) {
   if (due.deadline <= now()) parts_.changes.end_by_deadline(*record);
   if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, broken);
   if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
-  std::uint64_t jobs = 0;
-  for (const IndexRange& range : stored.left) jobs += range.size();
-  registry.count(*record, jobs, record->payloads().memory_bytes());
+  registry.count(*record, count_of(stored.left), record->payloads().memory_bytes());
   registry.count_payloads(*record, record->stored.payload_bytes);
   record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::kLater);
   // If all its jobs had ended, this ends the batch.

@@ -194,7 +194,7 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
   }
   std::unique_ptr<RocksEngine> engine(new RocksEngine(std::move(options), env));
   const ThreadRoleScope role(kStoreWriter);
-  const auto holder = await_unlocked(engine->env_, engine->options_.path, [&] {
+  const auto holder = await_unlocked(engine->options_.path, [&] {
     LogLine("store: another process has it open, and may be ending: waiting for it")
         .with("store", engine->options_.path)
         .with("patience_ms", kLockPatience.count())

@@ -1,5 +1,7 @@
 #include "daemon/store/embedded/store_lock.h"
 
+#include <rocksdb/env.h>
+
 #include <thread>
 
 #include "daemon/base/time.h"
@@ -12,10 +14,9 @@ bool is_lock_held(const rocksdb::Status& status) {
          words.find("lock hold by") != std::string::npos;
 }
 
-std::optional<std::string> await_unlocked(rocksdb::Env* env, const std::string& folder,
-                                          const std::function<void()>& on_wait) {
+std::optional<std::string> await_unlocked(const std::string& folder, const std::function<void()>& on_wait) {
   constexpr std::chrono::milliseconds kPause{20};  // guess
-  if (env == nullptr) env = rocksdb::Env::Default();
+  rocksdb::Env* const env = rocksdb::Env::Default();
   const Instant end = now() + kLockPatience;
   for (bool has_waited = false;; has_waited = true) {
     rocksdb::FileLock* lock = nullptr;

@@ -1,7 +1,6 @@
 // The lock file of a RocksDB database, which the process has that has opened it. Internal to daemon/store/embedded.
 #pragma once
 
-#include <rocksdb/env.h>
 #include <rocksdb/status.h>
 
 #include <chrono>
@@ -20,8 +19,7 @@ bool is_lock_held(const rocksdb::Status& status);
 
 // Waits until no process has the database in `folder` open, for kLockPatience at most; `on_wait` is called once before that.
 // None: no process has it open, or it cannot be known. Else RocksDB's words. Blocks. It changes nothing in the folder, but that
-// a lock file is there. `env` null: the system's.
-std::optional<std::string> await_unlocked(rocksdb::Env* env, const std::string& folder,
-                                          const std::function<void()>& on_wait);
+// a lock file is there.
+std::optional<std::string> await_unlocked(const std::string& folder, const std::function<void()>& on_wait);
 
 }  // namespace locksley::daemon

@@ -103,19 +103,17 @@ TEST(EmbeddedEngineTest, AStartWaitsForTheOneThatStillHasTheFolder) {
 // Another process opens the database between the look at its lock and the attempt to open it, and writes a table.
 class TakenMeanwhile final : public rocksdb::FileSystemWrapper {
  public:
-  TakenMeanwhile(std::filesystem::path table, int locks_before)
-      : FileSystemWrapper(rocksdb::FileSystem::Default()), table_(std::move(table)), left_(locks_before) {}
+  explicit TakenMeanwhile(std::filesystem::path table)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), table_(std::move(table)) {}
   const char* Name() const override { return "TakenMeanwhile"; }
-  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options,
-                             rocksdb::FileLock** lock, rocksdb::IODebugContext* debug) override {
-    if (left_-- > 0) return FileSystemWrapper::LockFile(name, options, lock, debug);
+  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions&, rocksdb::FileLock**,
+                             rocksdb::IODebugContext*) override {
     std::ofstream(table_) << "rows";
     return rocksdb::IOStatus::IOError("While lock file: " + name, "Resource temporarily unavailable");
   }
 
  private:
   const std::filesystem::path table_;
-  int left_;
 };
 
 TEST(EmbeddedEngineTest, AFailedStartLeavesTheFilesOfTheOneThatHasTheFolder) {
@@ -126,7 +124,7 @@ TEST(EmbeddedEngineTest, AFailedStartLeavesTheFilesOfTheOneThatHasTheFolder) {
   };
   ASSERT_TRUE(open(nullptr).has_value());
   const auto table = folder.path() / "000099.sst";
-  const auto env = rocksdb::NewCompositeEnv(std::make_shared<TakenMeanwhile>(table, 1));
+  const auto env = rocksdb::NewCompositeEnv(std::make_shared<TakenMeanwhile>(table));
   const auto refused = open(env.get());
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error(), ::testing::HasSubstr("in use by another daemon"));

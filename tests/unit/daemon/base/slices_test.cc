@@ -127,7 +127,7 @@ TEST(IoLoopTest, WhatWasPutOffIsDoneBeforeAWait) {
   run_io_loop(io,
               {.may_poll = [] { return false; },
                .awaits_worker = [] { return false; },
-               .do_put_off = [&io] { io.stop(); }},
+               .do_deferred = [&io] { io.stop(); }},
               stretches);
   EXPECT_TRUE(io.stopped());
 }
@@ -140,8 +140,8 @@ TEST(IoLoopTest, WhatWasPutOffMayStaySoForOneWait) {
   run_io_loop(io,
               {.may_poll = [] { return false; },
                .awaits_worker = [] { return false; },
-               .do_put_off = [&io] { io.stop(); },
-               .may_stay_put_off = [&asked] { return ++asked, true; }},
+               .do_deferred = [&io] { io.stop(); },
+               .may_stay_deferred = [&asked] { return ++asked, true; }},
               stretches);
   EXPECT_EQ(asked, 1) << "after a wait in which nothing has come, it is done";
 }
@@ -159,7 +159,7 @@ TEST(IoLoopTest, WhatWasPutOffIsDoneSoonIfTheThreadNeverWaits) {
   run_io_loop(io,
               {.may_poll = [] { return false; },
                .awaits_worker = [] { return false; },
-               .do_put_off = [&calls] { ++calls; }},
+               .do_deferred = [&calls] { ++calls; }},
               stretches);
   EXPECT_GE(calls, 5);
 }

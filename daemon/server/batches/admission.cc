@@ -9,6 +9,7 @@
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "proto/command_table.h"
 
 namespace locksley::daemon {
 
@@ -157,15 +158,17 @@ Admission::Checked Admission::check_sizes(const Demand& demand) const {
     if (const std::uint64_t longest = longest_payload(*demand.range); longest > most) {
       return too_big("bytes of a payload:", longest, "limits.max_payload", most);
     }
-  } else if (const std::size_t longest = demand.payloads->longest_bound();
-             longest > std::max<std::uint64_t>(most, proto::kMostWordBytes)) {
-    return too_big("bytes of a payload:", longest, "limits.max_payload", most);  // only payloads are as long
-  } else if (longest > most && bytes_of(demand) > most) {
+    return {};
+  }
+  const std::size_t longest = demand.payloads == nullptr ? 0 : demand.payloads->longest_bound();
+  // Other words of a command are not as long.
+  if (longest > std::max<std::uint64_t>(most, proto::kMostWordBytes))
+    return too_big("bytes of a payload:", longest, "limits.max_payload", most);
+  if (longest > most && bytes_of(demand) > most) {
     // There may be ten million: a search only if one of them can be over the limit.
     for (const std::string_view payload : *demand.payloads) {
-      if (payload.size() > most) {
+      if (payload.size() > most)
         return too_big("bytes of a payload:", payload.size(), "limits.max_payload", most);
-      }
     }
   }
   return {};

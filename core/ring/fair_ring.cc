@@ -68,7 +68,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
 }
 
 Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   Settled settled;
   settled.dropped = settle_locked(queue, settlement, now);
@@ -79,7 +79,7 @@ Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanosec
 
 Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
                                    ClaimFilter filter, const GateSet* gates) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   const IndexRange dropped = settle_locked(queue, settlement, now);
   released = leave_if_over(queue);
@@ -229,9 +229,8 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   latest_ = std::max(latest_, now);
   const bool runnable = !queue.jobs_.empty() && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
-  const bool in_first_turn = queue.job_cost_ == 0 && queue.fair.executors > 0;
-  if (in_first_turn != queue.in_first_turn_) [[unlikely]]
-    change_first_turn(queue, in_first_turn);
+  if (queue.in_first_turn_ || queue.job_cost_ == 0) [[unlikely]]
+    note_first_turn(queue);
   const JobLength length = length_of(queue);
   if (ready && queue.fair.is_ready() && length == queue.fair.length) {
     // If no group opens or closes, only keys have changed.

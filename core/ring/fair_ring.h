@@ -279,7 +279,8 @@ class FairRing {
   // The result may change without a change of this queue: when another queue of its customer or tenant is measured,
   // or begins or ends its first turn. So pass_over_lengthy() computes it again.
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static void change_first_turn(RingQueue& queue, bool in_first_turn) LOCKSLEY_REQUIRES(kRingNodes);
+  // Call it when the queue's cost, or whether it has executors, may have changed.
+  static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
@@ -439,17 +440,13 @@ class FairRing {
   }
   void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // What a queue that has left held: the caller destroys it after it has released the mutex.
-  struct Released {
-    std::shared_ptr<void> keepalive;
-    std::vector<IndexRange> ranges;
-  };
-  [[nodiscard]] Released leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  // If the queue left, its keepalive, with what else is to be freed: the caller releases it after the mutex.
+  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const bool is_over =
         queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
-    return is_over ? leave(queue) : Released{};
+    return is_over ? leave(queue) : nullptr;
   }
-  [[nodiscard]] Released leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) { hints_.publish(gates_.open()); }
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);

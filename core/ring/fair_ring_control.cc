@@ -47,7 +47,7 @@ void FairRing::resume(RingQueue& queue, Nanoseconds now) {
 }
 
 IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return {};
   const IndexRange withdrawn = queue.jobs_.withdraw(from);

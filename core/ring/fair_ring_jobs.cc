@@ -133,8 +133,9 @@ JobLength FairRing::length_of(const RingQueue& queue) const {
                 tenant->first_costs.least(queue.kind_) <= most);
 }
 
-void FairRing::change_first_turn(RingQueue& queue, bool in_first_turn) {
-  queue.in_first_turn_ = in_first_turn;
+void FairRing::note_first_turn(RingQueue& queue) {
+  const bool in_first_turn = queue.job_cost_ == 0 && queue.fair.executors > 0;
+  if (std::exchange(queue.in_first_turn_, in_first_turn) == in_first_turn) return;
   for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
     each->first_turns += in_first_turn ? 1U : -1U;
 }

@@ -83,7 +83,7 @@ void FairRing::arrive(RingQueue& queue, Nanoseconds now) {
 }
 
 void FairRing::close(RingQueue& queue, Nanoseconds now) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return;
   queue.closed_ = true;
@@ -93,7 +93,7 @@ void FairRing::close(RingQueue& queue, Nanoseconds now) {
 }
 
 std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return {};
   std::vector<IndexRange> dropped = take_all(queue);
@@ -113,7 +113,7 @@ std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanosecon
 }
 
 std::optional<FairRing::TakenOut> FairRing::take_out_unsorted(RingQueue& queue, Nanoseconds now) {
-  Released released;  // outlives the lock
+  std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   TakenOut taken;
   if (queue.seat_ == nullptr) return taken;
@@ -132,7 +132,7 @@ std::optional<FairRing::TakenOut> FairRing::take_out_unsorted(RingQueue& queue, 
 }
 
 void FairRing::detach_all() {
-  std::vector<Released> released;  // outlives the lock
+  std::vector<std::shared_ptr<void>> released;  // outlives the lock
   const RingLock lock(mutex_);
   check(executors_ == 0, "a ring is given up while it has executors");
   std::vector<RingQueue*> queues;
@@ -157,7 +157,7 @@ std::vector<IndexRange> FairRing::take_all(RingQueue& queue) {
   return all;
 }
 
-FairRing::Released FairRing::leave(RingQueue& queue) {
+std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   end_backoff(queue);
   RingSeat& seat = *std::exchange(queue.seat_, nullptr);
   RingGroup& group = seat.group;
@@ -167,7 +167,12 @@ FairRing::Released FairRing::leave(RingQueue& queue) {
   queue.previous_ = queue.next_ = nullptr;
   change_queues(group, queue, -std::uint64_t{1});
   if (group.queues == 0) note_idle(group);
-  Released released{.keepalive = std::move(queue.keepalive_), .ranges = queue.jobs_.release()};
+  if (queue.jobs_.memory_bytes() == 0) return std::move(queue.keepalive_);
+  struct Released {
+    std::shared_ptr<void> keepalive;
+    std::vector<IndexRange> ranges;
+  };
+  auto released = std::make_shared<Released>(std::move(queue.keepalive_), queue.jobs_.release());
   note_memory(queue);
   return released;
 }

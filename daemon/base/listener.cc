@@ -20,7 +20,6 @@ std::expected<asio::ip::tcp::endpoint, std::string> Listener::listen(BoundPort p
   accepted_ = std::move(accepted);
   asio::error_code error;
   acceptor_.assign(endpoint.protocol(), std::move(port).release(), error);
-  if (!error) acceptor_.non_blocking(true, error);
   if (!error) acceptor_.listen(kBacklog, error);
   if (error) {
     acceptor_.close();
@@ -36,8 +35,7 @@ void Listener::accept_next() {
     if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
     if (!error) {
       accepted_(std::move(socket));
-      accept_waiting();
-      if (acceptor_.is_open()) accept_next();
+      accept_next();
       return;
     }
     if (refused_.open(now())) {
@@ -51,15 +49,6 @@ void Listener::accept_next() {
       if (!stopped) accept_next();
     });
   });
-}
-
-void Listener::accept_waiting() {
-  for (int n = 1; n < kAcceptsAtOnce && acceptor_.is_open(); ++n) {
-    asio::error_code error;
-    Socket socket = acceptor_.accept(error);
-    if (error) return;  // mostly that none waits; if it is another error, the next call has it, too
-    accepted_(std::move(socket));
-  }
 }
 
 void Listener::close() {

@@ -22,9 +22,6 @@ namespace locksley::daemon {
 class Listener {
  public:
   static constexpr int kBacklog = 511;  // as Redis; the kernel cuts it at net.core.somaxconn
-  // Connections that one handler accepts. While the thread has long work, it calls one handler in each pause of it, so that
-  // a handler for each connection would let many newcomers wait. Guess: some 100 us.
-  static constexpr int kAcceptsAtOnce = 16;
 
   Listener(asio::io_context& io, std::shared_ptr<spdlog::logger> log);
 
@@ -37,8 +34,6 @@ class Listener {
 
  private:
   void accept_next();
-  // Gives those that wait, up to kAcceptsAtOnce with the one before.
-  void accept_waiting();
 
   Acceptor acceptor_;
   Timer pause_;

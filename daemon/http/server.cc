@@ -29,7 +29,8 @@ using asio::ip::tcp;
 // guess.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// Connections that one handler accepts, as in Listener. To find a place for one takes some microseconds.
+// Connections that one handler accepts. While the thread has long work, it calls one handler in each pause of it, so that a
+// handler for each connection would let a probe of health wait. To find a place for one takes some microseconds; a guess.
 constexpr int kAcceptsAtOnce = 16;
 
 }  // namespace

@@ -339,6 +339,8 @@ void Batch::announce_end() {
   // [batch-over] release: counters and results are complete, and the journal has its last step;
   // pairs with the acquire in is_over().
   over_.store(true, std::memory_order_release);
+  if (ring_queue_.memory_bytes() != 0) [[unlikely]]
+    charge_results();
 }
 
 bool Batch::finish_and_record() {

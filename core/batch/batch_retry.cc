@@ -72,8 +72,10 @@ IndexRange Batch::same_attempt(IndexRange jobs) const {
 }
 
 std::uint64_t Batch::failure_bytes() const {
+  // [batch-over] relaxed: written under the mutex that is held. Once it is over, the queue leaves the ring, and frees its ranges.
+  const bool is_over = over_.load(std::memory_order_relaxed);
   return failed_.memory_bytes() + (retries_ != nullptr ? retries_->memory_bytes() : 0) +
-         (notes_ != nullptr ? notes_->bytes() : 0) + ring_queue_.memory_bytes();
+         (notes_ != nullptr ? notes_->bytes() : 0) + (is_over ? 0 : ring_queue_.memory_bytes());
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,

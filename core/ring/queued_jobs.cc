@@ -91,6 +91,7 @@ std::vector<IndexRange> QueuedJobs::take_common(IndexRange wanted, std::size_t m
     tail_ = end_;
   }
   ranges_.insert(ranges_.end(), left.begin(), left.end());
+  drop_empty();
   size_ -= count_of(taken);
   return sorted(std::move(taken));
 }

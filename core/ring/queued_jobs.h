@@ -53,7 +53,7 @@ class QueuedJobs {
       IndexRange& last = ranges_.back();
       taken = {last.low, last.low + std::min(most, last.size())};
       last.low = taken.high;
-      while (!ranges_.empty() && ranges_.back().empty()) ranges_.pop_back();
+      drop_empty();
     } else {
       taken = {tail_, tail_ + std::min(most, end_ - tail_)};
       tail_ = taken.high;
@@ -92,6 +92,10 @@ class QueuedJobs {
   std::optional<bool> has(std::uint64_t index, std::size_t most) const;
 
  private:
+  void drop_empty() {
+    while (!ranges_.empty() && ranges_.back().empty()) ranges_.pop_back();
+  }
+
   std::uint64_t tail_ = 0;
   std::uint64_t end_ = 0;
   // Below tail_, and disjoint. The last is taken first, and is not empty. The first may be empty.

@@ -56,6 +56,7 @@ PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::ui
         std::ranges::find_if(wants->all_, [](const SharedWant& each) { return each->is_over; });
     if (oldest == wants->all_.end()) return nullptr;
     remove(*wants, SharedWant(*oldest));
+    has_room_.notify_all();
   }
   auto want = std::make_shared<Want>();
   want->index = index;
@@ -65,7 +66,9 @@ PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::ui
   try {
     readers_.post([this, wants, want] { read(wants, want); }, wants->user_);
   } catch (const std::system_error&) {
-    // The system has no more threads: a later call starts one.
+    // The system has no more threads: a later call asks again, and starts one.
+    remove(*wants, want);
+    return nullptr;
   }
   return want;
 }

@@ -46,7 +46,15 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
   };
   Search search{.look = out.size() == 1 ? PayloadFetcher::Look::kLast : PayloadFetcher::Look::kFirst};
   for (bool goes_on = true; goes_on && ends.size() < out.size();) {
-    const auto [chunk, lies_with] = chunk_of(first + ends.size(), search);
+    Found found;
+    try {
+      found = chunk_of(first + ends.size(), search);
+    } catch (const std::runtime_error&) {
+      // Those before it are given, since the fetcher does not have them any more. The next fetch begins with this one.
+      if (ends.empty()) throw;
+      break;
+    }
+    const auto& [chunk, lies_with] = found;
     if (chunk == nullptr) break;
     for (std::uint64_t at = first + ends.size() - chunk->first;
          ends.size() < out.size() && at < chunk->payloads->size(); ++at) {

@@ -59,6 +59,7 @@ void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
   out.lease.begin();
   if (!out.is_displaced || !out.keeps_clock) out.progress = now;
   if (std::exchange(out.is_displaced, false)) out.was_displaced = true;
+  out.knows_begun = false;  // what was said of it while it waited
   show_running(out);
 }
 

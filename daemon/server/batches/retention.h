@@ -143,7 +143,10 @@ class Retention {
     SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;        // how many are in the store alone
     std::uint64_t first_retired = 0;  // none of these has a lower sequence
-    std::uint64_t tried = 0;  // evict_one_with_results() has tried those of `stored` with lower sequences
+    // evict_one_with_results() has tried those of `stored` with lower sequences; all of these since it last retired one, if
+    // `tried_all`.
+    std::uint64_t tried = 0;
+    bool tried_all = false;
     Evictable evictable;
   };
 

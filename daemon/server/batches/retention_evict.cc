@@ -159,12 +159,17 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
     kept.part_read.insert(first);
     if (++tried == kMostTried) return true;
   }
+  if (kept.tried == 0) kept.tried_all = true;
   for (auto each = kept.stored.from(kept.tried); each; each = kept.stored.from(*each + 1)) {
     kept.tried = *each + 1;
-    if (try_retire(*registry_.by_sequence(*each)) || ++tried == kMostTried) return true;
+    if (try_retire(*registry_.by_sequence(*each))) {
+      kept.tried_all = false;
+      return true;
+    }
+    if (++tried == kMostTried) return true;
   }
   kept.tried = 0;
-  return false;
+  return !kept.tried_all;  // if not, the next call begins again with the first
 }
 
 bool Retention::evict_results(Instant until) {

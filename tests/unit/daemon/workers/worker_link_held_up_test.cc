@@ -174,6 +174,17 @@ TEST_F(HeldUpTest, ALossIsCountedForTheJobAfterOneThatHasEnded) {
   EXPECT_EQ(link->stats().lost_by_disconnect, 1U) << "the worker has gone on with job 1, as far as is known";
 }
 
+TEST_F(HeldUpTest, ALossIsCountedForTheJobOfALeaseThatHasWaitedBehindAnother) {
+  busy = joined(1);
+  batch = host.submit("echo", 2);
+  const Granted first = claim(busy, "JOBS 1");
+  lease = claim(busy, "JOBS 1").lease;
+  say_begun(1);  // it waits
+  settle_all(busy, first);
+  link->disconnect(busy, now);
+  EXPECT_EQ(link->stats().lost_by_disconnect, 1U) << "since then its job runs";
+}
+
 TEST_F(HeldUpTest, ALossIsCountedForAJobOfWhichANoteHasTold) {
   begin(joined(1), 3, 0);
   say(busy, "NOTE " + lease + " 0 PROGRESS 5");

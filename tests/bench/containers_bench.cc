@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "core/steal/deque.h"
-#include "core/steal/mutex_deque.h"
 #include "core/steal/steal_range.h"
+#include "tests/support/mutex_deque.h"
 
 namespace locksley {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "core/steal/mutex_deque.h"
+#include "tests/support/mutex_deque.h"
 #include "tests/support/seed.h"
 #include "tests/support/threads.h"
 

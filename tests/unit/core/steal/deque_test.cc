@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/steal/mutex_deque.h"
+#include "tests/support/mutex_deque.h"
 
 namespace locksley {
 namespace {

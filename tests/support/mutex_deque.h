@@ -1,4 +1,4 @@
-// The deque with a mutex, for comparison.
+// A deque with a mutex, for comparison with that of core.
 #pragma once
 
 #include <cstddef>

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/job.h"
+#include "core/base/result_account.h"
 #include "core/batch/batch_journal.h"
 #include "core/batch/failed_jobs.h"
 #include "core/batch/job_notes.h"
@@ -22,7 +23,6 @@
 #include "core/batch/retries.h"
 #include "core/batch/superseded_rows.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/result_account.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/ring/result_account.h"
+#include "core/base/result_account.h"
 
 namespace locksley {
 

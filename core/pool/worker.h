@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "core/base/cache_line.h"
 #include "core/batch/batch.h"
 #include "core/lane/lane.h"
 #include "core/lane/result_writer.h"

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/cache_line.h"
 #include "core/base/histogram.h"
-#include "core/sync/atomics.h"
 
 namespace locksley {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cache_line.h"
 #include "core/ring/ring_gate.h"
 #include "core/ring/ring_lock.h"
-#include "core/sync/atomics.h"
 
 namespace locksley {
 

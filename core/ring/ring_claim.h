@@ -7,9 +7,9 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
+#include "core/base/result_account.h"
 #include "core/ring/backoff.h"
 #include "core/ring/fair_owner.h"
-#include "core/ring/result_account.h"
 #include "core/ring/ring_gate.h"
 #include "core/ring/ring_queue.h"
 

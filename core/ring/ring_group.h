@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "core/base/job.h"
+#include "core/base/result_account.h"
 #include "core/ring/due_service.h"
 #include "core/ring/fair_level.h"
 #include "core/ring/fair_owner.h"
 #include "core/ring/first_costs.h"
 #include "core/ring/group_limits.h"
 #include "core/ring/indexed_heap.h"
-#include "core/ring/result_account.h"
 #include "core/ring/ring_gate.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_node.h"

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cache_line.h"
 #include "core/base/check.h"
 #include "core/steal/steal.h"
 #include "core/sync/atomics.h"

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/base/cache_line.h"
 #include "core/base/check.h"
 #include "core/base/index_range.h"
 #include "core/steal/steal.h"

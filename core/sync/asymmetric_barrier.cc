@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/base/cache_line.h"
 #include "core/base/check.h"
 #include "core/sync/atomics.h"
 #include "core/sync/mutex.h"

@@ -1,8 +1,7 @@
-// The atomics of which the lock-free containers are made, and the size of a cache line.
+// The atomics of which the lock-free containers are made.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 
 #include "core/sync/asymmetric_barrier.h"
 #include "core/sync/atomic_pair.h"
@@ -25,11 +24,5 @@ struct StdAtomics {
   using parker = Parker;
   using futex = Futex;
 };
-
-// The unit in which processors pass memory between caches: data that two threads write is kept this
-// far apart.
-// std::hardware_destructive_interference_size is 64 here too, but may change with compiler flags
-// and with it the layout of public types.
-inline constexpr std::size_t kCacheLine = 64;
 
 }  // namespace locksley

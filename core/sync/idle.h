@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/cache_line.h"
 #include "core/sync/atomics.h"
 #include "core/sync/mutex.h"
 #include "core/sync/parker.h"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/base/cache_line.h"
 #include "core/base/check.h"
 #include "core/sync/atomics.h"
 

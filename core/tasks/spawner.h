@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/base/cache_line.h"
 #include "core/steal/deque.h"
 #include "core/sync/idle.h"
 #include "core/sync/thread_role.h"

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cache_line.h"
 #include "core/sync/atomics.h"
 #include "core/sync/mutex.h"
 

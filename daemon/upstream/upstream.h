@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "config/config.h"
+#include "core/base/result_account.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
-#include "core/ring/result_account.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/stretch_meter.h"
 #include "daemon/upstream/lease_runner.h"

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/result_account.h"
 #include "core/lane/lane.h"
-#include "core/ring/result_account.h"
 #include "daemon/upstream/lease_runner.h"
 #include "daemon/upstream/upstream_link.h"
 #include "daemon/upstream/upstream_meter.h"

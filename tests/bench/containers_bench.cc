@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/cache_line.h"
 #include "core/steal/deque.h"
 #include "core/steal/steal_range.h"
 #include "tests/support/mutex_deque.h"

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "core/base/result_account.h"
 #include "core/lane/lane_groups.h"
 #include "core/lane/lane_view.h"
-#include "core/ring/result_account.h"
 #include "tests/support/pool_fixture.h"
 
 namespace locksley {

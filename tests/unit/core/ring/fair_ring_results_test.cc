@@ -1,10 +1,10 @@
 // Tenants whose account of results is full: they are passed over, and come back when they have room.
 #include <gtest/gtest.h>
 
+#include "core/base/result_account.h"
 #include "core/ring/fair_ring.h"
 #include "core/ring/fair_ring_groups.h"
 #include "core/ring/fair_ring_view.h"
-#include "core/ring/result_account.h"
 
 namespace locksley {
 namespace {

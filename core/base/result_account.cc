@@ -1,4 +1,4 @@
-#include "core/ring/result_account.h"
+#include "core/base/result_account.h"
 
 namespace locksley {
 

@@ -7,10 +7,20 @@
 #include <limits>
 #include <utility>
 
-#include "core/ring/log_use.h"
-#include "core/sync/atomics.h"
+#include "core/base/cache_line.h"
 
 namespace locksley {
+
+// How many blocks of the memory of all logs the logs of one user's running jobs occupy: the counters of
+// one user for LogBudget (core/lane/job_log.h), which alone changes and reads them. All logs of a user
+// charge the same budget.
+//
+// A member of the user's ResultAccount, or of the budget. Any thread. All operations are seq_cst, and
+// no other data depends on them.
+struct LogUse {
+  std::atomic<std::uint64_t> blocks{0};
+  std::atomic<std::uint64_t> logs{0};  // that have blocks
+};
 
 // Counts the bytes of results that are in memory, with a limit. Accounts form a tree: what is charged to an
 // account is charged to its parent as well (a user's account lies below that of all). A lane starts no more

@@ -134,8 +134,8 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   queue.claimed_ += claim.range.size();
   claimed_ += claim.range.size();
   const auto jobs = static_cast<double>(claim.range.size());
-  if (queue.job_cost_ > 0) {
-    time = time_of(queue.job_cost_ * jobs);
+  if (queue.cost_.is_known()) {
+    time = time_of(queue.cost_.mean() * jobs);
   } else {
     time = std::max(time, time_of(first_costs_of(queue).mean(queue.kind_) * jobs));
   }
@@ -229,7 +229,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   latest_ = std::max(latest_, now);
   const bool runnable = !queue.jobs_.empty() && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !at_slots(queue);
-  if (queue.in_first_turn_ || queue.job_cost_ == 0) [[unlikely]]
+  if (queue.in_first_turn_ || !queue.cost_.is_known()) [[unlikely]]
     note_first_turn(queue);
   const JobLength length = length_of(queue);
   if (ready && queue.fair.is_ready() && length == queue.fair.length) {

@@ -1,6 +1,5 @@
 // The jobs of a queue: which are left to claim, how many a claim takes, and what they have cost.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "core/ring/fair_ring.h"
@@ -8,15 +7,6 @@
 namespace locksley {
 
 namespace {
-
-// How fast the estimate of a job's cost follows the measurements (a guess: after three claims, half
-// of an outlier has decayed).
-constexpr double kCostGain = 0.25;
-
-// A claim is at most this many times as large as the one before. So one wrong measurement (a step of
-// the clock, a first job that was cached) cannot make a claim take a whole batch, and a few claims
-// reach the right size (1,000 jobs in five claims).
-constexpr std::uint64_t kClaimGrowth = 4;
 
 // The executors share the last jobs of a batch, but none gets less than this part of a quantum: what a claim itself costs
 // would be more than what the others save (a guess; a remote worker's quantum is at least 10 ms, and a lease costs some
@@ -62,14 +52,7 @@ IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
 }
 
 std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const {
-  std::uint64_t size = 1;
-  if (queue.job_cost_ > 0) {
-    size = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(static_cast<double>(quantum.count()) / queue.job_cost_));
-  }
-  size = std::min(size, queue.largest_claim_);
-  queue.largest_claim_ =
-      size > std::numeric_limits<std::uint64_t>::max() / kClaimGrowth ? size : size * kClaimGrowth;
+  const std::uint64_t size = queue.cost_.next_claim(quantum);
   std::uint64_t executors = options_.parallelism;
   const std::uint32_t at_gate = queue.seat_->gate.most;
   if ((queue.slots_ | at_gate) != 0) [[unlikely]] {
@@ -81,23 +64,9 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const 
 }
 
 void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
-  queue.cost_without_jobs_ += settlement.actual;
-  if (settlement.executed == 0) return;
-  const double cost = std::max(
-      1.0, static_cast<double>(queue.cost_without_jobs_.count()) / static_cast<double>(settlement.executed));
-  queue.cost_without_jobs_ = Nanoseconds{0};
-  const auto jobs = static_cast<double>(settlement.executed);
-  const double before = std::exchange(queue.measured_jobs_, jobs);
-  if (queue.job_cost_ == 0) {
-    queue.job_cost_ = cost;
-    for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
-      each->first_costs.learn(queue.kind_, cost);
-    return;
-  }
-  // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of many more jobs than the
-  // one before is the better measurement.
-  const double gain = before == 0 ? kCostGain : std::max(kCostGain, 1 - before / jobs);
-  queue.job_cost_ += (cost - queue.job_cost_) * gain;
+  if (!queue.cost_.learn(settlement.actual, settlement.executed)) return;
+  for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
+    each->first_costs.learn(queue.kind_, queue.cost_.mean());
 }
 
 std::int64_t FairRing::expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const {
@@ -124,7 +93,7 @@ JobLength FairRing::length_of(const RingQueue& queue) const {
   if (options_.brief_job.count() == 0) return JobLength::kBrief;
   const auto most = static_cast<double>(options_.brief_job.count());
   const auto length = [](bool is_brief) { return is_brief ? JobLength::kBrief : JobLength::kLengthy; };
-  if (queue.job_cost_ > 0) return length(queue.job_cost_ <= most);
+  if (queue.cost_.is_known()) return length(queue.cost_.mean() <= most);
   // One worker may find out what it costs. Where the tenant's last ones were lengthy, one for all its customers.
   const RingSeat& seat = *queue.seat_;
   if (queue.fair.executors != 0 || seat.first_costs.least(queue.kind_) > most) return JobLength::kLengthy;
@@ -134,7 +103,7 @@ JobLength FairRing::length_of(const RingQueue& queue) const {
 }
 
 void FairRing::note_first_turn(RingQueue& queue) {
-  const bool in_first_turn = queue.job_cost_ == 0 && queue.fair.executors > 0;
+  const bool in_first_turn = !queue.cost_.is_known() && queue.fair.executors > 0;
   if (std::exchange(queue.in_first_turn_, in_first_turn) == in_first_turn) return;
   for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
     each->first_turns += in_first_turn ? 1U : -1U;

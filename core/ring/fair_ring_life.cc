@@ -1,6 +1,5 @@
 // A queue's life: how it comes into a ring, gets jobs, and leaves.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "core/base/check.h"
@@ -34,11 +33,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   queue.slots_ = options.slots;
   queue.capped_ = options.slots != 0 ? Charge::kCapped : std::uint16_t{0};
   queue.closed_ = queue.cancelled_ = queue.paused_ = false;
-  queue.cost_without_jobs_ = Nanoseconds{0};
-  if (options.cost_hint.count() > 0) {
-    queue.job_cost_ = static_cast<double>(options.cost_hint.count());
-    queue.largest_claim_ = std::numeric_limits<std::uint64_t>::max();
-  }
+  queue.cost_.begin(options.cost_hint);
 }
 
 bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {

@@ -137,9 +137,9 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
   }
   if (const double lane = ring_.usage_.recent(ring_.executors_, now); lane > 0)
     view.received = queue.fair.usage.recent(queue.fair.executors, now) / lane;
-  if (queue.job_cost_ > 0) {
+  if (queue.cost_.is_known()) {
     view.job_cost =
-        std::max(Nanoseconds{static_cast<std::int64_t>(queue.job_cost_)}, gate.options.start_cost);
+        std::max(Nanoseconds{static_cast<std::int64_t>(queue.cost_.mean())}, gate.options.start_cost);
   }
   view.paused = queue.paused_;
   view.at_slots = at_slots(queue);

@@ -34,7 +34,7 @@ class FirstCosts {
   }
 
  private:
-  static constexpr double kGain = 0.25;     // as that of a queue's own mean
+  static constexpr double kGain = 0.25;     // as that of JobCost
   static constexpr std::size_t kMost = 64;  // guess; kinds of handlers that were removed do not stay for ever
   static constexpr std::size_t kRecent = 4;  // guess
 

@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/job.h"
 #include "core/ring/backoff.h"
+#include "core/ring/job_cost.h"
 #include "core/ring/queued_jobs.h"
 #include "core/ring/ring_lock.h"
 #include "core/ring/ring_node.h"
@@ -60,15 +61,10 @@ class RingQueue final : public RingNode {
   // them before it is counted as an executor.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
 
-  const void* kind_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // QueueOptions::kind
-  // Decaying mean of what a job cost in nanoseconds, its sub-jobs included; 0: unknown.
-  double job_cost_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  double measured_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // by the last claim that is part of the mean
-  // Time of turns in which no job ended: it belongs to the next job that ends.
-  Nanoseconds cost_without_jobs_ LOCKSLEY_GUARDED_BY(kRingNodes){};
-  std::uint64_t largest_claim_ LOCKSLEY_GUARDED_BY(kRingNodes) = 1;  // in jobs; grows with each claim
-  Nanoseconds waiting_since_ LOCKSLEY_GUARDED_BY(kRingNodes){};      // for Claim::waited
-  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // executors at once; 0: no cap
+  const void* kind_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;   // QueueOptions::kind
+  JobCost cost_ LOCKSLEY_GUARDED_BY(kRingNodes);                 // of a job
+  Nanoseconds waiting_since_ LOCKSLEY_GUARDED_BY(kRingNodes){};  // for Claim::waited
+  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;      // executors at once; 0: no cap
   // Settlements in a row whose turn broke its executor, with no job that ended well between them.
   std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   // Nothing of it is served before; 0: no back-off. Then it is in RingWaits.

@@ -15,7 +15,7 @@ namespace locksley {
 // Indexes as disjoint ranges, in a tree: 70 bytes for each range. Parts may be taken in any order; to take a
 // part costs O(log ranges), and O(1) for each range in it.
 //
-// A plain value; its owner synchronises the calls. Nothing blocks; only allocation can fail.
+// A plain value; the caller synchronises the calls. Nothing blocks; only allocation can fail.
 class IndexSet {
  public:
   bool empty() const { return ranges_.empty(); }

@@ -31,7 +31,7 @@ struct LogUse {
 // than its `spare` bytes: where others have filled the memory of all, a user with little in use goes on, as
 // far as the spare bytes reach.
 //
-// A member of the owner of the accounts; outlives all batches and lanes that refer to it. Any thread may
+// Owned by the program; outlives all batches and lanes that refer to it. Any thread may
 // call everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic addition
 // for each level of the tree.
 class ResultAccount {

@@ -65,7 +65,7 @@ struct BatchOptions {
   std::uint32_t slots = 0;               // most jobs at once, at first; 0: no limit
   std::uint64_t max_fails = 0;           // cancel the rest after this many failed jobs; 0: never
   std::chrono::milliseconds timeout{0};  // of a job; 0: none
-  std::uint32_t retries = 0;             // of a failed job; needs an owner that calls Lane::retry_due()
+  std::uint32_t retries = 0;             // of a failed job; the program calls Lane::retry_due()
   Keep keep = Keep::kAll;
   std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
   ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted
@@ -94,7 +94,7 @@ struct BatchStatus {
   std::uint64_t retry_rounds = 0;  // how often Failures::begin_requeue() has queued jobs again
 };
 
-// Receives notifications of changes of batches. Implemented by the owner of the batches; outlives them. Called on any
+// Receives notifications of changes of batches. Implemented by the program; outlives the batches. Called on any
 // thread, without the mutex of the batch. But the mutex of a worker's results may be held (core/lane/result_writer.h), and
 // Lane::release() holds the one that Lane::hold() takes: so a call must not wait for an executor, nor call hold() or
 // release(). It must be quick and must not throw; it may read the batch.

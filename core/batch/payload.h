@@ -20,8 +20,8 @@ class RangePayloads;
 // Any number of executors call fetch() at once, also while jobs are being added to an open batch: a
 // source that grows must synchronise that itself.
 // fetch() may block, for example on a disk; the executor then waits, and so do the other batches that it serves. So a source
-// that may have to wait for long, as for another machine, returns 0 instead: not now. Once its payloads have come, its owner
-// calls Lane::payloads_arrived().
+// that may have to wait for long, as for another machine, returns 0 instead: not now. Once its payloads have come,
+// the program calls Lane::payloads_arrived().
 // fetch() throws std::exception if a payload can never be read; the message becomes the error of the job.
 class PayloadSource {
  public:

@@ -1,4 +1,4 @@
-// A text that several owners share.
+// A text that several objects share.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ bool ExternalExecutor::begin_turn(std::uint64_t most, std::size_t most_bytes, co
   return false;
 }
 
-// Jobs whose payloads were not fetched cannot start in this turn, and are handed back at its end.
+// Jobs whose payloads were not fetched cannot start in this turn, and are given back at its end.
 void ExternalExecutor::fetch(std::uint64_t most, std::size_t most_bytes) {
   payloads_.resize(most);
   try {
@@ -139,24 +139,24 @@ void ExternalExecutor::end_job(JobStatus status, std::string_view output,
 void ExternalExecutor::end_turn() {
   turn_.set_started(started_);
   if (ended_ < started_ && running_.is_begun()) running_.save_note();
-  bool hands_back_some = false;
+  bool gives_back_some = false;
   if (in_any_order_) {
     for (const auto& [index, job] : shown_) job->save_note();
     const std::vector<IndexRange> rest = not_ended_.take_all();
-    hands_back_some = !rest.empty();
-    if (hands_back_some) turn_.give_back(rest, count_of(rest) - shown_.size());
+    gives_back_some = !rest.empty();
+    if (gives_back_some) turn_.give_back(rest, count_of(rest) - shown_.size());
   }
   turn_.leave();
   running_.clear();
   shown_.clear();
   published_.clear();
   if (facts_.capacity() > 2 * JobLog::kMost) std::string().swap(facts_);
-  const bool hands_back = hands_back_some || !turn_.left().empty();
+  const bool gives_back = gives_back_some || !turn_.left().empty();
   turn_.settle(steady_now());
   // As in a worker's turn.
   if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);
-  // What was handed back is for the other executors, too.
-  if (hands_back) lane_.wake();
+  // What was given back is for the other executors, too.
+  if (gives_back) lane_.wake();
 }
 
 }  // namespace locksley

@@ -38,7 +38,7 @@ struct ExternalJob {
 // Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
 // One thread at a time.
 // begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results even
-// when it has no room. So the owner must not begin a turn while the journal has none. The batch is
+// when it has no room. So the program must not begin a turn while the journal has none. The batch is
 // charged for the time from begin_turn() to end_turn(), in which the executor served no other batch.
 // A payload that cannot be read becomes the error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order are bugs, and
 // abort.

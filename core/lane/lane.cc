@@ -41,7 +41,7 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
                 .weight = as.weight,
                 .slots = as.slots,
                 .kind = &batch->handler(),
-                .owner = batch.get(),
+                .batch = batch.get(),
                 .results = options.results,
                 .is_internal = options.is_internal,
                 .gate = as.gate},
@@ -54,29 +54,25 @@ void Lane::attach(const std::shared_ptr<Batch>& batch) {
 
 void Lane::retry_due(const std::shared_ptr<Batch>& batch) {
   constexpr std::size_t kAtOnce = 4096;  // some 500 us
-  put_back(batch, batch->take_due_retries(steady_now(), kAtOnce));
+  queue_again(batch, batch->take_due_retries(steady_now(), kAtOnce));
 }
 
 std::uint64_t Lane::retry_failed(const std::shared_ptr<Batch>& batch) {
   const std::uint64_t count = batch->failures().begin_requeue().jobs;
-  if (count != 0) put_back(batch, batch->failures().requeue());
+  if (count != 0) queue_again(batch, batch->failures().requeue());
   return count;
 }
 
-void Lane::queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
+void Lane::queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                        std::size_t more) {
-  put_back(batch, some, more);
-}
-
-void Lane::put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
-                    std::size_t more) {
   if (ranges.empty()) return;
   RingQueue& queue = batch->ring_queue();
-  if (!ring_.put_back(queue, ranges, steady_now(), more)) {
+  if (!ring_.queue_again(queue, ranges, steady_now(), more)) {
     // The queue left the ring when all its jobs were settled and none could be added: so it is
     // closed.
     attach(batch);
-    if (!ring_.put_back(queue, ranges, steady_now(), more)) batch->jobs_dropped(ranges);  // cancelled since
+    if (!ring_.queue_again(queue, ranges, steady_now(), more))
+      batch->jobs_dropped(ranges);  // cancelled since
     ring_.close(queue, steady_now());
   }
   // As in enqueue(): exactly one of the two calls gets the jobs.
@@ -91,7 +87,7 @@ bool Lane::hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate)
   batch->set_gate(gate);
   if (!taken->was_attached) return true;
   to.attach(batch);
-  if (!to.ring_.put_back(queue, taken->ranges, steady_now())) batch->jobs_dropped(taken->ranges);
+  if (!to.ring_.queue_again(queue, taken->ranges, steady_now())) batch->jobs_dropped(taken->ranges);
   if (taken->is_closed) to.ring_.close(queue, steady_now());
   // As in enqueue(): the batch was cancelled in between.
   if (batch->is_stopping()) batch->jobs_dropped(to.ring_.cancel(queue, steady_now()));

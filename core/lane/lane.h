@@ -104,7 +104,7 @@ class Lane {
   void enqueue_jobs(Batch& batch, IndexRange range);
   void enqueue_close(Batch& batch);
 
-  // Queues again the failed jobs of the batch whose backoff has passed: the owner of a batch with retries calls it at
+  // Queues again the failed jobs of the batch whose backoff has passed: the program calls it at
   // BatchStatus::retry_at, since the lane has no timer for it. If they are very many, some of them, and
   // BatchStatus::retry_at says that more are due. A batch whose queue has left the ring enters it again. One
   // thread at a time: the one that submits.
@@ -115,7 +115,7 @@ class Lane {
   // In place of retry_failed(), for a caller that must not work for long. It calls Batch::Failures::begin_requeue(); another
   // thread calls Batch::Failures::requeue(); then the caller puts the jobs which that returned into the ring with this
   // function, some at a time and the last ones first. `more`: how many ranges will follow.
-  void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> some,
+  void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                    std::size_t more = 0);
 
   // Drops the jobs that have not started; `running`: whether the others go on. `reason`
@@ -201,7 +201,7 @@ class Lane {
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, set_remote()'s object is told when there may be more for remote executors to claim. Before their owner
+  // While `is_wanted`, set_remote()'s object is told when there may be more for remote executors to claim. Before the program
   // waits for that, it calls this function, and then looks for work once more.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
@@ -219,7 +219,7 @@ class Lane {
 
   // ---- For executors ----
 
-  // How long an executor may go on with a claim before it hands back the rest.
+  // How long an executor may go on with a claim before it gives back the rest.
   Nanoseconds quantum() const {
     // [lane-quantum] relaxed: a number on its own.
     return Nanoseconds(quantum_.load(std::memory_order_relaxed));
@@ -292,11 +292,11 @@ class Lane {
   bool others_wait(const Batch& batch, const GateSet& gates) {
     return ring_.leases().others_wait(batch.ring_queue(), gates);
   }
-  // Records jobs that were handed back to a cancelled batch as cancelled. Calls wake().
+  // Records jobs that were given back to a cancelled batch as cancelled. Calls wake().
   void give_back(Batch& batch, std::span<const IndexRange> ranges, std::uint64_t unused_starts,
                  Nanoseconds now);
   // Settles an executor's account with the ring, and claims its next turn under the same lock if
-  // `next` says so. Records jobs that were handed back to a cancelled batch as cancelled. The batch
+  // `next` says so. Records jobs that were given back to a cancelled batch as cancelled. The batch
   // may be destroyed by the end of the call, unless the caller keeps it.
   enum class Next { kClaim, kNothing };
   std::optional<Claim> settle(Batch& batch, const Settlement& settlement, Nanoseconds now, Next next,
@@ -308,9 +308,6 @@ class Lane {
   void attach(const std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(hold_mutex_);
   // False: the ring does not take the jobs, because the batch was cancelled; they are recorded as cancelled.
   bool add_or_drop(Batch& batch, IndexRange range);
-  // Puts jobs that run again into the ring, which the batch may have left. `more` as in queue_again().
-  void put_back(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
-                std::size_t more = 0);
 
   // Constant.
   const std::string name_;
@@ -333,7 +330,7 @@ class Lane {
 
   // Nanoseconds. Written by set_quantum(), read by executors.
   std::atomic<std::int64_t> quantum_;
-  // Written by the owner of the remote executors, read by all that make something claimable, after they have
+  // Written by want_remote_work(), read by all that make something claimable, after they have
   // published it.
   std::atomic<bool> remote_wanted_{false};
   // Written by set_parallelism(), read by any thread for display.

@@ -1,4 +1,4 @@
-// The gates of a lane, as their owner makes and changes them.
+// The gates of a lane, as the program makes and changes them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The tenants of a lane and their customers, as the owner of the lane limits them.
+// The tenants of a lane and their customers, as the program limits them.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ struct LeaseBuffers {
 // Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is out and is
 // destroyed is settled, for what it was charged so far.
 // One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so results pile up
-// in a journal that has no room: the owner then claims nothing. A payload that cannot be read becomes the
+// in a journal that has no room: the program then claims nothing. A payload that cannot be read becomes the
 // error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order abort.
 class Lease {
  public:
@@ -106,7 +106,7 @@ class Lease {
   const IndexSet& held() const { return held_; }
   // The number of slots that it occupies. It is no greater than LeaseRequest::width, than the number of its jobs, and than the
   // batch's SLOTS allow. The ring and the batch may count more executors: the claim also had the jobs of another
-  // attempt, or beyond `most_bytes`, which were handed back at once.
+  // attempt, or beyond `most_bytes`, which were given back at once.
   std::uint32_t width() const { return width_; }
   // The attempt that its jobs are at.
   std::uint32_t attempt() const { return attempt_; }

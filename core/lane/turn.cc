@@ -38,7 +38,7 @@ void Turn::join(Batch& batch, IndexRange stolen) {
 
 bool Turn::hold(const std::optional<Claim>& claim) {
   if (!claim) return false;
-  hold(*static_cast<Batch*>(claim->queue->owner()), claim->range, Work::kJobs, claim->charged, claim->waited);
+  hold(*static_cast<Batch*>(claim->queue->batch()), claim->range, Work::kJobs, claim->charged, claim->waited);
   return true;
 }
 

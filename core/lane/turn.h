@@ -29,7 +29,7 @@ namespace locksley {
 //
 // A member of its executor, which uses it for one turn after the other, or of a Lease. Any number of
 // turns of one batch may run at once, and they may end in any order. The lane and the writer outlive it.
-// A turn that is destroyed between steps 1 and 5 takes the missing steps, and hands back the jobs that
+// A turn that is destroyed between steps 1 and 5 takes the missing steps, and gives back the jobs that
 // have not ended.
 // One thread at a time, except that the monitor may publish through the writer meanwhile.
 // publish() and leave() block while the batch's journal has no room, unless the turn was made with

@@ -18,7 +18,7 @@ class Pool;
 // Publishes results in the place of workers that are held up. Workers publish results between
 // bursts. If a burst takes unexpectedly long, two things would wait for its end: the results before it, and those of its jobs
 // that have not started. Within two periods the monitor then publishes the results in the worker's place, and makes the
-// worker hand back the rest of the burst after the running job. The monitor runs only while a worker has marked itself as
+// worker give back the rest of the burst after the running job. The monitor runs only while a worker has marked itself as
 // having unpublished results, and is parked otherwise. Go's sysmon is the model.
 // It also ends the lane's waits (Lane::end_waits()): while there are any, it is parked until the first of them ends.
 //

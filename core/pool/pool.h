@@ -51,7 +51,7 @@ class Pool {
   // a worker while long ones occupy all others.
   void start(std::uint32_t workers, std::uint32_t reserved = 0) LOCKSLEY_EXCLUDES(mutex_);
 
-  // Adds workers, or has some leave. A worker that leaves ends the job that it runs and hands back
+  // Adds workers, or has some leave. A worker that leaves ends the job that it runs and gives back
   // the rest of its claim. Blocks until all that leave have left. At least one that is not reserved
   // must stay.
   void set_workers(std::uint32_t workers) LOCKSLEY_EXCLUDES(mutex_);

@@ -190,7 +190,7 @@ bool Worker::settle() {
   } else {
     turn_.settle(now_);
   }
-  // Jobs that were handed back are work like any other, and this worker may claim none of them, or
+  // Jobs that were given back are work like any other, and this worker may claim none of them, or
   // not all.
   if (lane_.hints().has_work()) common_idle_.notify();
   // The measured cost of its jobs may have made the batch one for the reserved workers.

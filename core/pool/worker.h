@@ -52,7 +52,7 @@ class Worker {
   // ---- The pool, under its mutex ----
 
   void start();
-  // Asks the worker to leave: it ends the job that it runs, hands back the rest of its claim, and
+  // Asks the worker to leave: it ends the job that it runs, gives back the rest of its claim, and
   // its thread returns. The caller wakes it after this.
   void ask_to_leave() { leaving_.store(true); }
   void join();

@@ -20,8 +20,9 @@ using VirtualTime = std::int64_t;
 // In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
-// A competitor: a tenant among tenants, a customer among those of its tenant, or a queue among those of
-// its customer. A member of the group, seat or queue, and guarded there by the ring's mutex.
+// A node of a level: a queue among those of its customer, or the seat of a tenant or of a customer among the others at a
+// gate. Also the sums of a competitor with several nodes (FairCompetitor). A member of the queue, seat or group, and
+// guarded there by the ring's mutex.
 struct FairNode {
   static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
@@ -277,8 +278,8 @@ class FairLevel {
   }
   void clear_excess() { excess_ = 0; }
 
-  // Sum of the weights of the nodes that are ready or have executors, as their owners count it
-  // (FairOwner). Modulo 2^64: adding -n takes n away.
+  // Sum of the weights of the nodes that are ready or have executors, as FairCompetitor counts
+  // it. Modulo 2^64: adding -n takes n away.
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
   // The node is neither ahead of the virtual time nor behind it, whatever it has received. Charges of

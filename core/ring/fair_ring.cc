@@ -198,7 +198,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
     if (queue.cancelled_) {
       dropped = settlement.left;
     } else {
-      hand_back(queue, settlement.left);
+      give_back(queue, settlement.left);
     }
   }
   if (settlement.has_ended_well) queue.breaks_ = 0;

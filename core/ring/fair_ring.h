@@ -91,18 +91,19 @@ class FairRing {
   // Adds indexes of jobs that were claimed or had ended, in this queue or in an earlier one of the
   // batch, also to a closed queue: for retries and for hand-overs. They are served before all
   // others. Exception: a range that ends where the unclaimed part begins joins this part, which is
-  // served after the ranges that were handed back. False, and nothing is added, if the queue is not
+  // served after the ranges that were given back. False, and nothing is added, if the queue is not
   // attached. `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add:
   // room is made for them now.
-  bool put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now, std::size_t more = 0);
+  bool queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
+                   std::size_t more = 0);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
   // queue that is not attached.
   void close(RingQueue& queue, Nanoseconds now);
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
-  // Removes the jobs of the unclaimed part from `from` on, for an owner that gives them to another process: they will
-  // not run here. Some may have been claimed, and have failed, before: as put_back() says. Returns them; an empty range
+  // Removes the jobs of the unclaimed part from `from` on, for a program that gives them to another process: they will
+  // not run here. Some may have been claimed, and have failed, before: as queue_again() says. Returns them; an empty range
   // if there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
@@ -157,7 +158,7 @@ class FairRing {
   // when has_new_wait() was true, and at the time that was returned; that may be over already, since one call ends at most 64.
   // O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now);
-  // Ends 64 back-offs before their time: for an owner that has replaced the program which broke its executors. True: there was
+  // Ends 64 back-offs before their time: for an owner of executors that has replaced the worker program which broke them. True: there was
   // no other.
   bool end_backoffs(Nanoseconds now);
   // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
@@ -252,7 +253,7 @@ class FairRing {
     // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
     queue.jobs_bytes_.store(queue.jobs_.memory_bytes(), std::memory_order_relaxed);
   }
-  void hand_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now);

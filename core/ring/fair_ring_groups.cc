@@ -5,7 +5,7 @@
 
 namespace locksley {
 
-// ---- The owner's calls ----
+// ---- The program's calls ----
 
 void FairRing::Groups::on_customer(LimitsOfCustomer limits_of) {
   const RingLock lock(ring_.mutex_);
@@ -294,7 +294,7 @@ FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Ser
   // Jobs that began, and went back without an end, have used up their starts.
   const std::uint64_t begun = settlement.started - std::min(settlement.started, settlement.executed);
   for (RingGroup* group = &seat.group; group != nullptr; group = group->tenant)
-    group->rate.give_back(jobs - std::min(jobs, begun));
+    group->rate.refund(jobs - std::min(jobs, begun));
   RingSeat* const above = seat.parent;
   if (above == nullptr) return charged.group;
   RingGroup& tenant = above->group;

@@ -1,4 +1,4 @@
-// The tenants of a ring and their customers, as the owner of the ring limits them.
+// The tenants of a ring and their customers, as the program limits them.
 #pragma once
 
 #include <cstdint>

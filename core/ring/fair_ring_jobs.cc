@@ -39,8 +39,8 @@ void FairRing::change_active(RingQueue& queue, bool active) {
   queue.seat_->gate.active_queues += by;
 }
 
-void FairRing::hand_back(RingQueue& queue, IndexRange range) {
-  queue.jobs_.hand_back(range);
+void FairRing::give_back(RingQueue& queue, IndexRange range) {
+  queue.jobs_.give_back(range);
   note_memory(queue);
   change_queued(queue, range.size());
 }

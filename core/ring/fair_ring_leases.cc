@@ -32,14 +32,14 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
   const RingLock lock(ring_.mutex_);
   const std::uint64_t jobs = count_of(ranges);
   check(queue.seat_ != nullptr && queue.fair.executors > 0 && jobs <= queue.claimed_,
-        "jobs are handed back that were not claimed");
+        "jobs are given back that were not claimed");
   queue.claimed_ -= jobs;
   ring_.claimed_ -= jobs;
   for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
-    group->rate.give_back(unused_starts);
+    group->rate.refund(unused_starts);
   if (queue.cancelled_) return {ranges.begin(), ranges.end()};
   // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.hand_back(queue, *range);
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.give_back(queue, *range);
   ring_.arrive(queue, now);
   ring_.publish();
   return {};

@@ -15,7 +15,7 @@
 
 namespace locksley {
 
-// Turns that last long: charged as they run, handed back in parts, and begun again by the machine that holds the jobs
+// Turns that last long: charged as they run, given back in parts, and begun again by the machine that holds the jobs
 // already. They begin with FairRing::try_claim() or reclaim(), and end with FairRing::settle().
 //
 // A handle of a ring, which outlives it. Any thread; costs and misuse as with FairRing.
@@ -24,7 +24,7 @@ class FairRing::Leases {
   // A turn that still runs has used `service` so far, by all its executors: where that is more than it was
   // charged, it is charged that. `charged` is changed accordingly. No effect with Share::kJobs.
   void charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service, Nanoseconds now);
-  // Hands back some jobs of a turn that goes on. In its settlement they count neither as `executed` nor as `left`.
+  // Gives back some jobs of a turn that goes on. In its settlement they count neither as `executed` nor as `left`.
   // `ranges`: ascending and disjoint. `unused_starts`: how many of the starts that the turn took were not used, as a rule
   // those of the jobs in `ranges` that have not begun. Returns those jobs that never run, because the queue was cancelled;
   // the caller has to record that.
@@ -32,7 +32,7 @@ class FairRing::Leases {
                                                   std::uint64_t unused_starts, Nanoseconds now);
   // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in every
   // state of the queue. As join() it is charged nothing in advance. None: the queue has none of these jobs.
-  // Looks at the newest kMostSearched ranges that were handed back, and at the jobs from View::first_unclaimed() on.
+  // Looks at the newest kMostSearched ranges that were given back, and at the jobs from View::first_unclaimed() on.
   struct Reclaimed {
     Charge charged;
     std::vector<IndexRange> ranges;  // ascending

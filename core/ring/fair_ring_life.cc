@@ -15,7 +15,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   RingGroup& group = group_of(options.tenant, options.customer);
   RingSeat& seat = seat_of(group, gate);
   queue.seat_ = &seat;
-  queue.owner_ = options.owner;
+  queue.batch_ = options.batch;
   queue.kind_ = options.kind;
   queue.keepalive_ = std::move(keepalive);
   queue.next_ = std::exchange(group.first, &queue);
@@ -57,13 +57,13 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   return true;
 }
 
-bool FairRing::put_back(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
-                        std::size_t more) {
+bool FairRing::queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
+                           std::size_t more) {
   QueuedJobs::Prepared prepared(ranges, more);  // made, and freed, without the lock
   const std::uint64_t jobs = prepared.jobs();
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return false;
-  queue.jobs_.put_back(prepared);
+  queue.jobs_.queue_again(prepared);
   note_memory(queue);
   change_queued(queue, jobs);
   arrive(queue, now);
@@ -167,7 +167,7 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
     std::shared_ptr<void> keepalive;
     std::vector<IndexRange> ranges;
   };
-  auto released = std::make_shared<Released>(std::move(queue.keepalive_), queue.jobs_.release());
+  auto released = std::make_shared<Released>(std::move(queue.keepalive_), queue.jobs_.take_memory());
   note_memory(queue);
   return released;
 }

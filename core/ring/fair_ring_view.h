@@ -1,4 +1,4 @@
-// What is in a ring: for people, for metrics, and for owners that must know where a job is.
+// What is in a ring: for people, for metrics, and for code that must know where a job is.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class FairRing::View {
   bool has_claims(const RingQueue& queue) const;
   // Whether the queue's slots, its gate and its state admit one more remote executor.
   bool has_place(const RingQueue& queue) const;
-  // Whether the job waits in the queue. O(ranges handed back), up to 10,000: some 10 us. None: there are more.
+  // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there are more.
   std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
   // Where the unclaimed part begins (FairRing::withdraw()): all jobs from there on are queued. If it is empty: an index
   // above all that were added.

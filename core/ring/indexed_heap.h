@@ -14,7 +14,7 @@ namespace locksley {
 // its place in the array, in the member that `place(element)` refers to; kNotInHeap there means
 // that it is in no heap. Key is small and ordered by <.
 //
-// Borrows its elements. The owner of the heap synchronises the calls. push, update and remove are
+// Borrows its elements. The caller synchronises the calls. push, update and remove are
 // O(log n), top is O(1). Memory grows as a vector's does and is not given back, so that a steady
 // state allocates nothing.
 template <class Element, class Key, std::uint32_t& (*place)(Element&)>

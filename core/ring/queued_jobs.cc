@@ -25,7 +25,7 @@ void divide(IndexRange range, IndexRange wanted, std::vector<IndexRange>& taken,
 
 void QueuedJobs::add(IndexRange range) {
   if (range.empty()) return;
-  if (range.high <= end_) return hand_back(range);
+  if (range.high <= end_) return give_back(range);
   check(range.low >= end_, "a range overlaps the indexes added before");
   if (range.low != end_) {
     if (tail_ < end_) ranges_.push_back({tail_, end_});
@@ -43,11 +43,11 @@ QueuedJobs::Prepared::Prepared(std::span<const IndexRange> ranges, std::size_t m
   jobs_ = count_of(descending_);
 }
 
-void QueuedJobs::put_back(Prepared& prepared) {
+void QueuedJobs::queue_again(Prepared& prepared) {
   std::vector<IndexRange>& descending = prepared.descending_;
   if (!ranges_.empty()) {
     if (prepared.more_ != 0) ranges_.reserve(ranges_.size() + descending.size() + prepared.more_);
-    for (const IndexRange& range : descending) hand_back(range);
+    for (const IndexRange& range : descending) give_back(range);
     return;
   }
   if (!descending.empty() && descending.front().high == tail_) {

@@ -36,7 +36,7 @@ class QueuedJobs {
   }
   // These indexes: from end() or from a higher one on; or indexes that were added before and do not wait.
   void add(IndexRange range);
-  void hand_back(IndexRange range) {
+  void give_back(IndexRange range) {
     size_ += range.size();
     if (range.high == tail_) {
       tail_ = range.low;
@@ -62,7 +62,7 @@ class QueuedJobs {
     return taken;
   }
 
-  // Ranges in the form in which put_back() takes very many of them at once: made without the ring's mutex.
+  // Ranges in the form in which queue_again() takes very many of them at once: made without the ring's mutex.
   class Prepared {
    public:
     // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will bring. O(ranges).
@@ -77,7 +77,7 @@ class QueuedJobs {
   };
   // These go back, so that the lowest is taken first. O(ranges) if other ranges have gone back before. Afterwards `prepared`
   // has what is to be freed without the mutex.
-  void put_back(Prepared& prepared);
+  void queue_again(Prepared& prepared);
 
   // Takes the indexes from `from` on, as far as they are above tail(). They are as if they had never been added.
   IndexRange withdraw(std::uint64_t from);
@@ -85,8 +85,8 @@ class QueuedJobs {
   std::vector<IndexRange> take_all();
   // Takes those that `wanted` has, and looks at the last `most` ranges only. Ascending. O(most), and O(n log n) in those taken.
   std::vector<IndexRange> take_common(IndexRange wanted, std::size_t most);
-  // Frees what the ranges held; the caller destroys it without the mutex. Needs: none waits.
-  std::vector<IndexRange> release() { return std::exchange(ranges_, {}); }
+  // The memory of the ranges, which the caller frees without the mutex. Needs: no job waits.
+  std::vector<IndexRange> take_memory() { return std::exchange(ranges_, {}); }
 
   // Whether the index waits. None: there are more than `most` ranges. O(most).
   std::optional<bool> has(std::uint64_t index, std::size_t most) const;

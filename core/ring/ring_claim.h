@@ -9,7 +9,7 @@
 #include "core/base/job.h"
 #include "core/base/result_account.h"
 #include "core/ring/backoff.h"
-#include "core/ring/fair_owner.h"
+#include "core/ring/fair_competitor.h"
 #include "core/ring/ring_gate.h"
 #include "core/ring/ring_queue.h"
 
@@ -39,14 +39,14 @@ struct QueueOptions {
   Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
   // Jobs of queues of one kind are expected to cost about the same: those of one handler. Its address is all that counts.
   const void* kind = nullptr;
-  void* owner = nullptr;  // RingQueue::owner()
+  void* batch = nullptr;  // RingQueue::batch()
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it
   GateId gate = 0;           // an existing one of the ring
 };
 
-// What the ring has charged in advance for a turn. Made by the ring, and handed back to it
+// What the ring has charged in advance for a turn. Made by the ring, and passed back to it
 // unchanged in the settlement.
 struct Charge {
   Nanoseconds time{};   // the estimate; 0 for a thief

@@ -56,12 +56,12 @@ enum class ClaimFilter : std::uint8_t { kAny, kBrief };
 // Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
 
-// What the owner of a gate sets.
+// What the program sets for a gate.
 struct GateOptions {
   std::uint32_t concurrency = 0;    // local executors at once; 0: no limit
-  bool is_on = true;                // the owner's switch, of local executors
+  bool is_on = true;                // a switch, of local executors
   std::uint64_t largest_claim = 0;  // jobs that a claim of a local executor takes at most; 0: no limit
-  // The least worker time that a start is charged, for an owner that limits the rate of starts.
+  // The least worker time that a start is charged, for a program that limits the rate of starts.
   // 0: nothing. Without effect on Share::kJobs.
   Nanoseconds start_cost{0};
   std::uint32_t max_running = 0;  // executors at once, local and remote ones together; 0: no limit

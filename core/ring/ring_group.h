@@ -11,8 +11,8 @@
 #include "core/base/job.h"
 #include "core/base/result_account.h"
 #include "core/ring/due_service.h"
+#include "core/ring/fair_competitor.h"
 #include "core/ring/fair_level.h"
-#include "core/ring/fair_owner.h"
 #include "core/ring/first_costs.h"
 #include "core/ring/group_limits.h"
 #include "core/ring/indexed_heap.h"
@@ -68,7 +68,7 @@ struct RingCustomers;
 // Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept for a
 // while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
 // mutex (core/ring/ring_lock.h). Nothing blocks or fails.
-struct RingGroup : FairOwner<RingSeat, RingNode> {
+struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   // Bits of `blocks`: why no queue of it is served, though some may be ready.
   static constexpr std::uint8_t kFull =
       1;  // its account of results was full at the last claim; until reopen_tenants()

@@ -22,7 +22,7 @@ struct RingSeat;
 // Only its ring reads and changes it.
 //
 // Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
-// that keeps the batch alive. Threads: owner() may be called by any while the queue is attached, and
+// that keeps the batch alive. Threads: batch() may be called by any while the queue is attached, and
 // memory_bytes() at any time; all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
 // that its destruction while it is attached ends the process. 296 bytes.
 class RingQueue final : public RingNode {
@@ -30,8 +30,8 @@ class RingQueue final : public RingNode {
   RingQueue() = default;
   ~RingQueue() { check(seat_ == nullptr, "a queue is destroyed while it is in its ring"); }
 
-  // QueueOptions::owner: the batch.
-  void* owner() const { return owner_; }
+  // QueueOptions::batch: the batch whose queue it is. The ring does not know its type.
+  void* batch() const { return batch_; }
   // What the queue holds besides itself: ranges of jobs that have gone back.
   std::uint64_t memory_bytes() const {
     // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
@@ -43,7 +43,7 @@ class RingQueue final : public RingNode {
   friend class DepthLists;
 
   // Written by attach(), constant while the queue is attached: executors read it without the mutex.
-  void* owner_ = nullptr;
+  void* batch_ = nullptr;
 
   // Set by attach(), cleared when the queue leaves.
   RingSeat* seat_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
@@ -57,7 +57,7 @@ class RingQueue final : public RingNode {
 
   QueuedJobs jobs_ LOCKSLEY_GUARDED_BY(kRingNodes);
   std::atomic<std::uint64_t> jobs_bytes_ = 0;  // jobs_.memory_bytes(), written under the mutex
-  // Jobs that were claimed, and have neither ended nor been handed back. A thief may hold some of
+  // Jobs that were claimed, and have neither ended nor been given back. A thief may hold some of
   // them before it is counted as an executor.
   std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
 

@@ -48,7 +48,7 @@ struct CustomerView {
 struct GateView {
   std::uint32_t gate = 0;
   std::uint32_t concurrency = 0;  // 0: no limit
-  bool is_on = true;              // the owner's switch
+  bool is_on = true;              // GateOptions::is_on
   bool is_open = true;            // jobs of it may be claimed, by local executors or by remote ones
   std::uint64_t queues = 0;       // attached, internal ones too
   // Queues with jobs (paused ones too) or with executors.

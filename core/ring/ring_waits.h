@@ -23,8 +23,8 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
   return group.wait_place;
 }
 
-// The queues and groups that wait for an instant, each with that instant; and whether the owner of the ring's
-// timer must set the timer to an earlier one. A member of the ring, guarded as queues and groups are, except for
+// The queues and groups that wait for an instant, each with that instant; and whether the owner of the
+// executors must set its timer to an earlier one. A member of the ring, guarded as queues and groups are, except for
 // has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
@@ -71,7 +71,7 @@ class RingWaits {
 
   // ---- The timer ----
 
-  // When the next wait ends; none: nothing waits. The caller tells the owner of the timer, so waits that end
+  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors, so waits that end
   // later are not news for has_new().
   std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kRingNodes) {
     Nanoseconds next = kNone;
@@ -94,10 +94,10 @@ class RingWaits {
 
   std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(kRingNodes);
   IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_ LOCKSLEY_GUARDED_BY(kRingNodes);
-  // The earliest end that the owner of the timer knows, or is about to be told.
+  // The earliest end that the owner of the executors knows, or is about to be told.
   Nanoseconds told_ LOCKSLEY_GUARDED_BY(kRingNodes) = kNone;
 
-  // Written under the mutex; cleared by the thread that is about to tell the owner of the timer.
+  // Written under the mutex; cleared by the thread that is about to tell the owner of the executors.
   std::atomic<bool> is_new_{false};
 };
 

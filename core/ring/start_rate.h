@@ -18,7 +18,7 @@ inline Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
 // for. This is the generic cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and congestion control in
 // B-ISDN"), with a tolerance of 10 ms where the interval is shorter than that.
 //
-// A plain value of 24 bytes; its owner synchronises the calls. Nothing blocks or fails. `now` is the time of any steady
+// A plain value of 24 bytes; the caller synchronises the calls. Nothing blocks or fails. `now` is the time of any steady
 // clock.
 class StartRate {
  public:
@@ -54,7 +54,7 @@ class StartRate {
     if (is_limited()) next_ = std::max(next_, now - tolerance_) + time_of(count);
   }
   // `count` of the jobs that were taken have not started.
-  void give_back(std::uint64_t count) {
+  void refund(std::uint64_t count) {
     if (is_limited()) next_ -= time_of(count);
   }
 

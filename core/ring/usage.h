@@ -16,7 +16,7 @@ namespace locksley {
 // short enough to follow what an operator does). Time advances in steps of kStep (67 ms):
 // additions within a step cost no decay, and a decay costs two table look-ups and a product.
 //
-// A plain value of 16 bytes; its owner synchronises the calls. Nothing fails. A `now` earlier than
+// A plain value of 16 bytes; the caller synchronises the calls. Nothing fails. A `now` earlier than
 // the last one counts as the last one.
 class DecayingSum {
  public:
@@ -117,7 +117,7 @@ class EndedService {
 // kTimeConstant * (1 - exp(-(now - b) / kTimeConstant)), and the sum of these exponentials is
 // itself a decaying sum.
 //
-// A plain value of 32 bytes; its owner synchronises the calls. Nothing fails.
+// A plain value of 32 bytes; the caller synchronises the calls. Nothing fails.
 class Usage {
  public:
   void begin(Nanoseconds now, std::uint32_t executors = 1) { begun_.add(executors, now); }
@@ -125,7 +125,7 @@ class Usage {
     begun_.add(-service.left_of_begin_, service.now_);
     ended_.add(service.amount_, service.now_);
   }
-  // `executors`: how many have begun and not ended, as the owner counts them.
+  // `executors`: how many have begun and not ended, as the caller counts them.
   double recent(std::uint32_t executors, Nanoseconds now) const {
     const double running = std::max(0.0, executors - begun_.at(now));
     return ended_.at(now) + running * static_cast<double>(DecayingSum::kTimeConstant.count());

@@ -173,7 +173,7 @@ class StealRange<Payload, Atomics>::Owner {
     });
   }
 
-  // Takes all that is left, in one step. A worker whose quantum has ended does so, to hand back the rest of
+  // Takes all that is left, in one step. A worker whose quantum has ended does so, to give back the rest of
   // its claim.
   [[nodiscard]] IndexRange take_all() {
     return range_->take_as([](std::uint64_t left) { return left; });

@@ -16,9 +16,9 @@ struct WordPair {
 
 // A WordPair that any number of threads compare and swap in one step.
 //
-// A member of its owner. Any thread may call anything. Nothing blocks where the processor swaps 16
-// bytes at once (x86-64 with -mcx16, arm64); elsewhere std::atomic<WordPair> stands in, which may
-// lock inside libatomic. Nothing fails.
+// Any thread may call anything. Nothing blocks where the processor swaps 16 bytes at once
+// (x86-64 with -mcx16, arm64); elsewhere std::atomic<WordPair> stands in, which may lock inside
+// libatomic. Nothing fails.
 //
 // The two halves are loaded one at a time, since a 16-byte load costs as much as the swap itself.
 // That mixes accesses of 8 and of 16 bytes on the same memory, which the C++ memory model does not

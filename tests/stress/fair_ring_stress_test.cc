@@ -109,7 +109,7 @@ class RingUnderThreads {
         std::this_thread::yield();
         continue;
       }
-      auto& batch = *static_cast<Batch*>(claim->queue->owner());
+      auto& batch = *static_cast<Batch*>(claim->queue->batch());
       IndexRange range = claim->range;
       if (random() % 4 == 0) range.high = leave_to_thief(batch, range, random);
       claim = settle(batch, run(batch.record, range, claim->charged, random), random);
@@ -147,7 +147,7 @@ class RingUnderThreads {
                          .weight = static_cast<std::uint32_t>(1 + random() % 10)};
     options.slots = static_cast<std::uint32_t>(random() % 3);
     options.cost_hint = Nanoseconds(random() % 100'000);
-    options.owner = batch.get();
+    options.batch = batch.get();
     options.gate = static_cast<GateId>(random() % kGates);
     ring_.attach(batch->queue, options, batch);
   }

@@ -66,7 +66,7 @@ class RingSimulator {
     Batch& batch = *batches_.emplace_back(std::make_unique<Batch>());
     batch.cost = std::move(cost);
     batch.weight = options.weight;
-    options.owner = &batch;
+    options.batch = &batch;
     ring.attach(batch.queue, options, nullptr);
     add(batch, jobs);
     if (!open) ring.close(batch.queue, now_);
@@ -157,7 +157,7 @@ class RingSimulator {
     }
   };
 
-  static Batch& batch_of(const Claim& claim) { return *static_cast<Batch*>(claim.queue->owner()); }
+  static Batch& batch_of(const Claim& claim) { return *static_cast<Batch*>(claim.queue->batch()); }
 
   const GateSet* gates_of(std::size_t worker) const {
     return worker < restricted.size() ? &restricted[worker] : nullptr;

@@ -189,7 +189,7 @@ TEST_F(ExternalExecutorTest, ACancelledBatchStartsNoMore) {
   EXPECT_TRUE(executor.batch().is_stopping());
   EXPECT_FALSE(executor.start_job());
   EXPECT_EQ(executor.running_jobs(), 1U);
-  executor.end_turn();  // handed back: recorded as cancelled
+  executor.end_turn();  // given back: recorded as cancelled
   EXPECT_TRUE(batch->is_over());
   EXPECT_EQ(batch->status().cancelled, 5U);
   EXPECT_FALSE(executor.begin_turn(1, kAnySize));

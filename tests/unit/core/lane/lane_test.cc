@@ -244,7 +244,7 @@ TEST_F(LaneTest, CancelTellsTheExecutorsAndSaysHowManyJobsWillNotRun) {
   EXPECT_FALSE(lane.hints().has_work());
 }
 
-TEST_F(LaneTest, WhatIsHandedBackToACancelledBatchIsRecordedAsCancelled) {
+TEST_F(LaneTest, WhatIsGivenBackToACancelledBatchIsRecordedAsCancelled) {
   const auto batch = submit(3);
   ASSERT_TRUE(turn.try_claim());
   EXPECT_TRUE(lane.view().has_claims(*batch));

@@ -147,7 +147,7 @@ TEST_F(LeaseTest, ALeaseThatIsDestroyedGivesItsJobsBack) {
   EXPECT_EQ(ring().executors, 0U);
 }
 
-TEST_F(LeaseTest, AHeldOrCancelledBatchIsHandedBackWithoutARun) {
+TEST_F(LeaseTest, AHeldOrCancelledBatchIsGivenBackWithoutARun) {
   const auto batch = lease_all(submit(4));
   EXPECT_EQ(end(first, {0, 1}), 1U);
   lane.cancel(*batch, "why");

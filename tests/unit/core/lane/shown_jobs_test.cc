@@ -231,7 +231,7 @@ TEST_F(ShownJobsTest, AJobThatWaitsIsQueuedWhereverItLies) {
   EXPECT_EQ(lane.view().is_queued(*batch, 9), std::optional(true));
   EXPECT_EQ(lane.view().is_queued(*batch, 10), std::optional(false));
   executor.end_turn();
-  EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(true)) << "it was handed back";
+  EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(true)) << "it was given back";
 }
 
 }  // namespace

@@ -243,7 +243,7 @@ TEST_F(TurnTest, AThiefOfSubJobsDoesNotCountAsAJobThatRuns) {
   EXPECT_TRUE(batch->is_over());
 }
 
-TEST_F(TurnTest, OneThatIsDestroyedHandsBackWhatIsLeft) {
+TEST_F(TurnTest, OneThatIsDestroyedGivesBackWhatIsLeft) {
   const auto batch = submit(10);
   for (const int steps : {1, 2, 3}) {
     ResultWriter other_writer;

@@ -289,7 +289,7 @@ TEST_F(TailTest, ATailOfLongJobsIsSharedByStealing) {
   EXPECT_EQ(threads.size(), 2u);
 }
 
-TEST_F(PoolTest, AWorkerThatLeavesPassesOnWhatItHandsBack) {
+TEST_F(PoolTest, AWorkerThatLeavesPassesOnWhatItGivesBack) {
   // The batch may have one executor, so the other worker parks beside it; it must be woken when that one
   // leaves.
   for (int round = 0; round < 20; ++round) {

@@ -201,7 +201,7 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   EXPECT_EQ(ring.end_waits(seconds(1)), std::nullopt) << "the ring has forgotten both";
   FairRing other({});
   other.attach(taken, {}, nullptr);
-  other.put_back(taken, out->ranges, seconds(1));
+  other.queue_again(taken, out->ranges, seconds(1));
   ASSERT_TRUE(break_executor(other, taken, seconds(2)));
   EXPECT_EQ(other.end_waits(seconds(2)), seconds(2) + milliseconds(100)) << "the first time in this ring";
   other.detach_all();

@@ -309,7 +309,7 @@ TEST_F(FairRingGatesTest, WhatIsCancelledOrTakenOutLeavesItsGate) {
   EXPECT_FALSE(ring.hints().has_work(GateSet(gate)));
   // To another gate, and to another ring's.
   ring.attach(taken, {.tenant = "b"}, nullptr);
-  ring.put_back(taken, std::vector<IndexRange>{{1, 10}}, now);
+  ring.queue_again(taken, std::vector<IndexRange>{{1, 10}}, now);
   EXPECT_EQ(claim(), &taken);
   EXPECT_EQ(view(0).executors, 1U);
   EXPECT_TRUE(ring.gates().remove(gate));

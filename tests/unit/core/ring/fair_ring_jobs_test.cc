@@ -56,7 +56,7 @@ TEST_F(FairRingJobsTest, AClaimReachesAsFarAsItMayAndNoFarther) {
   EXPECT_FALSE(ring.hints().has_work());
 }
 
-TEST_F(FairRingJobsTest, AClaimOfWhatWasHandedBackReachesToItsEndAndNoFarther) {
+TEST_F(FairRingJobsTest, AClaimOfWhatWasGivenBackReachesToItsEndAndNoFarther) {
   ring.add_jobs(queue, 40, kSomeTime);
   const IndexRange first = claim();
   EXPECT_EQ(first, (IndexRange{0, 10}));
@@ -80,7 +80,7 @@ TEST_F(FairRingJobsTest, AClaimOfWhatWasHandedBackReachesToItsEndAndNoFarther) {
   EXPECT_EQ(queued(), 0u);
 }
 
-TEST_F(FairRingJobsTest, WhatIsHandedBackJustBelowTheRestJoinsIt) {
+TEST_F(FairRingJobsTest, WhatIsGivenBackJustBelowTheRestJoinsIt) {
   ring.add_jobs(queue, 30, kSomeTime);
   EXPECT_EQ(claim(), (IndexRange{0, 10}));
   settle({0, 4}, {4, 10});
@@ -90,7 +90,7 @@ TEST_F(FairRingJobsTest, WhatIsHandedBackJustBelowTheRestJoinsIt) {
   settle({14, 24});
 }
 
-TEST_F(FairRingJobsTest, RangesThatAreHandedBackSideBySideBecomeOne) {
+TEST_F(FairRingJobsTest, RangesThatAreGivenBackSideBySideBecomeOne) {
   ring.add_jobs(queue, 30, kSomeTime);
   for (int i = 0; i < 3; ++i) (void)claim();
   settle({}, {14, 20});
@@ -107,13 +107,13 @@ TEST_F(FairRingJobsTest, RangesThatAreHandedBackSideBySideBecomeOne) {
   EXPECT_FALSE(ring.view().has_claims(queue));
 }
 
-TEST_F(FairRingJobsTest, JobsPutBackAreServedFromTheLowestBeforeAllOthers) {
+TEST_F(FairRingJobsTest, JobsQueuedAgainAreServedFromTheLowestBeforeAllOthers) {
   ring.add_jobs(queue, 5, kSomeTime);
   EXPECT_EQ(claim(5), (IndexRange{0, 5}));
   settle({0, 5});
   ring.add_jobs(queue, 5, kSomeTime);
   const std::vector<IndexRange> ranges{{0, 1}, {3, 5}};
-  EXPECT_TRUE(ring.put_back(queue, ranges, kSomeTime));
+  EXPECT_TRUE(ring.queue_again(queue, ranges, kSomeTime));
   EXPECT_EQ(queued(), 8u);
   std::vector<IndexRange> claims;
   while (ring.hints().has_work()) {

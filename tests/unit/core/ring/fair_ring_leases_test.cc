@@ -1,4 +1,4 @@
-// Turns that last long: of several executors, charged as they run, handed back in parts, and reclaimed.
+// Turns that last long: of several executors, charged as they run, given back in parts, and reclaimed.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -54,7 +54,7 @@ TEST(FairRingLifeTest, ClosingAnEmptyQueueLetsItGoAtOnce) {
   EXPECT_TRUE(weak.expired());
 }
 
-TEST(FairRingLifeTest, WhatIsHandedBackKeepsAClosedQueue) {
+TEST(FairRingLifeTest, WhatIsGivenBackKeepsAClosedQueue) {
   FairRing ring({});
   std::weak_ptr<Owned> weak;
   RingQueue& queue = Owned::attach(ring, weak);
@@ -118,7 +118,7 @@ TEST(FairRingLifeTest, CallsOnAQueueThatHasLeftDoNothing) {
   EXPECT_FALSE(ring.hints().has_work());
 }
 
-TEST(FairRingLifeTest, CancelDropsWhatIsQueuedAndWhatIsHandedBackLater) {
+TEST(FairRingLifeTest, CancelDropsWhatIsQueuedAndWhatIsGivenBackLater) {
   FairRing ring({});
   RingQueue queue;
   ring.attach(queue, {.cost_hint = microseconds(100)}, nullptr);
@@ -158,7 +158,7 @@ TEST(FairRingLifeTest, StolenJobsKeepTheQueueUntilTheirThiefHasSettled) {
   EXPECT_TRUE(weak.expired());
 }
 
-TEST(FairRingLifeTest, WhatAThiefHandsBackIsServedAgain) {
+TEST(FairRingLifeTest, WhatAThiefGivesBackIsServedAgain) {
   FairRing ring({});
   std::weak_ptr<Owned> weak;
   RingQueue& queue = Owned::attach(ring, weak, {.cost_hint = microseconds(100)});

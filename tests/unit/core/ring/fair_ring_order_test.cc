@@ -205,7 +205,7 @@ TEST_F(FairRingOrderTest, WhatAClaimItselfTakesCountsLessOnceClaimsAreLarge) {
   EXPECT_GE(sizes.back(), 256U) << "the quantum is a thousand of these jobs";
 }
 
-TEST_F(FairRingOrderTest, WhatWasHandedBackIsServedBeforeTheRest) {
+TEST_F(FairRingOrderTest, WhatWasGivenBackIsServedBeforeTheRest) {
   attach(0, 100, {.cost_hint = microseconds(100)});
   const auto first = ring().try_claim(now);
   const auto second = ring().try_claim(now);

@@ -25,7 +25,7 @@ class ScarceStarts {
   ScarceStarts(std::uint32_t weight, Nanoseconds length, const std::string& tenant) : job(length) {
     options.tenant = tenant;
     options.weight = weight;
-    options.owner = this;
+    options.batch = this;
   }
 
   // So many starts in the ring, each of which ends before the next.
@@ -33,7 +33,7 @@ class ScarceStarts {
     for (int i = 0; i < starts; ++i, now += kInterval) {
       const auto claim = ring.try_claim(now, ClaimFilter::kAny, 1);
       ASSERT_TRUE(claim);
-      ScarceStarts& batch = *static_cast<ScarceStarts*>(claim->queue->owner());
+      ScarceStarts& batch = *static_cast<ScarceStarts*>(claim->queue->batch());
       ++batch.starts;
       const Settlement settlement{
           .charged = claim->charged, .actual = batch.job, .executed = 1, .started = 1};

@@ -25,16 +25,16 @@ std::vector<IndexRange> take_each(QueuedJobs& jobs) {
   return taken;
 }
 
-void put_back(QueuedJobs& jobs, const std::vector<IndexRange>& ranges, std::size_t more = 0) {
+void queue_again(QueuedJobs& jobs, const std::vector<IndexRange>& ranges, std::size_t more = 0) {
   QueuedJobs::Prepared prepared(ranges, more);
-  jobs.put_back(prepared);
+  jobs.queue_again(prepared);
 }
 
 TEST(QueuedJobsTest, WhatHasGoneBackIsTakenFirst) {
   QueuedJobs jobs;
   jobs.append(10);
   EXPECT_EQ(jobs.take(4), (IndexRange{0, 4}));
-  jobs.hand_back({0, 2});
+  jobs.give_back({0, 2});
   EXPECT_EQ(jobs.size(), 8U);
   EXPECT_EQ(jobs.take(1), (IndexRange{0, 1}));
   EXPECT_THAT(take_each(jobs), ElementsAre(IndexRange{1, 2}, IndexRange{4, 10}));
@@ -45,20 +45,20 @@ TEST(QueuedJobsTest, WhatGoesBackToTheEndOfWhatWasTakenJoinsTheTail) {
   QueuedJobs jobs;
   jobs.append(10);
   jobs.take(4);
-  jobs.hand_back({2, 4});
+  jobs.give_back({2, 4});
   EXPECT_EQ(jobs.tail(), 2U);
   EXPECT_EQ(jobs.memory_bytes(), 0U);
   EXPECT_EQ(jobs.withdraw(0), (IndexRange{2, 10}));
   EXPECT_TRUE(jobs.empty());
 }
 
-TEST(QueuedJobsTest, OfThoseThatArePutBackTheLowestIsTakenFirst) {
+TEST(QueuedJobsTest, OfThoseThatAreQueuedAgainTheLowestIsTakenFirst) {
   for (const bool others_went_back : {false, true}) {
     QueuedJobs jobs;
     jobs.append(20);
     jobs.take(20);
-    if (others_went_back) jobs.hand_back({0, 1});
-    put_back(jobs, {{2, 3}, {5, 7}, {9, 10}}, 5);
+    if (others_went_back) jobs.give_back({0, 1});
+    queue_again(jobs, {{2, 3}, {5, 7}, {9, 10}}, 5);
     EXPECT_EQ(jobs.size(), others_went_back ? 5U : 4U);
     EXPECT_EQ(jobs.take(kAll), (IndexRange{2, 3}));
     EXPECT_EQ(jobs.take(kAll), (IndexRange{5, 7}));
@@ -67,19 +67,19 @@ TEST(QueuedJobsTest, OfThoseThatArePutBackTheLowestIsTakenFirst) {
   }
 }
 
-TEST(QueuedJobsTest, OfThoseThatArePutBackTheHighestMayJoinTheTail) {
+TEST(QueuedJobsTest, OfThoseThatAreQueuedAgainTheHighestMayJoinTheTail) {
   QueuedJobs jobs;
   jobs.append(20);
   jobs.take(20);
-  put_back(jobs, {{2, 3}, {5, 7}, {18, 20}});
+  queue_again(jobs, {{2, 3}, {5, 7}, {18, 20}});
   EXPECT_EQ(jobs.tail(), 18U);
   EXPECT_THAT(take_each(jobs), ElementsAre(IndexRange{2, 3}, IndexRange{5, 7}, IndexRange{18, 20}));
-  put_back(jobs, {{19, 20}});
+  queue_again(jobs, {{19, 20}});
   EXPECT_EQ(jobs.tail(), 19U);
   EXPECT_THAT(take_each(jobs), ElementsAre(IndexRange{19, 20}));
 }
 
-TEST(QueuedJobsTest, AMillionRangesArePutBackWithoutACopy) {
+TEST(QueuedJobsTest, AMillionRangesAreQueuedAgainWithoutACopy) {
   std::vector<IndexRange> ranges;
   for (std::uint64_t i = 0; i < 1'000'000; ++i) ranges.push_back({2 * i, 2 * i + 1});
   QueuedJobs jobs;
@@ -87,7 +87,7 @@ TEST(QueuedJobsTest, AMillionRangesArePutBackWithoutACopy) {
   jobs.take(kAll);
   QueuedJobs::Prepared prepared(ranges, 0);
   EXPECT_EQ(prepared.jobs(), 1'000'000U);
-  jobs.put_back(prepared);
+  jobs.queue_again(prepared);
   EXPECT_EQ(jobs.memory_bytes(), ranges.size() * sizeof(IndexRange)) << "the vector that was prepared";
   EXPECT_EQ(jobs.size(), 1'000'000U);
   EXPECT_EQ(jobs.take_all().size(), 1'000'000U);
@@ -98,7 +98,7 @@ TEST(QueuedJobsTest, WhatIsTakenIsNeverEmptyWhileJobsWait) {
   QueuedJobs jobs;
   jobs.append(20);
   jobs.take(10);
-  put_back(jobs, {{2, 3}, {5, 6}, {9, 10}});  // the last one joins the tail
+  queue_again(jobs, {{2, 3}, {5, 6}, {9, 10}});  // the last one joins the tail
   EXPECT_THAT(jobs.take_common({0, 9}, 2), ElementsAre(IndexRange{2, 3}, IndexRange{5, 6}));
   EXPECT_EQ(jobs.take(kAll), (IndexRange{9, 20}));
 }
@@ -119,7 +119,7 @@ TEST(QueuedJobsTest, SaysNothingOfOneIndexAmongVeryManyRanges) {
   QueuedJobs jobs;
   jobs.append(10);
   jobs.take(10);
-  put_back(jobs, {{0, 1}, {2, 3}, {4, 5}});
+  queue_again(jobs, {{0, 1}, {2, 3}, {4, 5}});
   EXPECT_EQ(jobs.has(2, 3), true);
   EXPECT_EQ(jobs.has(2, 2), std::nullopt);
 }
@@ -176,13 +176,13 @@ TEST(QueuedJobsTest, HasTheIndexesOfASet) {
           if (ranges.empty()) break;
           const IndexRange back = ranges[below(ranges.size())];
           enter(back);
-          jobs.hand_back(back);
+          jobs.give_back(back);
           break;
         }
         case 4: {
           const auto ranges = some_out();
           for (const IndexRange& range : ranges) enter(range);
-          put_back(jobs, ranges, below(2));
+          queue_again(jobs, ranges, below(2));
           break;
         }
         case 5: {

@@ -54,9 +54,9 @@ TEST(StartRateTest, TenMillisecondsOfAShortIntervalMayStartAtOnce) {
 TEST(StartRateTest, StartsThatDidNotHappenAreGivenBack) {
   StartRate rate = rate_of(milliseconds(20));
   rate.take(1, kNow);
-  rate.give_back(1);
+  rate.refund(1);
   EXPECT_EQ(rate.available(kNow), 1U);
-  rate.give_back(1'000);
+  rate.refund(1'000);
   EXPECT_EQ(rate.available(kNow), 1U) << "no more than that";
 }
 
@@ -79,7 +79,7 @@ TEST(StartRateTest, NoNumberOverflows) {
   rate = rate_of(microseconds(1));
   rate.take(std::uint64_t{1} << 62, kNow);
   EXPECT_EQ(rate.available(kNow + hours(24 * 365)), 0U);
-  rate.give_back(~std::uint64_t{0});
+  rate.refund(~std::uint64_t{0});
   EXPECT_NE(rate.available(kNow), 0U);
 }
 

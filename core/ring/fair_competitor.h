@@ -12,27 +12,27 @@
 
 namespace locksley {
 
-// The state of one part of an owner, as opposed to the whole owner. A member `own` of the part.
+// The state of one part of a competitor, as opposed to the whole competitor. A member `own` of the part.
 struct FairPart {
   std::uint64_t shifts = 0;     // FairLevel::shifts() when the part became inactive
-  std::uint32_t executors = 0;  // of this part; fair.executors of an active part counts its owner's
+  std::uint32_t executors = 0;  // of this part; fair.executors of an active part counts its competitor's
   bool is_active = false;       // ready, or with executors
 };
 
-// The charge that FairOwner::charge() made in advance, and that settle() replaces.
+// The charge that FairCompetitor::charge() made in advance, and that settle() replaces.
 struct FairCharge {
   VirtualTime amount = 0;
   std::uint64_t turn = 0;  // FairClock::turns
 };
 
 // One competitor, and its parts: each part is a node of another level, and all these levels share one
-// clock. A turn of one part is charged to all active parts, so the service that the owner gets at one level
-// counts at the others. An owner with one part behaves as a single FairNode.
+// clock. A turn of one part is charged to all active parts, so the service that the competitor gets at one level
+// counts at the others. A competitor with one part behaves as a single FairNode.
 //
 // Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
 // A base of the group; guarded as FairLevel is. Nothing blocks or fails.
 template <class Part, class Node = Part>
-class FairOwner {
+class FairCompetitor {
  public:
   using Level = FairLevel<Node>;
 
@@ -42,7 +42,7 @@ class FairOwner {
   FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
 
-  // Updates the levels after any change of `part`. A part that becomes ready starts where its owner
+  // Updates the levels after any change of `part`. A part that becomes ready starts where its competitor
   // does, and not before its own finish.
   void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
     if (ready && !part.fair.is_ready()) {
@@ -137,16 +137,16 @@ class FairOwner {
   // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
-    // A remaining part takes over the owner's lead. If it is the only one, it is the owner from now on.
+    // A remaining part takes over the competitor's lead. If it is the only one, it is the competitor from now on.
     if (!parts.empty() && active_ == 0) {
       Part& left = *parts[0];
       left.fair.key = std::max(left.fair.key, left.home().key_of(fair.key));
     }
   }
 
-  // This owner, which is new, competes in the place of `below` from now on. It has as many parts, on the levels of
+  // This competitor, which is new, competes in the place of `below` from now on. It has as many parts, on the levels of
   // those, in the same order.
-  void take_place_of(FairOwner& below) LOCKSLEY_REQUIRES(kRingNodes) {
+  void take_place_of(FairCompetitor& below) LOCKSLEY_REQUIRES(kRingNodes) {
     fair = below.fair;
     active_ = below.active_;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -156,7 +156,7 @@ class FairOwner {
       if (part.fair.is_ready()) part.home().replace(*below.parts[i], part);
     }
   }
-  // Another owner has taken this one's place, and the parts belong to levels of another clock by now. There it starts
+  // Another competitor has taken this one's place, and the parts belong to levels of another clock by now. There it starts
   // at the virtual time, with the executors that it has: their turns count as older than its entry, and as not charged
   // yet. `is_ready(part)`: whether the part is.
   template <class IsReady>
@@ -181,7 +181,7 @@ class FairOwner {
     fair = start;
   }
 
-  // Limits the owner's key to that of `part`, which was moved back.
+  // Limits the competitor's key to that of `part`, which was moved back.
   void limit_key(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
   }
@@ -212,7 +212,7 @@ class FairOwner {
     if (--active_ == 0) {
       fair.key = time_of(part);
     } else if (active_ == 1) {
-      // The part that is left is the owner now: it must not start before it.
+      // The part that is left is the competitor now: it must not start before it.
       Part& last = only();
       if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, /*own_counts=*/false);
     }
@@ -226,7 +226,7 @@ class FairOwner {
   }
 
   // Brings `fair` up to date before parts are compared with it. Where levels were shifted, the
-  // owner's key is at least that of its least ready part.
+  // competitor's key is at least that of its least ready part.
   void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ == 1) {
       Part& part = only();
@@ -248,7 +248,7 @@ class FairOwner {
     }
   }
 
-  // `part` becomes ready; the owner has other parts.
+  // `part` becomes ready; the competitor has other parts.
   void enter(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     FairClock& clock = clock_of(part);
     if (active_ != 0) update_key(clock);
@@ -263,7 +263,7 @@ class FairOwner {
     take_place(part, was_active || part.own.shifts != part.home().shifts());
   }
 
-  // No part is active. Since the last one rested, levels may have moved back, and their nodes with them. The owner's key must
+  // No part is active. Since the last one rested, levels may have moved back, and their nodes with them. The competitor's key must
   // not be ahead of all its parts.
   void limit_to_parts() LOCKSLEY_REQUIRES(kRingNodes) {
     VirtualTime latest = std::numeric_limits<VirtualTime>::min();
@@ -271,7 +271,7 @@ class FairOwner {
     fair.key = std::min(fair.key, latest);
   }
 
-  // The key of `part` becomes the owner's, or stays its own finish, if that is later and `own_counts`: an active part's finish
+  // The key of `part` becomes the competitor's, or stays its own finish, if that is later and `own_counts`: an active part's finish
   // counts, and so does that of a part whose level was shifted since the part became inactive.
   void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime key = part.home().key_of(fair.key);
@@ -308,7 +308,7 @@ class FairOwner {
     limit_others(part, turn, turn);
   }
 
-  // After a turn of `part`: every other active part is to be at most that turn ahead of the owner. Otherwise, where levels
+  // After a turn of `part`: every other active part is to be at most that turn ahead of the competitor. Otherwise, where levels
   // were shifted, the other part would be charged for time that no node of its level could have had. `most`: how much the
   // turn has just added; no part is moved back by more than that.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {

@@ -153,7 +153,7 @@ void ExternalExecutor::end_turn() {
   if (facts_.capacity() > 2 * JobLog::kMost) std::string().swap(facts_);
   const bool gives_back = gives_back_some || !turn_.left().empty();
   turn_.settle(steady_now());
-  // As in a worker's turn.
+  // A large buffer is not kept, as in a worker's turn.
   if (scratch_.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(scratch_);
   // What was given back is for the other executors, too.
   if (gives_back) lane_.wake();

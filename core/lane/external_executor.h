@@ -40,8 +40,8 @@ struct ExternalJob {
 // begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results even
 // when it has no room. So the program must not begin a turn while the journal has none. The batch is
 // charged for the time from begin_turn() to end_turn(), in which the executor served no other batch.
-// A payload that cannot be read becomes the error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order are bugs, and
-// abort.
+// A payload that can never be read becomes the error of its job; if one cannot be read now, its batch backs off. Calls in a
+// wrong order are bugs, and abort.
 class ExternalExecutor {
  public:
   explicit ExternalExecutor(Lane& lane)
@@ -98,8 +98,8 @@ class ExternalExecutor {
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload cannot be read, whose job
-  // ends as an error, or not now.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload cannot be read: never, so
+  // that its job ends as an error; or not now.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // Shows the oldest job that has started and not ended as running since this instant.
   void show(Nanoseconds since);

@@ -35,7 +35,7 @@ bool LogBudget::has_too_many(ResultAccount* account, std::size_t own) {
 void JobLog::add(std::string_view bytes, LogBudget* budget, ResultAccount* account) {
   budget_ = budget;
   account_ = account;
-  // More than it can have: the first of them go at once.
+  // More than a log keeps: the first bytes are not stored at all.
   if (bytes.size() > kMost) {
     const std::size_t passed = bytes.size() - kMost;
     bytes.remove_prefix(passed);
@@ -75,7 +75,7 @@ bool JobLog::grow() {
     return true;
   }
   if (own == 0) return false;
-  // It makes room for others, too.
+  // Above its part: it frees a block for others.
   if (own > 1 && budget_ != nullptr && budget_->has_too_many(account_, own)) drop_oldest();
   // Its oldest block becomes the newest one.
   const std::size_t gone = std::min(size_, LogBudget::kBlockBytes - first_);

@@ -19,14 +19,14 @@ namespace locksley {
 //
 // A log gets a block only while its user has fewer blocks than are free. So a user has half of all blocks at
 // most, if no other user has any; and the next user finds room, half of the free blocks, whatever the logs of
-// others write. In the long run n such users have one part in n + 1 each, as their logs write. (Dynamic
+// others write. In the long run, n users whose logs write without end have 1/(n + 1) of the blocks each. (Dynamic
 // thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 // switches", 1998.)
 //
-// A user's share is the number of blocks that this rule allows it now. The fair part of a log is the share divided
-// by the number of the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets
-// no more: it goes on in its own oldest block, and a log that has more gives some back when it writes. Where
-// all of the share is in use, nothing is kept of the user's new logs until its other ones give blocks back or end.
+// A user's share is the number of blocks that this rule allows it now. A log's part is the share divided by the number of
+// the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets no more blocks:
+// it overwrites its own oldest one. A log that has more than its part frees a block when it writes. While all of the share
+// is in use, nothing is kept of the user's new logs, until its other logs free blocks or end.
 //
 // Users are told apart by the account of their results. Logs without an account count as one user's.
 //
@@ -48,7 +48,7 @@ class LogBudget {
   // `account`: of the log's user; null: it has none. The same in all calls for a log while that has blocks.
   // Takes one more block for a log that has `own` blocks. False: there is none.
   bool take(ResultAccount* account, std::size_t own);
-  // A log that had `own` blocks gives one back.
+  // A log that had `own` blocks frees one.
   void give(ResultAccount* account, std::size_t own);
   // Whether a log with `own` blocks has more than its part, where its user's blocks are short.
   bool has_too_many(ResultAccount* account, std::size_t own);
@@ -107,9 +107,9 @@ class JobLog {
     char bytes[LogBudget::kBlockBytes];
   };
   std::uint64_t begin() const { return end_ - size_; }
-  // Makes room for more bytes: a block more, or its own oldest one. False: there is neither.
+  // Makes room for more bytes: takes a block more, or overwrites its own oldest one. False: it has none.
   bool grow();
-  // Gives the oldest block back, with its bytes.
+  // Frees the oldest block, with its bytes.
   void drop_oldest();
 
   std::vector<std::unique_ptr<Block>> blocks_;

@@ -68,17 +68,17 @@ class Lane {
   // Batch::is_aborting() themselves.
   void on_stop(Wake stop) { stop_ = std::move(stop); }
 
-  // Any thread calls it after a wait has begun that ends before all others. The owner of the executors
-  // then calls end_waits() soon, and again at the time that end_waits() returns. An owner that takes over
-  // a lane calls end_waits() once when it begins. The pool's monitor does so.
-  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no wait by
-  // that: a new wait that ends before all others always goes to `wait`. If another thread has ended a wait,
-  // the owner's next call only comes too soon.
+  // Called, on any thread, after a wait has begun that ends before all others. The owner of the executors then calls
+  // end_waits() soon, and again at the time that end_waits() returns; it also calls it once when it takes over the lane.
+  // The pool's monitor does so.
+  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no wait by that: each new
+  // wait that ends before all others goes to `wait`. If another thread has ended a wait, the owner's next call is only
+  // earlier than needed.
   void on_wait(Wake wait) { wait_ = std::move(wait); }
 
-  // From now on `executors` is told of work and of stops, in addition to the owner of the local
-  // executors. Null: no longer, though a call that has begun may still be running. The object
-  // outlives the lane's last batch. May be called at any time.
+  // From now on `executors` is told of work and of stops, in addition to the owner of the local executors. Null: no object
+  // is, but a call that has begun may still be running. The object outlives the lane's last batch. May be called at any
+  // time.
   void set_remote(RemoteExecutors* executors) {
     // [lane-remote] release and acquire: a thread that finds the pointer sees the whole object.
     remote_.store(executors, std::memory_order_release);
@@ -104,27 +104,26 @@ class Lane {
   void enqueue_jobs(Batch& batch, IndexRange range);
   void enqueue_close(Batch& batch);
 
-  // Queues again the failed jobs of the batch whose backoff has passed: the program calls it at
-  // BatchStatus::retry_at, since the lane has no timer for it. If they are very many, some of them, and
-  // BatchStatus::retry_at says that more are due. A batch whose queue has left the ring enters it again. One
-  // thread at a time: the one that submits.
+  // Queues again the failed jobs of the batch whose time for a retry has come. The program calls it at
+  // BatchStatus::retry_at, since the lane has no timer for it. One call queues a bounded number of jobs: if more are due,
+  // BatchStatus::retry_at says so. A batch whose queue has left the ring enters it again. One thread at a time: the one that
+  // submits.
   void retry_due(const std::shared_ptr<Batch>& batch);
   // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
   // One thread at a time: the one that submits.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
-  // In place of retry_failed(), for a caller that must not work for long. It calls Batch::Failures::begin_requeue(); another
-  // thread calls Batch::Failures::requeue(); then the caller puts the jobs which that returned into the ring with this
-  // function, some at a time and the last ones first. `more`: how many ranges will follow.
+  // The last step of retry_failed() for a caller that must not work for long. The caller calls
+  // Batch::Failures::begin_requeue(); another thread calls Batch::Failures::requeue(); then the caller passes the jobs that
+  // requeue() returned to this function, some at a time and the last ones first. `more`: how many ranges will follow.
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                    std::size_t more = 0);
 
-  // Drops the jobs that have not started; `running`: whether the others go on. `reason`
-  // becomes the output of the jobs that never ran. Closes an open batch. Returns how many jobs will
-  // not run because of this call.
+  // Drops the jobs that have not started, and closes the batch. `running`: what happens to the jobs that run. `reason`
+  // becomes the output of the jobs that never ran. Returns how many jobs will not run because of this call.
   std::uint64_t cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
-  // The same in two halves, for a caller that must not work for long: begin_cancel() takes no longer for many jobs.
-  // Until drop_some() has returned true some of the jobs that will not run count as queued. Another thread may call
-  // it, as often as it is needed; each call takes some 100 us.
+  // The same in two halves, for a caller that must not work for long. begin_cancel() takes no longer for many jobs. Then
+  // some thread calls drop_some() until it returns true; each call takes some 100 us. Until then, some of the jobs that will
+  // not run count as queued.
   struct Cancelled {
     std::uint64_t will_not_run = 0;
     std::vector<IndexRange> left;  // to be dropped, besides jobs that wait for a retry
@@ -134,12 +133,11 @@ class Lane {
   // Cancels the rest of a batch that has more failures than it allows.
   void cancel_after_failures(Batch& batch);
 
-  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be
-  // this lane. False, and nothing happens, while executors hold jobs of it: the caller keeps the
-  // batch on hold meanwhile, else executors may hold jobs of it at every moment.
+  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be this lane. False, and nothing
+  // happens, while executors have jobs of it. So the caller holds the batch first, or else executors may always have some.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
-  // The jobs of the unclaimed part from `from` on leave the batch (FairRing::withdraw()): another process runs them.
-  // Returns the first of them; none if there are none. A closed batch without other jobs is over then.
+  // Jobs from index `from` on leave the batch, as far as no executor has claimed them (FairRing::withdraw()): another process
+  // will run them. Returns the first of them; none: there are no such jobs. A closed batch without other jobs is over then.
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
@@ -149,8 +147,8 @@ class Lane {
 
   // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
-  // The most jobs of the batch that run at once; 0: no cap. Jobs that run already go on, and thieves may still take jobs of a
-  // claim that was made before the cap: it ends within about a quantum. Calls wake().
+  // The most jobs of the batch that run at once; 0: no cap. Jobs that run go on, and so does, for about a quantum, stealing
+  // from claims that were made before. Calls wake().
   void set_slots(Batch& batch, std::uint32_t slots);
   // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
   // reason that the batch does not have has no effect.
@@ -177,10 +175,9 @@ class Lane {
     // [lane-parallelism] relaxed: for display only; nothing follows from a stale value.
     return parallelism_.load(std::memory_order_relaxed);
   }
-  // Ends the waits that are over at `until`: back-offs of batches whose jobs broke an executor, and waits of tenants
-  // and customers for their rate; some of them, if they are very many. Returns when the next wait ends, which may be over
-  // already: then call again soon. None: there is no wait. Tells remote executors of
-  // new work, but does not call wake().
+  // Ends waits that are over at `until`: back-offs of batches, and waits of tenants and customers for their rate. One call
+  // ends a bounded number. Returns when the next wait ends, which may be in the past: then call again soon. None: there is
+  // no wait. Tells remote executors of new work, but does not call wake().
   std::optional<Nanoseconds> end_waits(Nanoseconds until) {
     const auto next = ring_.end_waits(until);
     wake_remote();
@@ -201,8 +198,8 @@ class Lane {
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, set_remote()'s object is told when there may be more for remote executors to claim. Before the program
-  // waits for that, it calls this function, and then looks for work once more.
+  // While `is_wanted`, the object of set_remote() is told when there may be more for remote executors to claim. The program
+  // calls this before it waits for that, and then looks for work once more.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Parts of the interface, each in a header of its own ----

@@ -48,7 +48,7 @@ class Lane::View {
   std::optional<bool> is_queued(const Batch& batch, std::uint64_t index) const {
     return lane_.ring_.view().is_queued(batch.ring_queue(), index);
   }
-  // The first job of the unclaimed part (FairRing::View::first_unclaimed()).
+  // FairRing::View::first_unclaimed(): all jobs from there on are queued.
   std::uint64_t first_unclaimed(const Batch& batch) const {
     return lane_.ring_.view().first_unclaimed(batch.ring_queue());
   }

@@ -208,7 +208,7 @@ std::uint64_t Lease::settle(Nanoseconds service) {
   if (executed != 0) batch().handler().stats.job_duration.observe(service / executed, executed);
   turn_.leave();
   turn_.settle_for(service);
-  // As in an executor's turn.
+  // As in ExternalExecutor::end_turn().
   if (buffers_.scratch.capacity() > 2 * PayloadSource::kScratchBytes) std::string().swap(buffers_.scratch);
   payloads_ = {};
   // Another machine may have waited for the jobs that went back, or for a slot of the batch.

@@ -15,7 +15,7 @@ namespace locksley {
 // for ever. Losses are not failures: they use up no retries. They are in memory only, and forgotten
 // when the jobs end.
 //
-// Owned by the holder of the leases. One thread at a time; nothing blocks; only allocation can fail. About
+// Owned by the code that has the leases. One thread at a time; nothing blocks; only allocation can fail. About
 // 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the
 // counts of batches that are over are dropped, and if that is not enough, all counts of the tenant that has
 // most of them, then of the next one, until an eighth is free. So the jobs of a tenant with few losses are

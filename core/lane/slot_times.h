@@ -24,7 +24,7 @@ namespace locksley {
 // A lease of several slots may be behind another on all of them when one of its jobs runs. Only one slot is then known to run
 // it, so the lease moves to the front of one.
 //
-// Owned by the holder of the leases, and outlives them. One thread at a time. Instants are of any one clock; an
+// Owned by the code that has the leases; outlives them. One thread at a time. Instants are of any one clock; an
 // earlier one than the last counts as the last. Nothing blocks; only allocation can fail. Misuse (a third
 // lease on a slot) aborts.
 class SlotTimes {
@@ -36,7 +36,7 @@ class SlotTimes {
     std::uint32_t first = 0;
     std::uint32_t width = 0;  // 0: no slots
     Nanoseconds service{};    // charged so far, not counting the time since the last change on a slot
-    std::uint64_t name = 0;   // the holder's, for front()
+    std::uint64_t name = 0;   // chosen by the caller, for front() and behind()
   };
 
   explicit SlotTimes(std::uint32_t slots) : slots_(slots) {}

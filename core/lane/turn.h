@@ -78,8 +78,8 @@ class Turn {
   }
   // Counts `jobs` jobs as ended, wherever they lie, for a holder that knows which ones are left.
   void count_executed(std::uint64_t jobs) { executed_ += jobs; }
-  // The turn goes on without these of its jobs: they go back at once. `ranges`: ascending and disjoint. `unused_starts`:
-  // how many of them have not begun, and so have used no start of a rate.
+  // These jobs go back now, and the turn goes on without them. `ranges`: ascending and disjoint. `unused_starts`: how many
+  // of them have not begun, and so have used no start of a rate.
   void give_back(std::span<const IndexRange> ranges, std::uint64_t unused_starts) {
     lane_.give_back(*batch_, ranges, unused_starts, steady_now());
   }
@@ -88,11 +88,11 @@ class Turn {
   // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
   // it was charged. For turns that last long.
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
-  // `jobs` jobs of the turn have begun. Needed where starts are scarce: GateOptions::start_cost.
+  // `jobs` jobs of the turn have begun: Settlement::started.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
-  // A job ended with status ok; why the batch is not to be served for a while. The ring is told when the turn is settled:
-  // Lane::end_waits().
+  // A job ended with status ok: Settlement::has_ended_well.
   void note_ended_well() { has_ended_well_ = true; }
+  // Once the turn is settled, the batch is not served for a while (Lane::end_waits()).
   void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }

@@ -14,9 +14,10 @@ namespace locksley {
 
 // The state of one part of a competitor, as opposed to the whole competitor. A member `own` of the part.
 struct FairPart {
-  std::uint64_t shifts = 0;     // FairLevel::shifts() when the part became inactive
-  std::uint32_t executors = 0;  // of this part; fair.executors of an active part counts its competitor's
-  bool is_active = false;       // ready, or with executors
+  std::uint64_t shifts = 0;  // FairLevel::shifts() when the part became inactive
+  // Of this part alone; fair.executors of an active part is that of its competitor.
+  std::uint32_t executors = 0;
+  bool is_active = false;  // ready, or with executors
 };
 
 // The charge that FairCompetitor::charge() made in advance, and that settle() replaces.
@@ -25,9 +26,9 @@ struct FairCharge {
   std::uint64_t turn = 0;  // FairClock::turns
 };
 
-// One competitor, and its parts: each part is a node of another level, and all these levels share one
-// clock. A turn of one part is charged to all active parts, so the service that the competitor gets at one level
-// counts at the others. A competitor with one part behaves as a single FairNode.
+// One competitor, and its parts: each part is a node of another level, and these levels share one clock. A turn of one part
+// is charged to all active parts, so the service that the competitor gets at one level counts at the others. A competitor
+// with one part behaves as a single FairNode.
 //
 // Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
 // A base of the group; guarded as FairLevel is. Nothing blocks or fails.
@@ -36,9 +37,9 @@ class FairCompetitor {
  public:
   using Level = FairLevel<Node>;
 
-  // Weight, executors and usage are sums over all parts. Key, slack, entry, turn and remainder are those of a
-  // single node on the clock that is charged for all turns. They are up to date while no part is active, or
-  // several are. While one part is active, that part has the current values.
+  // Weight, executors and usage are those of the whole competitor. Key, slack, entry, turn and remainder are those that a
+  // single node would have if it were charged for all turns; while exactly one part is active they are out of date, and
+  // that part has the current values (update_key()).
   FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
 
@@ -144,8 +145,8 @@ class FairCompetitor {
     }
   }
 
-  // This competitor, which is new, competes in the place of `below` from now on. It has as many parts, on the levels of
-  // those, in the same order.
+  // This competitor, which is new, competes in the place of `below` from now on. It has the same number of parts, on the
+  // same levels, in the same order.
   void take_place_of(FairCompetitor& below) LOCKSLEY_REQUIRES(kRingNodes) {
     fair = below.fair;
     active_ = below.active_;
@@ -156,9 +157,9 @@ class FairCompetitor {
       if (part.fair.is_ready()) part.home().replace(*below.parts[i], part);
     }
   }
-  // Another competitor has taken this one's place, and the parts belong to levels of another clock by now. There it starts
-  // at the virtual time, with the executors that it has: their turns count as older than its entry, and as not charged
-  // yet. `is_ready(part)`: whether the part is.
+  // After take_place_of(*this): the parts of this competitor belong to levels of another clock now. It starts there at the
+  // virtual time, with the executors that it has; their turns count as begun before its entry, and as not charged yet.
+  // `is_ready(part)`: whether the part is.
   template <class IsReady>
   void start_in(FairClock& clock, std::uint32_t weight, IsReady is_ready) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode start;
@@ -181,7 +182,7 @@ class FairCompetitor {
     fair = start;
   }
 
-  // Limits the competitor's key to that of `part`, which was moved back.
+  // After `part` was moved back: the competitor's key is at most that of the part.
   void limit_key(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
   }
@@ -212,7 +213,7 @@ class FairCompetitor {
     if (--active_ == 0) {
       fair.key = time_of(part);
     } else if (active_ == 1) {
-      // The part that is left is the competitor now: it must not start before it.
+      // The part that is left has the values of the competitor from now on: it must not start before the competitor.
       Part& last = only();
       if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, /*own_counts=*/false);
     }
@@ -225,8 +226,8 @@ class FairCompetitor {
     return *parts.front();
   }
 
-  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, the
-  // competitor's key is at least that of its least ready part.
+  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, its key becomes at least that of
+  // the first ready part.
   void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes) {
     if (active_ == 1) {
       Part& part = only();
@@ -263,16 +264,16 @@ class FairCompetitor {
     take_place(part, was_active || part.own.shifts != part.home().shifts());
   }
 
-  // No part is active. Since the last one rested, levels may have moved back, and their nodes with them. The competitor's key must
-  // not be ahead of all its parts.
+  // No part is active. Levels may have moved back with their nodes since the last part rested: the competitor's key must not
+  // be ahead of all its parts.
   void limit_to_parts() LOCKSLEY_REQUIRES(kRingNodes) {
     VirtualTime latest = std::numeric_limits<VirtualTime>::min();
     for (const auto& part : parts) latest = std::max(latest, time_of(*part));
     fair.key = std::min(fair.key, latest);
   }
 
-  // The key of `part` becomes the competitor's, or stays its own finish, if that is later and `own_counts`: an active part's finish
-  // counts, and so does that of a part whose level was shifted since the part became inactive.
+  // `part` gets the competitor's key. With `own_counts` it keeps its own key, if that is later: the key of an active part
+  // counts, and that of a part whose level was shifted since the part became inactive.
   void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime key = part.home().key_of(fair.key);
     part.fair.turn = fair.turn;
@@ -308,9 +309,9 @@ class FairCompetitor {
     limit_others(part, turn, turn);
   }
 
-  // After a turn of `part`: every other active part is to be at most that turn ahead of the competitor. Otherwise, where levels
-  // were shifted, the other part would be charged for time that no node of its level could have had. `most`: how much the
-  // turn has just added; no part is moved back by more than that.
+  // After a turn of `part` was charged `turn` in all, and `most` of that just now. Moves every other active part back until
+  // it is at most `turn` ahead of the competitor, but by no more than `most`. Otherwise, where levels were shifted, a part
+  // would be charged for time that no node of its level could have received.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
     update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {

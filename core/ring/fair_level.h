@@ -1,5 +1,5 @@
-// Start-time fair queueing: which node is owed most, what a turn costs, and at which virtual time a
-// newcomer starts.
+// One level of start-time fair queueing: which node is owed most, how much a turn moves its key, and at which virtual
+// time a newcomer starts.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct FairNode {
   // The key minus the virtual time when the node last entered, corrected by later settlements: see
   // FairLevel::move().
   VirtualTime slack = 0;
-  // Number of the last turn, or of the last entry: the node that has waited longest has the least.
+  // Number of its last turn or entry, whichever was later (FairClock::turns). The node with the least has waited longest.
   std::uint64_t turn = 0;
   Usage usage;
   // Number of its last entry (FairClock::turns): turns with a lower number began before it.
@@ -42,8 +42,8 @@ struct FairNode {
   std::uint32_t executors = 0;
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  // It has executors or queued jobs: its weight counts in the clock's sum. A queue that is paused or backs off, and a group
-  // that has blocks (RingGroup::blocks), competes only while it has executors.
+  // Its weight counts in FairClock::competing_weight: it has executors, or jobs that may be served. Jobs of a queue that is
+  // paused or backs off may not, nor those of a group that has blocks (RingGroup::blocks).
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
@@ -77,11 +77,10 @@ struct FairClock {
   std::uint64_t turns = 0;             // numbers turns and entries
   std::uint64_t competing_weight = 0;  // of all nodes that compete
 
-  // No node is ready, and none has executors: a busy period is over, and no node stays ahead of
-  // another.
+  // No node is ready, and none has executors. The next busy period begins with no node ahead of another.
   void end_busy_period() { now = std::max(now, latest_finish); }
-  // Sets the clock back to 0, and returns by how much. First the caller sets back all its levels and
-  // nodes.
+  // Sets the clock back to 0, and returns by how much. The caller sets back all levels of the clock before, and all nodes
+  // of these levels before or after (FairLevel::set_back()).
   VirtualTime set_back() {
     const VirtualTime by = std::exchange(now, 0);
     latest_finish -= by;
@@ -107,13 +106,13 @@ struct FairClock {
   }
 };
 
-// Nodes that are ready to be served, in the order in which they will be. Node has a member `fair`
-// (FairNode). A node is ready while it is in a heap; it may have executors (turns that are not
-// settled) in both states. core/FAIRNESS.md proves what this class does.
+// The nodes that are ready to be served, in the order in which they will be. Node has a member `fair`
+// (FairNode). A node is ready while it is in a heap of the level. Ready or not, it may have executors: turns that are not
+// settled. core/FAIRNESS.md proves what this class does.
 //
-// Several levels may share a clock, where not all nodes can be served at the same times: the keys of
-// a level, plus its offset, are times of that clock. The offset is 0 until follow() or move_back() shifts
-// all nodes of the level together.
+// Levels share a clock if their nodes compete with each other, but cannot always be served at the same times: tenants at
+// different gates. The keys of a level, plus its offset, are times of that clock. The offset is 0 until follow() or
+// move_back() shifts all nodes of the level together.
 //
 // Owned by a gate of the ring (tenants' seats) or by a seat (its customers' seats, or its queues); borrows
 // its nodes and its clock. Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
@@ -148,22 +147,21 @@ class FairLevel {
   VirtualTime key_of(VirtualTime time) const { return time - offset_; }
   // The start of top(), on the clock.
   VirtualTime top_time() const LOCKSLEY_REQUIRES(kRingNodes) { return time_of(top().fair.key); }
-  // How often the level was shifted. While the number is the same, a key that was left alone keeps its
-  // meaning.
+  // How often the level was shifted. While the number is the same, a key that did not change stands for the same time of
+  // the clock.
   std::uint64_t shifts() const { return shifts_; }
   FairClock& clock() const { return clock_; }
 
   // How much `service` adds to the key of a node.
   static VirtualTime charge_of(const FairNode& fair, std::int64_t service) {
     const std::int64_t weight = fair.weight;
-    // Rounded up, and subtracted as a whole by settle(): so the remainder contains used service
-    // only.
+    // Rounded up. settle() subtracts all of it, so FairNode::remainder consists of service that was used.
     return (std::min(service, kMostService) + weight - 1) / weight;
   }
 
-  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount
-  // that was added to its key; the caller passes it to settle() later. The caller has moved the
-  // clock to the least start of all nodes that could be served, and calls set_ready() then.
+  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount that was added to its key:
+  // the caller passes it to settle() when the turn ends. Before this call, the caller moves the clock to the least start
+  // of all nodes that could be served; after it, the caller calls set_ready().
   VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode& fair = node.fair;
     const VirtualTime charged = charge_of(fair, service);
@@ -190,9 +188,8 @@ class FairLevel {
     move(fair, correction, has_reentered);
   }
 
-  // A turn that still runs has used `service` so far: where that is more than `charged`, it replaces the
-  // charge. Returns what is charged now, for settle(). `has_reentered` as in settle(). The caller then calls
-  // set_ready().
+  // A turn that still runs has used `service` so far. If that is more than `charged`, it replaces the charge. Returns what
+  // is charged now, for settle(). `has_reentered` as in settle(). The caller then calls set_ready().
   static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool has_reentered,
                                    std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime used = std::min(service, kMostService) / fair.weight;
@@ -205,9 +202,8 @@ class FairLevel {
     if (!has_reentered) [[likely]] {
       fair.key += by;
     } else {
-      // The node has entered since, at max(its own finish, virtual time). The change belongs to
-      // that finish. This computes the maximum again, so that the correction of an estimate never
-      // moves the node below the virtual time at which it entered.
+      // The node has entered since, at max(its own finish, virtual time). The change is one of that finish, so the maximum
+      // is computed again: the node never falls below the virtual time at which it entered.
       const VirtualTime before = std::max<VirtualTime>(0, fair.slack);
       fair.slack += by;
       fair.key += std::max<VirtualTime>(0, fair.slack) - before;
@@ -244,9 +240,9 @@ class FairLevel {
     if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
   }
 
-  // The clock has advanced by `by` in a time in which no node of this level could be served. Where the
-  // first of them is behind the clock by now, all move on together until it is not, by at most `by`: so
-  // they keep their order and distances, and have earned nothing.
+  // The clock has advanced by `by` while no node of this level could be served. If the first node is behind the clock now,
+  // all nodes move on together until it is not, by at most `by`. So they keep their order and distances, and have earned
+  // nothing by waiting.
   void follow(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
     if (empty()) return;
     const VirtualTime behind = std::min(clock_.now - top_time(), by);
@@ -254,7 +250,7 @@ class FairLevel {
     offset_ += behind;
     ++shifts_;
   }
-  // Lowers the starts of all nodes together by `by`. If nodes wait, at most so far that the first start equals the clock.
+  // Lowers the starts of all nodes together by `by`, but the first start not below the clock.
   void move_back(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
     const VirtualTime moved = empty() ? by : std::min(by, top_time() - clock_.now);
     if (moved <= 0) return;
@@ -262,10 +258,10 @@ class FairLevel {
     ++shifts_;
   }
 
-  // Virtual time that start costs have added to the nodes here beyond the time that was used. Start
-  // costs order the nodes that wait at one gate, and do not count at other gates: the level as a
-  // whole has received only the time that was used. So where its first node is ahead of the clock,
-  // all nodes are moved back together, by at most this.
+  // The excess: virtual time by which nodes of this level were charged more than they used, because of start costs
+  // (GateOptions::start_cost). Start costs order the nodes at one gate. At other gates they do not count: there, this level
+  // has received no more than it used. So while its first node is ahead of the clock, forgive_excess() moves all nodes back
+  // together, by at most the excess.
   void note_excess(std::int64_t service) {
     const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(active_weight_, 1));
     excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);
@@ -282,8 +278,8 @@ class FairLevel {
   // it. Modulo 2^64: adding -n takes n away.
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
-  // The node is neither ahead of the virtual time nor behind it, whatever it has received. Charges of
-  // turns in progress no longer count; only the time that a turn uses beyond its charge will.
+  // Whatever the node has received, it is neither ahead of the virtual time nor behind it from now on. Of its turns in
+  // progress, only the time beyond their charges counts.
   void start_anew(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
     FairNode& fair = node.fair;
     fair.key = now();
@@ -292,8 +288,8 @@ class FairLevel {
     update(node);
   }
 
-  // Before FairClock::set_back(): the level's keys count from its virtual time, and its offset is 0.
-  // The caller then calls set_back(node) for every node, ready or not.
+  // Before FairClock::set_back(). Subtracts the level's virtual time from the keys in its heaps, and its offset becomes 0.
+  // The caller then calls set_back(node) for every node of the level, ready or not, which does the same to FairNode::key.
   void set_back() {
     const VirtualTime by = set_back_by_ = now();
     offset_ = 0;
@@ -307,8 +303,8 @@ class FairLevel {
   void set_back(Node& node) const LOCKSLEY_REQUIRES(kRingNodes) {
     node.fair.key = set_back(node.fair.key, set_back_by_);
   }
-  // The bound is for nodes that were not ready while the clock was set back several times; ready
-  // nodes are never that far behind.
+  // The bound is for nodes that were not ready while the clock was set back several times. Ready nodes are never that far
+  // behind.
   static VirtualTime set_back(VirtualTime key, VirtualTime by) {
     return std::max(key - by, -(VirtualTime{1} << 61));
   }

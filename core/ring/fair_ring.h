@@ -33,8 +33,8 @@
 
 namespace locksley {
 
-// Length: it is one class under one mutex, and half of this header is the machinery that its parts share. What one kind of
-// caller needs is a class of its own (FairRing::Gates and others); the code is divided by subject (fair_ring_*.cc).
+// Length: it is one class under one mutex, and half of this header declares what its parts share. What one kind of caller
+// needs is a class of its own (FairRing::Gates and others); the code is divided by subject (fair_ring_*.cc).
 
 // Three levels of start-time fair queueing over measured time: tenants, the customers of each tenant, and
 // the queues of each customer; limits of each; and gates, which limit queues of all tenants together. It
@@ -88,12 +88,10 @@ class FairRing {
   // Adds exactly these indexes; add_jobs() continues after the highest index added so far. For
   // batches of which some jobs have ended already. False as in add_jobs().
   bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
-  // Adds indexes of jobs that were claimed or had ended, in this queue or in an earlier one of the
-  // batch, also to a closed queue: for retries and for hand-overs. They are served before all
-  // others. Exception: a range that ends where the unclaimed part begins joins this part, which is
-  // served after the ranges that were given back. False, and nothing is added, if the queue is not
-  // attached. `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add:
-  // room is made for them now.
+  // Adds indexes that were claimed or had ended, in this queue or in an earlier one of the batch: for retries and for
+  // hand-overs. The queue may be closed. They are served before all others, except for a range that ends where the tail of
+  // the queue begins: it joins the tail (QueuedJobs). False, and nothing is added, if the queue is not attached.
+  // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add; room is made for them now.
   bool queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                    std::size_t more = 0);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
@@ -102,12 +100,12 @@ class FairRing {
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
-  // Removes the jobs of the unclaimed part from `from` on, for a program that gives them to another process: they will
-  // not run here. Some may have been claimed, and have failed, before: as queue_again() says. Returns them; an empty range
-  // if there are none.
+  // Removes the jobs of the tail, the unclaimed part of the queue (QueuedJobs), from index `from` on: they will run in another
+  // process. Some may have been claimed before, and joined the tail, as queue_again() says. Returns them; an empty range:
+  // there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
-  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
-  // while it has claimed jobs or executors.
+  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens, while jobs of it are claimed
+  // or it has executors.
   struct TakenOut {
     bool was_attached = false;  // if not, the other members mean nothing
     bool is_closed = false;
@@ -130,12 +128,11 @@ class FairRing {
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
   // The same, for a turn of several executors, or of another quantum.
   std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request);
-  // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one
-  // executor more, charged nothing in advance. Succeeds in every state of the queue, since the
-  // thief holds its part already; jobs that it must not run (the queue may be paused or cancelled
-  // by now) go back when it settles. Claimed jobs keep the queue in the ring until then, also while
-  // it has no executor. Slots do not bind a thief: a thief must not steal from claims of queues
-  // with a cap, and thieves of sub-jobs may exceed the cap. The same holds of the gate's concurrency.
+  // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one executor more, charged
+  // nothing in advance. The thief has its part already, so this succeeds in every state of the queue; if the queue was
+  // paused or cancelled, the jobs go back at the settlement. Until then, claimed jobs keep the queue in the ring, even
+  // while it has no executor. Caps in slots and the gate's concurrency are not checked: thieves must not steal from a
+  // capped claim (Charge::is_capped()), but thieves of sub-jobs may exceed the cap.
   Charge join(RingQueue& queue, Nanoseconds now);
   // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
   Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
@@ -152,20 +149,18 @@ class FairRing {
 
   // ---- Waits that end with time ----
 
-  // Ends the waits that are over at `now`, so that these are served again: queues whose job broke its executor,
-  // after their back-off (RingWaits); tenants and customers whose rate (GroupLimits::start_interval) admits a
-  // start. Returns when the next wait ends; none if there is no wait. The owner of the executors calls this
-  // when has_new_wait() was true, and at the time that was returned; that may be over already, since one call ends at most 64.
-  // O(1) if no wait has ended.
+  // Ends the waits that are over at `now`: back-offs of queues (RingWaits), and waits of tenants and customers for their
+  // rate (GroupLimits::start_interval). One call ends at most 64. Returns when the next wait ends, which may be in the past;
+  // none: there is no wait. The owner of the executors calls this when has_new_wait() was true, and at the time that was
+  // returned. O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now);
-  // Ends 64 back-offs before their time: for an owner of executors that has replaced the worker program which broke them. True: there was
-  // no other.
+  // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the worker program which broke
+  // them. True: no back-off is left.
   bool end_backoffs(Nanoseconds now);
   // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
-  // began before `now` begins none: it may have looked for them too early.
+  // began before `now` may have looked for them too early: it begins no such back-off any more.
   void payloads_arrived(RingQueue& queue, Nanoseconds now);
-  // True once after a wait has begun that ends before all others. Without the mutex; one load while it is
-  // false.
+  // True once after a wait has begun that ends before all others. Takes no mutex: one load while it is false.
   bool has_new_wait() { return waits_.has_new(); }
 
   // ---- Options that change, effective at once ----
@@ -205,7 +200,7 @@ class FairRing {
     std::int64_t at_gate = 0;
     std::int64_t in_lane = 0;
   };
-  // A ClaimRequest of one local executor. It is a type of its own, so that a plain claim has no code for leases.
+  // What a claim of one local executor asks for: a type of its own, so that such a claim has no code for leases.
   struct PlainRequest;
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
@@ -213,7 +208,7 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // An executor joins a queue of which something is claimed, or claims these jobs without a charge.
+  // An executor joins a turn of others (`jobs` is 0), or has taken `jobs` jobs from the queue without a charge.
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -226,10 +221,10 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // A turn of the queue counts as this many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc).
-  // prepare_above(), before a claim is charged, returns how many jobs the limits allow, at least one.
-  // begin_above(), as the turn begins: `jobs` are claimed; `service` is expected; none: the executor joins.
-  // end_above(), as the turn ends, returns what the group itself was charged.
+  // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc): before a claim is
+  // charged, as the turn begins, and as it ends. prepare_above() returns how many jobs the limits allow, at least one.
+  // begin_above(): `jobs` were claimed, and are expected to take `service`; none: the executor joins. end_above() returns
+  // what the queue's group was charged.
   std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
@@ -243,7 +238,7 @@ class FairRing {
 
   // ---- The jobs of a queue (fair_ring_jobs.cc) ----
 
-  // After a change of queue.jobs_: what counts it. Modulo 2^64: adding -n takes n away.
+  // After queue.jobs_ has got `by` jobs more: updates the sums of queued jobs. Modulo 2^64: -n for n jobs less.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     if (active != queue.is_active_) change_active(queue, active);
@@ -266,8 +261,8 @@ class FairRing {
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // What the first jobs of the earlier queues of its kind have cost: of its customer at its gate, or else of its tenant. A job of
-  // a queue without a measured cost is expected to cost the same.
+  // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its gate, or else of its
+  // tenant's. For a queue without a measured cost.
   static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     const RingSeat& seat = *queue.seat_;
     const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;
@@ -277,16 +272,16 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The result may change without a change of this queue: when another queue of its customer or tenant is measured,
-  // or begins or ends its first turn. So pass_over_lengthy() computes it again.
+  // Without a measured cost, the result may change without a change of this queue: when another queue of its customer or
+  // tenant is measured, or begins or ends its first turn. So pass_over_lengthy() computes it again.
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Call it when the queue's cost, or whether it has executors, may have changed.
   static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
-  // After a turn that began at `began`. Without effect on a queue that backs off, or was cancelled, and if the payloads that
-  // the turn lacked may have arrived since.
+  // After a turn that began at `began`. No effect on a queue that backs off already or was cancelled, and no effect if the
+  // payloads that the turn lacked may have arrived since.
   void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not end.
@@ -296,14 +291,14 @@ class FairRing {
 
   // ---- Groups (fair_ring_groups.cc) ----
 
-  // The group that has the queues of this tenant and customer. Makes it.
+  // The group that has the queues of this tenant and customer; made if there is none.
   RingGroup& group_of(const std::string& tenant, const std::string& customer)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Null if it has nothing in the ring, and is settled.
+  // Null: the ring does not know the customer, or the tenant.
   RingGroup* find_group(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Makes customers the members of a tenant whose members are queues: these become those of customer "". Returns the
-  // tenant, which is another object then.
+  // Customers become the members of a tenant whose members were queues; the queues become those of customer "". Returns the
+  // tenant, which is another object now.
   RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -342,8 +337,8 @@ class FairRing {
   RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // What a claim found at the open gates.
   struct Look {
-    VirtualTime least = 0;       // start of all that could be served, whatever the request
-    bool is_restricted = false;  // an open gate is out of reach (Choice)
+    VirtualTime least = 0;       // the least start at any of them, whatever the claim asks for
+    bool is_restricted = false;  // one of them is left to others (Choice)
   };
   // Which queues the claim may serve, and at which gates.
   struct Choice {
@@ -359,7 +354,7 @@ class FairRing {
       return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
                              !gates->has(gate.id));
     }
-    // The executor never serves the gate, or the gate does not admit it now. Other executors may serve the gate now.
+    // The executor never serves the gate, or the gate does not admit it now; but other executors may serve the gate now.
     bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
       return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
     }
@@ -389,11 +384,12 @@ class FairRing {
     return key;
   }
   void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // The claim, which is restricted, is about to serve this queue.
+  // For a restricted claim that is about to serve this queue: limits how far the nodes within its reach are ahead of the
+  // others.
   void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice)
       LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Moves the clock of the tenants, or of a group's members, on to `at` if it is behind. What waits at closed gates
-  // follows.
+  // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is behind. The levels at closed
+  // gates follow (FairLevel::follow()).
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const VirtualTime by = at - clock_.now;
     if (by <= 0) return;
@@ -424,7 +420,7 @@ class FairRing {
 
   // ---- After a change ----
 
-  // Updates heaps and sums after any change of the group, of a seat, and of a queue.
+  // Update heaps and sums after any change of the group, of the seat, or of the queue.
   void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -432,7 +428,7 @@ class FairRing {
   void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Whether the groups of the seat and above have no blocks, and will have none.
   bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // Sets RingGroup::blocks, and what follows from it but for the heaps.
+  // Sets RingGroup::blocks and RingSeat::is_plain. The caller updates the heaps: refresh().
   void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   // Updates whether and until when the group waits for its rate.
   void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
@@ -441,7 +437,8 @@ class FairRing {
   }
   void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
   void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  // If the queue left, its keepalive, with what else is to be freed: the caller releases it after the mutex.
+  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the caller drops it without the
+  // mutex.
   [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
     const bool is_over =
         queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;

@@ -88,7 +88,7 @@ RingGroup& FairRing::group_of(const std::string& tenant_name, const std::string&
   }
   RingGroup* tenant = found.get();
   if (tenant->customers == nullptr) {
-    // A tenant that has queues was asked for the limits of this customer when the first of them came.
+    // The limits of customer "" were asked for when the tenant's first queue came.
     if (customer_name.empty() && (tenant->queues != 0 || !limits_of(tenant_name, "").is_limited()))
       return *tenant;
     if (tenant->queues != 0) {
@@ -127,7 +127,7 @@ RingSeat& FairRing::seat_of(RingGroup& group, RingGate& gate) {
   RingSeat* const above = group.tenant == nullptr ? nullptr : &seat_of(*group.tenant, gate);
   RingSeat& seat = *group.parts.emplace_back(std::make_unique<RingSeat>(group, group.clock, gate, above));
   seat.fair.key = seat.home().now();
-  // Its seats may all have gone with their gates: what it owes has not.
+  // All its seats may have been removed with their gates. It is as far ahead of others as it was.
   if (group.parts.size() == 1) seat.fair.key = std::max(seat.fair.key, seat.home().key_of(group.fair.key));
   seat.fair.weight = group.fair.weight;
   seat.own.shifts = seat.home().shifts();

@@ -8,8 +8,6 @@
 
 namespace locksley {
 
-namespace {}  // namespace
-
 void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseconds service,
                                      Nanoseconds now) {
   const RingLock lock(ring_.mutex_);

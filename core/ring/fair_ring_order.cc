@@ -110,10 +110,11 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
   }
 }
 
-// A restricted claim uses an executor that could not have served some of those that wait. So the nodes at the gates within
-// its reach run ahead of the clock, which stays with the others. They yield to the others elsewhere, but owe them no more
-// than one such turn of each executor: all levels within reach move back together, which keeps the distances between them.
-// Were each level limited by itself, by its own turns, gates with short turns would always be before those with long ones.
+// The executor of a restricted claim cannot serve some gates where queues wait. The clock stays with the queues there, so the
+// nodes at the gates within reach run ahead of it. An executor that serves all gates then serves the others first; but the
+// nodes within reach owe them no more than one such turn of each executor. So if the least start within reach is further
+// ahead, all levels within reach move back together, which keeps the distances between them. If each level were limited by
+// its own turns, gates with short turns would always come before those with long ones.
 void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service,
                            const Choice& choice) {
   const auto limit = [&](VirtualTime clock, const FairNode& served,

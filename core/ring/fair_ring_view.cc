@@ -33,7 +33,7 @@ double FairRing::View::share_of(const RingGroup& group) const {
 std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   if (!queue.fair.is_ready()) return 0;
   const RingSeat& own = *queue.seat_;
-  // Queues at other gates that are closed are not served before it.
+  // What waits at another gate is served before it only if that gate is open.
   const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
     return &gate == &own.gate || gate.standing == RingGate::Standing::kOpen;
   };

@@ -51,8 +51,8 @@ class FairRing::View {
   bool has_place(const RingQueue& queue) const;
   // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there are more.
   std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
-  // Where the unclaimed part begins (FairRing::withdraw()): all jobs from there on are queued. If it is empty: an index
-  // above all that were added.
+  // Where the tail of the queue begins, its unclaimed part (QueuedJobs::tail()): all jobs from there on are queued. If it is
+  // empty: an index above all that were added.
   std::uint64_t first_unclaimed(const RingQueue& queue) const;
 
  private:

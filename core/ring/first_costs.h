@@ -8,8 +8,10 @@
 
 namespace locksley {
 
-// For each kind of jobs (QueueOptions::kind): of a new queue whose jobs have not been measured, this is what they are expected to
-// cost. A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate. Only allocation fails.
+// What the first job that ended of each queue has cost, for each kind of jobs (QueueOptions::kind). The jobs of a new queue
+// are expected to cost the same until one of them has ended.
+//
+// A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate. Only allocation fails.
 class FirstCosts {
  public:
   // A decaying mean in nanoseconds; 0: unknown.

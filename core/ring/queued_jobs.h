@@ -13,8 +13,8 @@
 
 namespace locksley {
 
-// A set of indexes: all from tail() to end(), and ranges below it that have gone back. What has gone back is taken first, the
-// range that came last before the others.
+// A set of indexes: the tail, which is all from tail() to end(), and ranges below it that have gone back. The ranges are
+// taken before the tail, and the range that came last before the others.
 //
 // A member of RingQueue, and guarded as it is. Nothing blocks; allocation may fail. O(1) unless it says otherwise.
 class QueuedJobs {
@@ -22,11 +22,11 @@ class QueuedJobs {
   // The number of jobs.
   std::uint64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // All indexes from here to end() wait: they have not been taken, or they have gone back to the end of what was taken.
+  // Where the tail begins. Its jobs were never taken, or have gone back and joined it.
   std::uint64_t tail() const { return tail_; }
   // The index after the highest that was ever added.
   std::uint64_t end() const { return end_; }
-  // What the ranges hold.
+  // Of the ranges.
   std::uint64_t memory_bytes() const { return ranges_.capacity() * sizeof(IndexRange); }
 
   // The next n indexes.
@@ -34,8 +34,9 @@ class QueuedJobs {
     end_ += n;
     size_ += n;
   }
-  // These indexes: from end() or from a higher one on; or indexes that were added before and do not wait.
+  // These indexes: end() or higher ones; or indexes that were added before and do not wait.
   void add(IndexRange range);
+  // These indexes, which were taken, wait again. They join the tail if they end where it begins.
   void give_back(IndexRange range) {
     size_ += range.size();
     if (range.high == tail_) {
@@ -62,7 +63,7 @@ class QueuedJobs {
     return taken;
   }
 
-  // Ranges in the form in which queue_again() takes very many of them at once: made without the ring's mutex.
+  // Very many ranges for queue_again(), in its form: made without the ring's mutex.
   class Prepared {
    public:
     // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will bring. O(ranges).
@@ -75,15 +76,16 @@ class QueuedJobs {
     std::size_t more_;
     std::uint64_t jobs_ = 0;
   };
-  // These go back, so that the lowest is taken first. O(ranges) if other ranges have gone back before. Afterwards `prepared`
-  // has what is to be freed without the mutex.
+  // As give_back() of all these ranges, so that the lowest is taken first. O(1), or O(ranges) if other ranges wait. Afterwards
+  // `prepared` has the memory that the caller frees without the mutex.
   void queue_again(Prepared& prepared);
 
-  // Takes the indexes from `from` on, as far as they are above tail(). They are as if they had never been added.
+  // Takes the indexes of the tail from `from` on. They are as if they had never been added.
   IndexRange withdraw(std::uint64_t from);
-  // Takes all; in no order.
+  // Takes all, in no order.
   std::vector<IndexRange> take_all();
-  // Takes those that `wanted` has, and looks at the last `most` ranges only. Ascending. O(most), and O(n log n) in those taken.
+  // Takes those that `wanted` has, of the tail and of the last `most` ranges. Ascending. O(most), and O(n log n) in the
+  // ranges taken.
   std::vector<IndexRange> take_common(IndexRange wanted, std::size_t most);
   // The memory of the ranges, which the caller frees without the mutex. Needs: no job waits.
   std::vector<IndexRange> take_memory() { return std::exchange(ranges_, {}); }

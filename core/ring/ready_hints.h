@@ -13,8 +13,8 @@
 
 namespace locksley {
 
-// Written under the ring's mutex, at the end of each call that has changed a gate; read by any thread. On cache lines of
-// their own, since idle workers read them often. A member of the ring. Nothing blocks or fails.
+// A member of the ring. Written under the ring's mutex, at the end of each call that has changed a gate; read by any thread.
+// On cache lines of its own, since idle workers read it often. Nothing blocks or fails.
 class ReadyHints {
  public:
   // ---- Any thread ----

@@ -22,8 +22,8 @@ enum class Share : std::uint8_t { kTime, kJobs };
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;
   std::uint64_t most = ~std::uint64_t{0};  // jobs
-  // How many executors run the jobs of the turn side by side; the turn counts as that many. It counts as
-  // fewer if the queue or its gate admits fewer, or the claim has fewer jobs; at most as Charge::kMostWidth.
+  // How many executors run the jobs of the turn side by side; the turn counts as that many. It counts as fewer if the
+  // queue, its groups or its gate admit fewer, if the claim has fewer jobs, or above Charge::kMostWidth.
   std::uint32_t width = 1;
   Nanoseconds quantum{0};          // how long the turn should take; 0: FairRing::Options::quantum
   const GateSet* gates = nullptr;  // of queues that may be served; null: any
@@ -37,7 +37,7 @@ struct QueueOptions {
   std::uint32_t weight = 1;   // 0 counts as 1
   std::uint32_t slots = 0;    // executors at once; 0: no cap
   Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
-  // Jobs of queues of one kind are expected to cost about the same: those of one handler. Its address is all that counts.
+  // The handler, of which only the address counts: jobs of one handler are expected to cost about the same.
   const void* kind = nullptr;
   void* batch = nullptr;  // RingQueue::batch()
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
@@ -56,7 +56,7 @@ struct Charge {
   FairCharge tenant;  // of the tenant, if that group is a customer
   std::uint32_t queue_epoch = 0;
   std::uint16_t place = 0;  // the queue's GateId, and the two flags below
-  // The width and the site. 0 for a local turn of one executor: nearly all turns are, and cost one comparison.
+  // Width and site; 0: a local turn of one executor. Nearly all turns are that, and cost one comparison.
   std::uint16_t lease = 0;
 
   static constexpr std::uint16_t kCapped = 0x8000;
@@ -86,12 +86,12 @@ struct Claim {
 
 // The account of one executor's turn.
 struct Settlement {
-  Charge charged{};                  // of the claim, or as join() returned it
-  Nanoseconds actual{};              // worker time used, of all executors that the turn counts as
-  std::uint64_t executed = 0;        // jobs that ended in the turn (not sub-jobs)
-  std::uint64_t started = 0;         // jobs that began; needed where starts are scarce. Some may be in `left`
-  IndexRange left{};                 // claimed jobs that were not executed, and go back
-  bool has_ended_well = false;       // a job of the turn ended with status ok
+  Charge charged{};             // of the claim, or as join() returned it
+  Nanoseconds actual{};         // worker time used, of all executors that the turn counts as
+  std::uint64_t executed = 0;   // jobs that ended in the turn (not sub-jobs)
+  std::uint64_t started = 0;    // jobs that began, some of `left` too; 0 will do where starts are not limited
+  IndexRange left{};            // claimed jobs that were not executed, and go back
+  bool has_ended_well = false;  // a job of the turn ended with status ok
   Backoff backoff = Backoff::kNone;  // the queue is not served until it ends
 };
 

@@ -49,7 +49,7 @@ struct RingSeat final : RingNode {
   RingSeat* parent LOCKSLEY_GUARDED_BY(kRingNodes);  // of a customer: its tenant's seat there
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
-  // These two are of its queues; a seat above counts them, too.
+  // These two are of the queues at this seat; those at a tenant's seat, of the queues of all its customers there.
   FirstCosts first_costs LOCKSLEY_GUARDED_BY(kRingNodes);
   std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // queues with RingQueue::in_first_turn_
   RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
@@ -61,19 +61,20 @@ struct RingSeat final : RingNode {
 struct RingCustomers;
 
 // A tenant among the tenants, or a customer among the customers of its tenant. It has a seat at each gate
-// where it has queues, and the clock of its members. The members of a customer are its queues. The members
-// of a tenant are its queues, too, until its first customer with a name or with limits comes: from then on
-// they are its customers, which have the queues. So a tenant without customers has one level less.
+// where it has queues, and the clock of its members. The members of a customer are queues. Those of a tenant are queues,
+// too, until its first customer with a name or with limits comes. From then on they are customers, which have the queues.
+// So a tenant without customers has one level less.
 //
 // Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept for a
 // while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
 // mutex (core/ring/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   // Bits of `blocks`: why no queue of it is served, though some may be ready.
-  static constexpr std::uint8_t kFull =
-      1;  // its account of results was full at the last claim; until reopen_tenants()
-  static constexpr std::uint8_t kAtSlots = 2;  // it has as many executors as it may
-  static constexpr std::uint8_t kAtRate = 4;   // its rate admits no start now
+  // kFull: its account of results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has as many
+  // executors as it may. kAtRate: its rate admits no start now.
+  static constexpr std::uint8_t kFull = 1;
+  static constexpr std::uint8_t kAtSlots = 2;
+  static constexpr std::uint8_t kAtRate = 4;
 
   std::string name LOCKSLEY_GUARDED_BY(kRingNodes);
   RingGroup* tenant LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // of a customer
@@ -82,7 +83,7 @@ struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kRingNodes);
   // The list of all queues that are its members, ready or not.
   RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  // These count what its customers have, too.
+  // A tenant's include those of its customers.
   std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
   std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs

@@ -21,10 +21,10 @@ struct RingSeat;
 
 // Only its ring reads and changes it.
 //
-// Owned by its batch, and outlives its membership in the ring: attach() hands the ring a reference
-// that keeps the batch alive. Threads: batch() may be called by any while the queue is attached, and
-// memory_bytes() at any time; all else is guarded by the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails, except
-// that its destruction while it is attached ends the process. 296 bytes.
+// Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive. Any thread may call batch()
+// while the queue is attached, and memory_bytes() at any time; all else is guarded by the ring's mutex
+// (core/ring/ring_lock.h). Nothing blocks or fails, except that its destruction while it is attached ends the process.
+// 296 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -67,7 +67,7 @@ class RingQueue final : public RingNode {
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;      // executors at once; 0: no cap
   // Settlements in a row whose turn broke its executor, with no job that ended well between them.
   std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  // Nothing of it is served before; 0: no back-off. Then it is in RingWaits.
+  // No job of it is served before this instant, and it is in RingWaits; 0: no back-off.
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0

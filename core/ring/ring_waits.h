@@ -23,9 +23,9 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
   return group.wait_place;
 }
 
-// The queues and groups that wait for an instant, each with that instant; and whether the owner of the
-// executors must set its timer to an earlier one. A member of the ring, guarded as queues and groups are, except for
-// has_new(). Nothing blocks or fails; add_backoff() allocates.
+// The queues and groups that wait, each with the instant at which its wait ends; and whether the owner of the executors must
+// set its timer to an earlier instant. A member of the ring, guarded as queues and groups are, except for has_new().
+// Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
   // ---- Back-offs, of queues whose job broke an executor, or whose payloads cannot be read now ----
@@ -71,8 +71,8 @@ class RingWaits {
 
   // ---- The timer ----
 
-  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors, so waits that end
-  // later are not news for has_new().
+  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors: for has_new(), only a wait
+  // that ends earlier counts from now on.
   std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kRingNodes) {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;

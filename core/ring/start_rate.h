@@ -14,9 +14,9 @@ inline Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
   return count == 0 ? Nanoseconds{0} : std::max(Nanoseconds{1}, period / static_cast<std::int64_t>(count));
 }
 
-// Limits how many jobs start in a time. Starts are evenly spaced, except that those which a late timer has delayed are made up
-// for. This is the generic cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and congestion control in
-// B-ISDN"), with a tolerance of 10 ms where the interval is shorter than that.
+// Limits how many jobs start in a time. Starts are evenly spaced; but if a late timer has delayed some, they may follow each
+// other faster. This is the generic cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and congestion control
+// in B-ISDN"), with a tolerance of 10 ms where the interval is shorter than that.
 //
 // A plain value of 24 bytes; the caller synchronises the calls. Nothing blocks or fails. `now` is the time of any steady
 // clock.

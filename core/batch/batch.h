@@ -22,7 +22,8 @@
 #include "core/batch/result_log.h"
 #include "core/batch/retries.h"
 #include "core/batch/superseded_rows.h"
-#include "core/ring/fair_ring.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_queue.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -112,9 +113,8 @@ class BatchObserver {
 
 // The record of a batch, and the only place that counts its jobs.
 //
-// Owned by shared_ptr: the registry of batches holds one, and the ring holds one while the batch
-// has jobs to run or running jobs. The last holder destroys it, never under a lock.
-// Every public call may be made from any thread, except where it says otherwise.
+// Owned by shared_ptr: the program has one, and the ring has one while the batch has jobs to run or running jobs. The last
+// one is never dropped under a lock. Every public call may be made from any thread, except where it says otherwise.
 // Calls take the batch's mutex for a short time; under it they record steps in the journal. They
 // notify the observer without it. Only Results may block, on a disk; it may also throw.
 class Batch : public std::enable_shared_from_this<Batch> {
@@ -358,7 +358,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const std::unique_ptr<BatchJournal> journal_;
   std::uint32_t attempt_ = 1;  // since restore()
 
-  // Guarded by the ring's mutex (core/ring/ring_lock.h).
+  // Guarded by the ring's mutex (core/ring/state/ring_lock.h).
   RingQueue ring_queue_;
 
   mutable Mutex mutex_;

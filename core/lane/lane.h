@@ -204,7 +204,7 @@ class Lane {
 
   // ---- Parts of the interface, each in a header of its own ----
 
-  // Hints without a lock (core/ring/ready_hints.h).
+  // Hints without a lock (core/ring/state/ready_hints.h).
   const ReadyHints& hints() const { return ring_.hints(); }
   // Handles, as cheap as a reference, which the lane outlives.
   class Gates;   // lane_gates.h: limits that batches of several tenants have in common

@@ -7,7 +7,7 @@
 #include "core/base/job.h"
 #include "core/lane/lane.h"
 #include "core/ring/fair_ring_gates.h"
-#include "core/ring/ring_gate.h"
+#include "core/ring/state/ring_gate.h"
 
 namespace locksley {
 

@@ -8,7 +8,7 @@
 #include "core/base/job.h"
 #include "core/lane/lane.h"
 #include "core/ring/fair_ring_groups.h"
-#include "core/ring/group_limits.h"
+#include "core/ring/state/group_limits.h"
 
 namespace locksley {
 

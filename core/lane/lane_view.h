@@ -12,8 +12,8 @@
 #include "core/batch/batch.h"
 #include "core/lane/lane.h"
 #include "core/ring/fair_ring_view.h"
-#include "core/ring/ring_gate.h"
 #include "core/ring/ring_view.h"
+#include "core/ring/state/ring_gate.h"
 
 namespace locksley {
 

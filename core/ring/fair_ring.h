@@ -16,19 +16,19 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "core/ring/depth_lists.h"
-#include "core/ring/due_service.h"
-#include "core/ring/fair_level.h"
-#include "core/ring/group_limits.h"
-#include "core/ring/idle_customers.h"
-#include "core/ring/ready_hints.h"
+#include "core/fair/fair_level.h"
 #include "core/ring/ring_claim.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_gates.h"
-#include "core/ring/ring_group.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_queue.h"
-#include "core/ring/ring_waits.h"
+#include "core/ring/state/depth_lists.h"
+#include "core/ring/state/due_service.h"
+#include "core/ring/state/group_limits.h"
+#include "core/ring/state/idle_customers.h"
+#include "core/ring/state/ready_hints.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_gates.h"
+#include "core/ring/state/ring_group.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_queue.h"
+#include "core/ring/state/ring_waits.h"
 #include "core/sync/mutex.h"
 
 namespace locksley {
@@ -205,119 +205,119 @@ class FairRing {
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
   std::optional<Claim> claim_locked(Nanoseconds now, const Request& request)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // An executor joins a turn of others (`jobs` is 0), or has taken `jobs` jobs from the queue without a charge.
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Makes a turn of several or remote executors one of a single local executor, which settle_locked() then ends. Returns
   // that executor's part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // A turn of the queue counts as this many executors more, modulo 2^32.
-  void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc): before a claim is
   // charged, as the turn begins, and as it ends. prepare_above() returns how many jobs the limits allow, at least one.
   // begin_above(): `jobs` were claimed, and are expected to take `service`; none: the executor joins. end_above() returns
   // what the queue's group was charged.
   std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
-                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   static FairCharge end_above(RingSeat& seat, const Settlement& settlement, Service service,
-                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);
+                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
   // The queue's present entry.
-  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     return static_cast<std::uint32_t>(queue.fair.entry);
   }
 
   // ---- The jobs of a queue (fair_ring_jobs.cc) ----
 
   // After queue.jobs_ has got `by` jobs more: updates the sums of queued jobs. Modulo 2^64: -n for n jobs less.
-  void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     if (active != queue.is_active_) change_active(queue, active);
   }
-  void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static void note_memory(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  static void note_memory(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
     queue.jobs_bytes_.store(queue.jobs_.memory_bytes(), std::memory_order_relaxed);
   }
-  void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now);
   // How many jobs a claim of one executor takes.
-  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
   static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
-      LOCKSLEY_REQUIRES(kRingNodes);
+      LOCKSLEY_REQUIRES(kFairNodes);
   // How many jobs a claim of `width` executors together takes.
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
-                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its gate, or else of its
   // tenant's. For a queue without a measured cost.
-  static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     const RingSeat& seat = *queue.seat_;
     const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;
     return is_known ? seat.first_costs : seat.parent->first_costs;
   }
   Service service_of(const RingGate& gate, const Settlement& settlement) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Without a measured cost, the result may change without a change of this queue: when another queue of its customer or
   // tenant is measured, or begins or ends its first turn. So pass_over_lengthy() computes it again.
-  JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Call it when the queue's cost, or whether it has executors, may have changed.
-  static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes);
-  static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes);
+  static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
   // After a turn that began at `began`. No effect on a queue that backs off already or was cancelled, and no effect if the
   // payloads that the turn lacked may have arrived since.
   void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not end.
-  int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().
-  void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
 
   // ---- Groups (fair_ring_groups.cc) ----
 
   // The group that has the queues of this tenant and customer; made if there is none.
   RingGroup& group_of(const std::string& tenant, const std::string& customer)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Null: the ring does not know the customer, or the tenant.
   RingGroup* find_group(std::string_view tenant, std::string_view customer) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Customers become the members of a tenant whose members were queues; the queues become those of customer "". Returns the
   // tenant, which is another object now.
-  RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_limits(RingGroup& group, const GroupLimits& limits) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void set_limits(RingGroup& group, const GroupLimits& limits) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // The group is a tenant without limits and blocks: RingSeat::is_plain.
-  static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
-  std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
+  std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Counts `by` more queues like this one in the group and in its tenant; modulo 2^64.
   static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
-      LOCKSLEY_REQUIRES(kRingNodes);
+      LOCKSLEY_REQUIRES(kFairNodes);
   // The group has no queues any more, and the tenant perhaps none either.
-  void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Forgets the tenant's customers whose state equals that of a new customer, and then customers of any tenant beyond
   // Options::most_idle_customers.
-  void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Calls visit() for each group, a customer before its tenant; and for each queue.
   template <class Visit>
-  void for_each_group(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  void for_each_group(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     for (const auto& [name, tenant] : tenants_) {
       if (tenant->customers != nullptr) {
         for (const auto& [customer_name, customer] : tenant->customers->by_name) visit(*customer);
@@ -326,15 +326,15 @@ class FairRing {
     }
   }
   template <class Visit>
-  void for_each_queue(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
-    for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  void for_each_queue(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
       for (RingQueue* queue = group.first; queue != nullptr; queue = queue->next_) visit(*queue);
     });
   }
 
   // ---- Who is next (fair_ring_order.cc) ----
 
-  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // What a claim found at the open gates.
   struct Look {
     VirtualTime least = 0;       // the least start at any of them, whatever the claim asks for
@@ -345,58 +345,58 @@ class FairRing {
     ClaimFilter filter;
     const GateSet* gates;
     Site site;
-    bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+    bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
       return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
     }
     // The executor never serves the gate, open or not.
-    bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+    bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
       const bool is_of_site = site == Site::kLocal ? gate.options.is_on : gate.options.is_remote;
       return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
                              !gates->has(gate.id));
     }
     // The executor never serves the gate, or the gate does not admit it now; but other executors may serve the gate now.
-    bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kRingNodes) {
+    bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
       return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
     }
   };
   // The seat whose queue the claim serves; null: none.
-  RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`: the result of
   // next_seat().
   RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // The one with the least start of the first seats of all open gates; null: none.
-  RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // The seat of the customer that is next, below a tenant's seat.
-  RingSeat& first_customer(RingSeat& seat, const Choice& choice) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  RingSeat& first_customer(RingSeat& seat, const Choice& choice) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Null: nothing that the filter admits.
-  static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
+  static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kFairNodes) {
     if (filter == ClaimFilter::kAny) return &level.top();
     return level.has_brief() ? &level.top_brief() : nullptr;
   }
-  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kRingNodes) {
+  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kFairNodes) {
     return static_cast<RingQueue&>(filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief());
   }
   // The key of a ready node, with its start on the clock of its level.
-  static FairKey start_of(const RingLevel& level, const RingNode& node) LOCKSLEY_REQUIRES(kRingNodes) {
+  static FairKey start_of(const RingLevel& level, const RingNode& node) LOCKSLEY_REQUIRES(kFairNodes) {
     FairKey key(node.fair);
     key.start = level.time_of(key.start);
     return key;
   }
-  void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // For a restricted claim that is about to serve this queue: limits how far the nodes within its reach are ahead of the
   // others.
   void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice)
-      LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is behind. The levels at closed
   // gates follow (FairLevel::follow()).
-  void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     const VirtualTime by = at - clock_.now;
     if (by <= 0) return;
     clock_.now = at;
     for (RingGate* const gate : gates_.closed()) gate->level.follow(by);
   }
-  static void pass(RingSeat& seat, VirtualTime at) LOCKSLEY_REQUIRES(kRingNodes) {
+  static void pass(RingSeat& seat, VirtualTime at) LOCKSLEY_REQUIRES(kFairNodes) {
     FairClock& clock = seat.level.clock();
     const VirtualTime by = at - clock.now;
     if (by <= 0) return;
@@ -405,49 +405,49 @@ class FairRing {
       follow(seat.group, by);
   }
   // pass() to the least start of those members of its group that could be served.
-  static void pass_to_least(RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
+  static void pass_to_least(RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
     pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(seat.group));
   }
-  static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes);
+  static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes);
   // No other seat of the group is active, and the gate is open.
-  static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) {
+  static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
     return seat.group.active() <= 1 && seat.gate.is_open();
   }
   // The least start of those members of the group that could be served; kNoStart: none.
-  static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
-  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes);
+  static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
+  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
 
   // ---- After a change ----
 
   // Update heaps and sums after any change of the group, of the seat, or of the queue.
-  void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // refresh() for a seat whose group has up-to-date blocks.
-  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Whether the groups of the seat and above have no blocks, and will have none.
-  bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Sets RingGroup::blocks and RingSeat::is_plain. The caller updates the heaps: refresh().
-  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Updates whether and until when the group waits for its rate.
-  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     if (group.fair.competes != competes) change_competes(group, competes);
   }
-  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the caller drops it without the
   // mutex.
-  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     const bool is_over =
         queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
     return is_over ? leave(queue) : nullptr;
   }
-  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
-  void publish() LOCKSLEY_REQUIRES(mutex_, kRingNodes) { hints_.publish(gates_.open()); }
+  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void publish() LOCKSLEY_REQUIRES(mutex_, kFairNodes) { hints_.publish(gates_.open()); }
   // refresh(), and counts an arrival if the queue has become ready.
-  void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kRingNodes);
+  void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
 
   mutable Mutex mutex_;
   Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism` includes the remote executors

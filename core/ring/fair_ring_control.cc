@@ -150,7 +150,7 @@ void FairRing::set_quantum(Nanoseconds quantum) {
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {
   const RingLock lock(mutex_);
   options_.brief_job = brief_job;
-  for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kRingNodes) { refresh(queue, now); });
+  for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) { refresh(queue, now); });
   publish();
 }
 

@@ -13,7 +13,7 @@ bool FairRing::Gates::remove(GateId id) {
   const RingLock lock(ring_.mutex_);
   RingGate& gate = ring_.gates_.at(id);
   if (id == 0 || gate.queues != 0) return false;
-  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes) {
+  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
     const auto seat =
         std::ranges::find_if(group.parts, [&](const auto& each) { return &each->gate == &gate; });
     if (seat != group.parts.end()) group.remove(**seat);
@@ -65,11 +65,11 @@ void FairRing::Gates::set_start_cost(Nanoseconds start_cost, GateId id) {
   if (start_cost == gate.options.start_cost) return;
   gate.options.start_cost = start_cost;
   gate.level.clear_excess();
-  ring_.for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  ring_.for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     if (&queue.seat_->gate == &gate) queue.seat_->level.start_anew(queue);
   });
   IdleGroups& idle_tenants = ring_.idle_;
-  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kRingNodes) {
+  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
     for (const auto& seat : group.parts) {
       if (&seat->gate != &gate) continue;
       group.start_anew(*seat);

@@ -6,7 +6,7 @@
 
 #include "core/base/job.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/ring_gate.h"
+#include "core/ring/state/ring_gate.h"
 
 namespace locksley {
 

@@ -164,7 +164,7 @@ RingGroup& FairRing::split(RingGroup& queues) {
   tenant.customers->by_name.emplace("", std::exchange(place, std::move(made)));
   const GroupLimits limits = limits_of(tenant.name, "");
   queues.start_in(tenant.clock, std::max(limits.weight, 1U),
-                  [](const RingSeat& seat) LOCKSLEY_REQUIRES(kRingNodes) { return !seat.level.empty(); });
+                  [](const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) { return !seat.level.empty(); });
   set_limits(queues, limits);
   set_limits(tenant, tenant.limits);
   refresh(queues);

@@ -6,9 +6,9 @@
 
 #include "core/base/job.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/group_limits.h"
-#include "core/ring/ring_group.h"
-#include "core/ring/ring_lock.h"
+#include "core/ring/state/group_limits.h"
+#include "core/ring/state/ring_group.h"
+#include "core/ring/state/ring_lock.h"
 
 namespace locksley {
 
@@ -36,7 +36,7 @@ class FairRing::Groups {
   explicit Groups(FairRing& ring) : ring_(ring) {}
 
   void change_limits(RingGroup& group, const GroupLimits& limits, Nanoseconds now)
-      LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
 
   FairRing& ring_;
 };

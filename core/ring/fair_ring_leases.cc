@@ -66,7 +66,7 @@ std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& 
 bool FairRing::Leases::others_wait(const RingQueue& queue, const GateSet& gates) const {
   const RingLock lock(ring_.mutex_);
   const RingGate* const own = queue.seat_ == nullptr ? nullptr : &queue.seat_->gate;
-  return std::ranges::any_of(ring_.gates_.open(), [&](const RingGate* gate) LOCKSLEY_REQUIRES(kRingNodes) {
+  return std::ranges::any_of(ring_.gates_.open(), [&](const RingGate* gate) LOCKSLEY_REQUIRES(kFairNodes) {
     return gates.has(gate->id) && (gate->ready & ReadyHints::kRemote) != 0 &&
            gate->queued > (gate == own ? queue.jobs_.size() : 0);
   });

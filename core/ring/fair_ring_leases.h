@@ -11,7 +11,7 @@
 #include "core/base/job.h"
 #include "core/ring/fair_ring.h"
 #include "core/ring/ring_claim.h"
-#include "core/ring/ring_queue.h"
+#include "core/ring/state/ring_queue.h"
 
 namespace locksley {
 

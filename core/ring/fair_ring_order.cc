@@ -75,7 +75,7 @@ RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
 }
 
 RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
-  const auto first_of = [&](const RingSeat& tenants) LOCKSLEY_REQUIRES(kRingNodes) {
+  const auto first_of = [&](const RingSeat& tenants) LOCKSLEY_REQUIRES(kFairNodes) {
     return static_cast<RingSeat*>(first_on(tenants.level, choice.filter));
   };
   RingSeat* chosen = first_of(seat);
@@ -118,28 +118,28 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
 void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service,
                            const Choice& choice) {
   const auto limit = [&](VirtualTime clock, const FairNode& served,
-                         const auto& for_each_level) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+                         const auto& for_each_level) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     VirtualTime least = kNoStart;
-    for_each_level([&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_each_level([&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
       if (!level.empty() && !choice.is_left_to_others(gate)) least = std::min(least, level.top_time());
     });
     const VirtualTime most = RingLevel::kMostService / options_.parallelism;
     const VirtualTime allowed = std::min(RingLevel::charge_of(served, service), most) * options_.parallelism;
     const VirtualTime by = least - clock - allowed;
     if (by <= 0) return;
-    for_each_level([&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_each_level([&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
       if (!choice.is_out_of_reach(gate)) level.move_back(by);
     });
   };
   const RingNode* served = &queue;
   const RingSeat* top = &seat;
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
-    limit(each->group.clock.now, served->fair, [each](const auto& visit) LOCKSLEY_REQUIRES(kRingNodes) {
+    limit(each->group.clock.now, served->fair, [each](const auto& visit) LOCKSLEY_REQUIRES(kFairNodes) {
       for (const auto& part : each->group.parts) visit(part->gate, part->level);
     });
     served = top = each;
   }
-  limit(clock_.now, top->fair, [this](const auto& visit) LOCKSLEY_REQUIRES(mutex_, kRingNodes) {
+  limit(clock_.now, top->fair, [this](const auto& visit) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     for (const auto& gate : gates_.all()) {
       if (gate != nullptr) visit(*gate, gate->level);
     }

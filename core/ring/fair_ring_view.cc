@@ -34,7 +34,7 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   if (!queue.fair.is_ready()) return 0;
   const RingSeat& own = *queue.seat_;
   // What waits at another gate is served before it only if that gate is open.
-  const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
+  const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     return &gate == &own.gate || gate.standing == RingGate::Standing::kOpen;
   };
   const FairKey queue_key = start_of(own.level, queue);
@@ -44,7 +44,7 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   for (const auto& seat : own.group.parts) {
     if (!counts(seat->gate)) continue;
     const std::size_t stride = 1 + seat->level.size() / kMostLooked;
-    seat->level.for_each_ready(stride, [&](const RingNode&, FairKey key) LOCKSLEY_REQUIRES(kRingNodes) {
+    seat->level.for_each_ready(stride, [&](const RingNode&, FairKey key) LOCKSLEY_REQUIRES(kFairNodes) {
       key.start = seat->level.time_of(key.start);
       ahead += key < queue_key ? stride : 0U;
     });
@@ -78,7 +78,7 @@ std::uint64_t FairRing::View::turns_of_others(const RingSeat& own, const RingLev
       static_cast<double>(own_key.start) + static_cast<double>(own_turns) * turn / own.fair.weight;
   const std::size_t stride = 1 + level.size() / kMostVisited;
   std::uint64_t others = 0;
-  level.for_each_ready(stride, [&](const RingNode& node, FairKey key) LOCKSLEY_REQUIRES(kRingNodes) {
+  level.for_each_ready(stride, [&](const RingNode& node, FairKey key) LOCKSLEY_REQUIRES(kFairNodes) {
     const auto& other = static_cast<const RingSeat&>(node);
     if (&other.group == &own.group) return;
     key.start = level.time_of(key.start);

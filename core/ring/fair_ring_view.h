@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "core/base/job.h"
-#include "core/ring/due_service.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_group.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_queue.h"
 #include "core/ring/ring_view.h"
+#include "core/ring/state/due_service.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_group.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_queue.h"
 
 namespace locksley {
 
@@ -60,17 +60,17 @@ class FairRing::View {
   explicit View(const FairRing& ring) : ring_(ring) {}
 
   // The service of the lane, and of what is due to a tenant with customers.
-  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
-      LOCKSLEY_REQUIRES(kRingNodes);
-  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
-  std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(kFairNodes);
+  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
+  std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   // How many turns the other groups on the level take before the group of `own` has taken `own_turns` turns.
   // `gate`: its start cost tells how long a turn takes.
   std::uint64_t turns_of_others(const RingSeat& own, const RingLevel& level, const RingGate& gate,
-                                std::uint64_t own_turns) const LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+                                std::uint64_t own_turns) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
-      LOCKSLEY_REQUIRES(ring_.mutex_, kRingNodes);
+      LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
 
   const FairRing& ring_;
 };

@@ -8,10 +8,10 @@
 #include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "core/base/result_account.h"
-#include "core/ring/backoff.h"
-#include "core/ring/fair_competitor.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_queue.h"
+#include "core/fair/fair_competitor.h"
+#include "core/ring/state/backoff.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_queue.h"
 
 namespace locksley {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/job.h"
-#include "core/ring/backoff.h"
+#include "core/ring/state/backoff.h"
 
 namespace locksley {
 

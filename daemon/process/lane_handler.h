@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/start_rate.h"
 #include "core/lane/lane.h"
-#include "core/ring/start_rate.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/process/process_io.h"
 #include "daemon/process/process_runner.h"

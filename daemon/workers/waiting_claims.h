@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "core/ring/ring_gate.h"
+#include "core/ring/state/ring_gate.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/worker_account.h"
 

@@ -13,7 +13,7 @@
 
 namespace locksley::daemon {
 
-// Where the jobs of a handler wait: a gate of a lane (core/ring/ring_gate.h).
+// Where the jobs of a handler wait: a gate of a lane (core/ring/state/ring_gate.h).
 struct HandlerPlace {
   Lane* lane = nullptr;  // null: none
   GateId gate = 0;

@@ -181,7 +181,7 @@ class RingSimulator {
     if (ring.has_new_wait()) look_at_waits();
   }
 
-  // As the owner of the ring's timer: now, and when the next wait ends.
+  // As the owner of the executors: now, and when the next wait ends.
   void look_at_waits() {
     const std::optional<Nanoseconds> next = ring.end_waits(now_);
     step();

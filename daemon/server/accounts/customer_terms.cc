@@ -1,6 +1,6 @@
 #include "daemon/server/accounts/customer_terms.h"
 
-#include "core/ring/start_rate.h"
+#include "core/base/start_rate.h"
 
 namespace locksley::daemon {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "config/config.h"
-#include "core/ring/group_limits.h"
+#include "core/ring/state/group_limits.h"
 #include "core/sync/mutex.h"
 #include "proto/customer_settings.h"
 

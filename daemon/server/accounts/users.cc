@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/start_rate.h"
 #include "core/batch/batch.h"
-#include "core/ring/start_rate.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {

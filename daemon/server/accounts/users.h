@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "core/ring/group_limits.h"
+#include "core/ring/state/group_limits.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/server/accounts/tenants.h"
 #include "proto/command_table.h"

@@ -1,4 +1,4 @@
-#include "core/ring/idle_customers.h"
+#include "core/ring/state/idle_customers.h"
 
 namespace locksley {
 

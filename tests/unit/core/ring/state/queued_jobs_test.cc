@@ -1,5 +1,5 @@
 // Which jobs of a queue wait: compared with a set, and the order in which they are taken.
-#include "core/ring/queued_jobs.h"
+#include "core/ring/state/queued_jobs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,16 +10,16 @@
 
 #include "core/base/job.h"
 #include "core/base/result_account.h"
-#include "core/ring/due_service.h"
-#include "core/ring/fair_competitor.h"
-#include "core/ring/fair_level.h"
-#include "core/ring/first_costs.h"
-#include "core/ring/group_limits.h"
-#include "core/ring/indexed_heap.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_node.h"
-#include "core/ring/start_rate.h"
+#include "core/base/start_rate.h"
+#include "core/fair/fair_competitor.h"
+#include "core/fair/fair_level.h"
+#include "core/fair/indexed_heap.h"
+#include "core/ring/state/due_service.h"
+#include "core/ring/state/first_costs.h"
+#include "core/ring/state/group_limits.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_node.h"
 
 namespace locksley {
 
@@ -38,24 +38,24 @@ struct RingSeat final : RingNode {
         home_level(parent_in != nullptr ? &parent_in->level : &gate_in.level),
         level(clock_of_members) {}
 
-  RingLevel& home() const LOCKSLEY_REQUIRES(kRingNodes) { return *home_level; }
-  void set_parent(RingSeat& above) LOCKSLEY_REQUIRES(kRingNodes) {
+  RingLevel& home() const LOCKSLEY_REQUIRES(kFairNodes) { return *home_level; }
+  void set_parent(RingSeat& above) LOCKSLEY_REQUIRES(kFairNodes) {
     parent = &above;
     home_level = &above.level;
   }
 
   RingGroup& group;
   RingGate& gate;
-  RingSeat* parent LOCKSLEY_GUARDED_BY(kRingNodes);  // of a customer: its tenant's seat there
-  RingLevel* home_level LOCKSLEY_GUARDED_BY(kRingNodes);
-  FairPart own LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingSeat* parent LOCKSLEY_GUARDED_BY(kFairNodes);  // of a customer: its tenant's seat there
+  RingLevel* home_level LOCKSLEY_GUARDED_BY(kFairNodes);
+  FairPart own LOCKSLEY_GUARDED_BY(kFairNodes);
   // These two are of the queues at this seat; those at a tenant's seat, of the queues of all its customers there.
-  FirstCosts first_costs LOCKSLEY_GUARDED_BY(kRingNodes);
-  std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // queues with RingQueue::in_first_turn_
-  RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);
+  FirstCosts first_costs LOCKSLEY_GUARDED_BY(kFairNodes);
+  std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // queues with RingQueue::in_first_turn_
+  RingLevel level LOCKSLEY_GUARDED_BY(kFairNodes);
   // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so that a turn
   // makes one comparison in place of several.
-  bool is_plain LOCKSLEY_GUARDED_BY(kRingNodes) = true;
+  bool is_plain LOCKSLEY_GUARDED_BY(kFairNodes) = true;
 };
 
 struct RingCustomers;
@@ -67,7 +67,7 @@ struct RingCustomers;
 //
 // Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept for a
 // while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
-// mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   // Bits of `blocks`: why no queue of it is served, though some may be ready.
   // kFull: its account of results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has as many
@@ -76,35 +76,35 @@ struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   static constexpr std::uint8_t kAtSlots = 2;
   static constexpr std::uint8_t kAtRate = 4;
 
-  std::string name LOCKSLEY_GUARDED_BY(kRingNodes);
-  RingGroup* tenant LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;  // of a customer
-  FairClock clock LOCKSLEY_GUARDED_BY(kRingNodes);              // of its members, at whatever gates
+  std::string name LOCKSLEY_GUARDED_BY(kFairNodes);
+  RingGroup* tenant LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;  // of a customer
+  FairClock clock LOCKSLEY_GUARDED_BY(kFairNodes);              // of its members, at whatever gates
   // Null: its members are queues.
-  std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::unique_ptr<RingCustomers> customers LOCKSLEY_GUARDED_BY(kFairNodes);
   // The list of all queues that are its members, ready or not.
-  RingQueue* first LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingQueue* first LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
   // A tenant's include those of its customers.
-  std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of these
-  std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // jobs
-  Nanoseconds busy LOCKSLEY_GUARDED_BY(kRingNodes){};                 // settled since it was made
-  DueService due LOCKSLEY_GUARDED_BY(kRingNodes);                     // while fair.competes
+  std::uint64_t queues LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint64_t internal_queues LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of these
+  std::uint64_t queued LOCKSLEY_GUARDED_BY(kFairNodes) = 0;           // jobs
+  Nanoseconds busy LOCKSLEY_GUARDED_BY(kFairNodes){};                 // settled since it was made
+  DueService due LOCKSLEY_GUARDED_BY(kFairNodes);                     // while fair.competes
   // The account of a tenant's results; null: they are not counted. It is QueueOptions::results of the last queue that
   // came.
-  ResultAccount* results LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  GroupLimits limits LOCKSLEY_GUARDED_BY(kRingNodes);
-  StartRate rate LOCKSLEY_GUARDED_BY(kRingNodes);  // as `limits` say
-  std::uint8_t blocks LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
-  bool is_resting LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // the heap is RingCustomers::resting
+  ResultAccount* results LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
+  GroupLimits limits LOCKSLEY_GUARDED_BY(kFairNodes);
+  StartRate rate LOCKSLEY_GUARDED_BY(kFairNodes);  // as `limits` say
+  std::uint8_t blocks LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;
+  bool is_resting LOCKSLEY_GUARDED_BY(kFairNodes) = false;  // the heap is RingCustomers::resting
   // Of a tenant: how many of its customers have no queues, and its place in IdleCustomers.
-  std::size_t idle_customers LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;
-  std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kRingNodes) = FairNode::kNotInHeap;  // RingWaits
+  std::size_t idle_customers LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;
+  std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;  // RingWaits
 
-  bool at_limit() const LOCKSLEY_REQUIRES(kRingNodes) { return (blocks & (kAtSlots | kAtRate)) != 0; }
+  bool at_limit() const LOCKSLEY_REQUIRES(kFairNodes) { return (blocks & (kAtSlots | kAtRate)) != 0; }
   // Whether a member is ready, at any gate.
-  bool has_waiting() const LOCKSLEY_REQUIRES(kRingNodes) {
+  bool has_waiting() const LOCKSLEY_REQUIRES(kFairNodes) {
     for (const auto& seat : parts) {
       if (!seat->level.empty()) return true;
     }
@@ -122,13 +122,13 @@ using IdleGroups = IndexedHeap<RingGroup, VirtualTime, &idle_place_of>;
 
 // The customers of a tenant. A member of the tenant, and guarded as it is.
 struct RingCustomers {
-  std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kFairNodes);
   // Those without queues (IdleCustomers): ahead of the virtual time, by their keys; and not ahead of it, by the instants
   // at which their rates admit the next start.
-  IdleGroups idle LOCKSLEY_GUARDED_BY(kRingNodes);
-  IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kRingNodes);
-  std::size_t idle_size() const LOCKSLEY_REQUIRES(kRingNodes) { return idle.size() + resting.size(); }
-  ServiceClock service LOCKSLEY_GUARDED_BY(kRingNodes);  // what is due to the tenant, among them
+  IdleGroups idle LOCKSLEY_GUARDED_BY(kFairNodes);
+  IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kFairNodes);
+  std::size_t idle_size() const LOCKSLEY_REQUIRES(kFairNodes) { return idle.size() + resting.size(); }
+  ServiceClock service LOCKSLEY_GUARDED_BY(kFairNodes);  // what is due to the tenant, among them
 };
 
 }  // namespace locksley

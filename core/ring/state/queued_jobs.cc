@@ -1,4 +1,4 @@
-#include "core/ring/queued_jobs.h"
+#include "core/ring/state/queued_jobs.h"
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"

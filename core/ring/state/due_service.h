@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/base/job.h"
-#include "core/ring/usage.h"
+#include "core/fair/usage.h"
 
 namespace locksley {
 

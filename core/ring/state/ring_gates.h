@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "core/ring/fair_level.h"
-#include "core/ring/ready_hints.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_lock.h"
+#include "core/fair/fair_level.h"
+#include "core/ring/state/ready_hints.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_lock.h"
 
 namespace locksley {
 
@@ -23,7 +23,7 @@ class RingGates {
   RingGates& operator=(const RingGates&) = delete;
 
   // None if there are kMostGates. The id of a gate that was removed is used again.
-  std::optional<GateId> add(const GateOptions& options, FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes);
+  std::optional<GateId> add(const GateOptions& options, FairClock& clock) LOCKSLEY_REQUIRES(kFairNodes);
   void remove(GateId id) { all_[id] = nullptr; }
   // Ends the process if there is no such gate.
   RingGate& at(GateId id) const;
@@ -36,20 +36,20 @@ class RingGates {
   bool is_alone() const { return open_.size() + closed_.size() <= 1; }
   bool nothing_waits() const { return open_.empty() && closed_.empty(); }
 
-  void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(kRingNodes) {
+  void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(kFairNodes) {
     gate.executors += by;
     if (gate.is_limited) [[unlikely]]
       set_open(gate);
   }
   // After any change of what opens and closes the gate.
-  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     const std::uint32_t admits = gate.admitted_now();
     if (admits == gate.admits) return;
     gate.admits = admits;
     list(gate);
   }
   // Updates lists and hints after any change of the gate.
-  void list(RingGate& gate) LOCKSLEY_REQUIRES(kRingNodes) {
+  void list(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     const std::uint32_t state =
         (gate.level.empty() ? 0 : kWaits) | (gate.level.has_brief() ? kWaitsBrief : 0) | gate.admits;
     if (state != gate.state) change_state(gate, state);
@@ -60,8 +60,8 @@ class RingGates {
   static constexpr std::uint32_t kWaits = ReadyHints::kAny;
   static constexpr std::uint32_t kWaitsBrief = ReadyHints::kBrief;
 
-  void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(kRingNodes);
-  void move(RingGate& gate, RingGate::Standing standing) LOCKSLEY_REQUIRES(kRingNodes);
+  void change_state(RingGate& gate, std::uint32_t state) LOCKSLEY_REQUIRES(kFairNodes);
+  void move(RingGate& gate, RingGate::Standing standing) LOCKSLEY_REQUIRES(kFairNodes);
   std::vector<RingGate*>& list_of(RingGate::Standing standing) {
     return standing == RingGate::Standing::kOpen ? open_ : closed_;
   }

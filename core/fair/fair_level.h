@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/base/job.h"
-#include "core/ring/indexed_heap.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/usage.h"
+#include "core/fair/fair_nodes.h"
+#include "core/fair/indexed_heap.h"
+#include "core/fair/usage.h"
 
 namespace locksley {
 
@@ -20,9 +20,8 @@ using VirtualTime = std::int64_t;
 // In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
-// A node of a level: a queue among those of its customer, or the seat of a tenant or of a customer among the others at a
-// gate. Also the sums of a competitor with several nodes (FairCompetitor). A member of the queue, seat or group, and
-// guarded there by the ring's mutex.
+// A node of a level, which competes there with the other nodes; or all of a competitor with nodes on several levels
+// (FairCompetitor). A member of the object that competes, and guarded there.
 struct FairNode {
   static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
@@ -42,8 +41,8 @@ struct FairNode {
   std::uint32_t executors = 0;
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  // Its weight counts in FairClock::competing_weight: it has executors, or jobs that may be served. Jobs of a queue that is
-  // paused or backs off may not, nor those of a group that has blocks (RingGroup::blocks).
+  // Its weight counts in FairClock::competing_weight, as the caller says: it has executors, or something that may be served
+  // as soon as its turn comes.
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
@@ -87,19 +86,19 @@ struct FairClock {
     return by;
   }
 
-  void set_competes(FairNode& node, bool competes) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_competes(FairNode& node, bool competes) LOCKSLEY_REQUIRES(kFairNodes) {
     if (node.competes == competes) return;
     node.competes = competes;
     competing_weight += competes ? node.weight : -std::uint64_t{node.weight};
   }
   // Effective from now on: charges of turns that are not settled stay as they are.
-  void set_weight(FairNode& node, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_weight(FairNode& node, std::uint32_t weight) LOCKSLEY_REQUIRES(kFairNodes) {
     if (node.competes) competing_weight += std::uint64_t{weight} - node.weight;
     node.remainder = static_cast<std::uint32_t>(std::uint64_t{node.remainder} * weight / node.weight);
     node.weight = weight;
   }
   // The node enters: it starts at max(its own finish, `from`), since time away earns nothing.
-  void enter(FairNode& node, VirtualTime from) LOCKSLEY_REQUIRES(kRingNodes) {
+  void enter(FairNode& node, VirtualTime from) LOCKSLEY_REQUIRES(kFairNodes) {
     node.slack = node.key - from;
     node.key = std::max(node.key, from);
     node.entry = node.turn = ++turns;
@@ -110,12 +109,12 @@ struct FairClock {
 // (FairNode). A node is ready while it is in a heap of the level. Ready or not, it may have executors: turns that are not
 // settled. core/FAIRNESS.md proves what this class does.
 //
-// Levels share a clock if their nodes compete with each other, but cannot always be served at the same times: tenants at
-// different gates. The keys of a level, plus its offset, are times of that clock. The offset is 0 until follow() or
+// Levels share a clock if their nodes compete with each other, but cannot always be served at the same times: in a ring, those
+// at different gates. The keys of a level, plus its offset, are times of that clock. The offset is 0 until follow() or
 // move_back() shifts all nodes of the level together.
 //
-// Owned by a gate of the ring (tenants' seats) or by a seat (its customers' seats, or its queues); borrows
-// its nodes and its clock. Every call needs the ring's mutex (core/ring/ring_lock.h). Nothing blocks or fails.
+// Owned by the code that serves the nodes; borrows its nodes and its clock. Every call needs the mutex that guards them
+// (fair_nodes.h). Nothing blocks or fails.
 template <class Node>
 class FairLevel {
  public:
@@ -146,7 +145,7 @@ class FairLevel {
   VirtualTime time_of(VirtualTime key) const { return key + offset_; }
   VirtualTime key_of(VirtualTime time) const { return time - offset_; }
   // The start of top(), on the clock.
-  VirtualTime top_time() const LOCKSLEY_REQUIRES(kRingNodes) { return time_of(top().fair.key); }
+  VirtualTime top_time() const LOCKSLEY_REQUIRES(kFairNodes) { return time_of(top().fair.key); }
   // How often the level was shifted. While the number is the same, a key that did not change stands for the same time of
   // the clock.
   std::uint64_t shifts() const { return shifts_; }
@@ -162,7 +161,7 @@ class FairLevel {
   // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount that was added to its key:
   // the caller passes it to settle() when the turn ends. Before this call, the caller moves the clock to the least start
   // of all nodes that could be served; after it, the caller calls set_ready().
-  VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+  VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     const VirtualTime charged = charge_of(fair, service);
     fair.key += charged;
@@ -175,13 +174,13 @@ class FairLevel {
   // (0 for an executor that has joined). `has_reentered`: the node has entered since the turn began
   // (FairNode::entry). The caller then calls set_ready().
   void settle(Node& node, VirtualTime charged, bool has_reentered, std::int64_t service)
-      LOCKSLEY_REQUIRES(kRingNodes) {
+      LOCKSLEY_REQUIRES(kFairNodes) {
     correct(node.fair, charged, has_reentered, service);
     --node.fair.executors;
     clock_.latest_finish = std::max(clock_.latest_finish, time_of(node.fair.key));
   }
   static void correct(FairNode& fair, VirtualTime charged, bool has_reentered, std::int64_t service)
-      LOCKSLEY_REQUIRES(kRingNodes) {
+      LOCKSLEY_REQUIRES(kFairNodes) {
     const std::int64_t due = std::min(service, kMostService) + fair.remainder;
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
@@ -191,14 +190,14 @@ class FairLevel {
   // A turn that still runs has used `service` so far. If that is more than `charged`, it replaces the charge. Returns what
   // is charged now, for settle(). `has_reentered` as in settle(). The caller then calls set_ready().
   static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool has_reentered,
-                                   std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+                                   std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime used = std::min(service, kMostService) / fair.weight;
     if (used <= charged) return charged;
     move(fair, used - charged, has_reentered);
     return used;
   }
   // The charge of a turn changes by `by`. `has_reentered` as in settle().
-  static void move(FairNode& fair, VirtualTime by, bool has_reentered) LOCKSLEY_REQUIRES(kRingNodes) {
+  static void move(FairNode& fair, VirtualTime by, bool has_reentered) LOCKSLEY_REQUIRES(kFairNodes) {
     if (!has_reentered) [[likely]] {
       fair.key += by;
     } else {
@@ -212,7 +211,7 @@ class FairLevel {
 
   // Updates the heaps after a change of the node: whether it is in one, in which, and with which
   // key. A node that enters starts at max(its own finish, virtual time).
-  void set_ready(Node& node, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_ready(Node& node, bool ready, JobLength length) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     if (fair.is_ready()) {
       if (ready && length == fair.length) {
@@ -227,23 +226,23 @@ class FairLevel {
     }
   }
   // A node that is in no heap becomes ready, with the key that it has.
-  void admit(Node& node, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
+  void admit(Node& node, JobLength length) LOCKSLEY_REQUIRES(kFairNodes) {
     node.fair.length = length;
     heap(length).push(node, FairKey(node.fair));
   }
   // `by`, which is on no level, takes the place of `node`, with the same key. The caller has copied FairNode.
-  void replace(Node& node, Node& by) LOCKSLEY_REQUIRES(kRingNodes) {
+  void replace(Node& node, Node& by) LOCKSLEY_REQUIRES(kFairNodes) {
     heap(node.fair.length).replace(node, by);
   }
   // Updates the heap after any other change of the node's key, if the node is ready.
-  void update(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
+  void update(Node& node) LOCKSLEY_REQUIRES(kFairNodes) {
     if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
   }
 
   // The clock has advanced by `by` while no node of this level could be served. If the first node is behind the clock now,
   // all nodes move on together until it is not, by at most `by`. So they keep their order and distances, and have earned
   // nothing by waiting.
-  void follow(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
+  void follow(VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes) {
     if (empty()) return;
     const VirtualTime behind = std::min(clock_.now - top_time(), by);
     if (behind <= 0) return;
@@ -251,22 +250,22 @@ class FairLevel {
     ++shifts_;
   }
   // Lowers the starts of all nodes together by `by`, but the first start not below the clock.
-  void move_back(VirtualTime by) LOCKSLEY_REQUIRES(kRingNodes) {
+  void move_back(VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime moved = empty() ? by : std::min(by, top_time() - clock_.now);
     if (moved <= 0) return;
     offset_ -= moved;
     ++shifts_;
   }
 
-  // The excess: virtual time by which nodes of this level were charged more than they used, because of start costs
-  // (GateOptions::start_cost). Start costs order the nodes at one gate. At other gates they do not count: there, this level
-  // has received no more than it used. So while its first node is ahead of the clock, forgive_excess() moves all nodes back
+  // The excess: virtual time by which nodes of this level were charged more than they used (a start may be charged more than
+  // its time). This orders the nodes of this level among themselves. Compared with other levels of the clock, this one has
+  // received no more than it used. So while its first node is ahead of the clock, forgive_excess() moves all nodes back
   // together, by at most the excess.
   void note_excess(std::int64_t service) {
     const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(active_weight_, 1));
     excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);
   }
-  void forgive_excess() LOCKSLEY_REQUIRES(kRingNodes) {
+  void forgive_excess() LOCKSLEY_REQUIRES(kFairNodes) {
     if (excess_ == 0 || empty()) return;
     const VirtualTime ahead = std::clamp(top_time() - clock_.now, VirtualTime{0}, excess_);
     move_back(ahead);
@@ -280,7 +279,7 @@ class FairLevel {
 
   // Whatever the node has received, it is neither ahead of the virtual time nor behind it from now on. Of its turns in
   // progress, only the time beyond their charges counts.
-  void start_anew(Node& node) LOCKSLEY_REQUIRES(kRingNodes) {
+  void start_anew(Node& node) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     fair.key = now();
     fair.slack = 0;
@@ -300,7 +299,7 @@ class FairLevel {
     brief_.change_keys(change);
     lengthy_.change_keys(change);
   }
-  void set_back(Node& node) const LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_back(Node& node) const LOCKSLEY_REQUIRES(kFairNodes) {
     node.fair.key = set_back(node.fair.key, set_back_by_);
   }
   // The bound is for nodes that were not ready while the clock was set back several times. Ready nodes are never that far
@@ -312,8 +311,8 @@ class FairLevel {
   // Calls visit(node, its key) for every `stride`th ready node, in no useful order. Reads the heaps
   // only, not the nodes.
   template <class Visit>
-  void for_each_ready(std::size_t stride, Visit visit) const LOCKSLEY_REQUIRES(kRingNodes) {
-    const auto look = [&](const auto& entries) LOCKSLEY_REQUIRES(kRingNodes) {
+  void for_each_ready(std::size_t stride, Visit visit) const LOCKSLEY_REQUIRES(kFairNodes) {
+    const auto look = [&](const auto& entries) LOCKSLEY_REQUIRES(kFairNodes) {
       for (std::size_t i = 0; i < entries.size(); i += stride) visit(*entries[i].element, entries[i].key);
     };
     look(brief_.entries());

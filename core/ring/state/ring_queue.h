@@ -8,11 +8,11 @@
 
 #include "core/base/check.h"
 #include "core/base/job.h"
-#include "core/ring/backoff.h"
-#include "core/ring/job_cost.h"
-#include "core/ring/queued_jobs.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_node.h"
+#include "core/ring/state/backoff.h"
+#include "core/ring/state/job_cost.h"
+#include "core/ring/state/queued_jobs.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_node.h"
 
 namespace locksley {
 
@@ -23,7 +23,7 @@ struct RingSeat;
 //
 // Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive. Any thread may call batch()
 // while the queue is attached, and memory_bytes() at any time; all else is guarded by the ring's mutex
-// (core/ring/ring_lock.h). Nothing blocks or fails, except that its destruction while it is attached ends the process.
+// (core/ring/state/ring_lock.h). Nothing blocks or fails, except that its destruction while it is attached ends the process.
 // 296 bytes.
 class RingQueue final : public RingNode {
  public:
@@ -46,40 +46,40 @@ class RingQueue final : public RingNode {
   void* batch_ = nullptr;
 
   // Set by attach(), cleared when the queue leaves.
-  RingSeat* seat_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  RingSeat* seat_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
+  std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kFairNodes);
   // The list of all queues of the group, ready or not.
-  RingQueue* previous_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  RingQueue* next_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingQueue* previous_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
+  RingQueue* next_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
   // The list of queues of about the same depth, of all tenants: DepthLists.
-  RingQueue* previous_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
-  RingQueue* next_as_deep_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;
+  RingQueue* previous_as_deep_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
+  RingQueue* next_as_deep_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
 
-  QueuedJobs jobs_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  QueuedJobs jobs_ LOCKSLEY_GUARDED_BY(kFairNodes);
   std::atomic<std::uint64_t> jobs_bytes_ = 0;  // jobs_.memory_bytes(), written under the mutex
   // Jobs that were claimed, and have neither ended nor been given back. A thief may hold some of
   // them before it is counted as an executor.
-  std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
 
-  const void* kind_ LOCKSLEY_GUARDED_BY(kRingNodes) = nullptr;   // QueueOptions::kind
-  JobCost cost_ LOCKSLEY_GUARDED_BY(kRingNodes);                 // of a job
-  Nanoseconds waiting_since_ LOCKSLEY_GUARDED_BY(kRingNodes){};  // for Claim::waited
-  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;      // executors at once; 0: no cap
+  const void* kind_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;   // QueueOptions::kind
+  JobCost cost_ LOCKSLEY_GUARDED_BY(kFairNodes);                 // of a job
+  Nanoseconds waiting_since_ LOCKSLEY_GUARDED_BY(kFairNodes){};  // for Claim::waited
+  std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;      // executors at once; 0: no cap
   // Settlements in a row whose turn broke its executor, with no job that ended well between them.
-  std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint32_t breaks_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   // No job of it is served before this instant, and it is in RingWaits; 0: no back-off.
-  Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kRingNodes){};
-  Backoff backoff_ LOCKSLEY_GUARDED_BY(kRingNodes) = Backoff::kNone;  // why
-  std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // Charge::kCapped, if slots_ is not 0
+  Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kFairNodes){};
+  Backoff backoff_ LOCKSLEY_GUARDED_BY(kFairNodes) = Backoff::kNone;  // why
+  std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // Charge::kCapped, if slots_ is not 0
   // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only how long ago it was counts.
-  std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of DepthLists
-  bool is_active_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;        // counted in FairRing::active_queues_
-  bool in_first_turn_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;    // it has executors, and its cost is unknown
-  bool closed_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
-  bool cancelled_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
-  bool paused_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
-  bool internal_ LOCKSLEY_GUARDED_BY(kRingNodes) = false;
+  std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of DepthLists
+  bool is_active_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;        // counted in FairRing::active_queues_
+  bool in_first_turn_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;    // it has executors, and its cost is unknown
+  bool closed_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
+  bool cancelled_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
+  bool paused_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
+  bool internal_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
 };
 static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 296);
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_queue.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_queue.h"
 
 namespace locksley {
 
@@ -17,14 +17,14 @@ namespace locksley {
 class DepthLists {
  public:
   // After a change of the number of jobs queued.
-  void update(RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  void update(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     const auto depth_class = static_cast<std::uint8_t>(std::bit_width(queue.jobs_.size()));
     if (depth_class != queue.depth_class_) move(queue, depth_class);
   }
   // The depths of at least `count` of the deepest queues, in no order; of fewer if there are fewer,
   // or if `most` visits did not find as many.
   std::vector<std::uint64_t> deepest(std::size_t count, std::size_t most) const
-      LOCKSLEY_REQUIRES(kRingNodes) {
+      LOCKSLEY_REQUIRES(kFairNodes) {
     std::vector<std::uint64_t> depths;
     std::size_t looked = 0;
     // A queue of a deeper class is deeper: once there are enough of them, the other classes are not visited.
@@ -38,7 +38,7 @@ class DepthLists {
   }
 
  private:
-  void move(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(kRingNodes) {
+  void move(RingQueue& queue, std::uint8_t depth_class) LOCKSLEY_REQUIRES(kFairNodes) {
     if (queue.depth_class_ != 0) {
       (queue.previous_as_deep_ != nullptr ? queue.previous_as_deep_->next_as_deep_
                                           : lists_[queue.depth_class_]) = queue.next_as_deep_;

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "core/base/job.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_node.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_node.h"
 
 namespace locksley {
 
@@ -71,7 +71,7 @@ struct GateOptions {
 };
 
 // A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the ring's mutex
-// (core/ring/ring_lock.h). Nothing blocks or fails.
+// (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGate {
   // kIdle: no queue waits. kOpen: queues wait, and an executor may claim. kClosed: queues wait, and none may.
   enum class Standing : std::uint8_t { kIdle, kOpen, kClosed };
@@ -83,16 +83,16 @@ struct RingGate {
 
   // A bit of `admits`, and of `state`.
   static constexpr std::uint32_t admitting(Site site) { return static_cast<std::uint32_t>(site); }
-  bool is_open() const LOCKSLEY_REQUIRES(kRingNodes) { return admits != 0; }
+  bool is_open() const LOCKSLEY_REQUIRES(kFairNodes) { return admits != 0; }
   // Who may claim, as `admits`.
-  std::uint32_t admitted_now() const LOCKSLEY_REQUIRES(kRingNodes) {
+  std::uint32_t admitted_now() const LOCKSLEY_REQUIRES(kFairNodes) {
     if (options.is_held || (options.max_running != 0 && executors >= options.max_running)) return 0;
     const bool has_place = options.concurrency == 0 || executors - remote < options.concurrency;
     return (options.is_on && has_place ? admitting(Site::kLocal) : 0) |
            (options.is_remote ? admitting(Site::kRemote) : 0);
   }
   // After a change of the options.
-  void update_limits() LOCKSLEY_REQUIRES(kRingNodes) {
+  void update_limits() LOCKSLEY_REQUIRES(kFairNodes) {
     most = options.max_running;
     if (!options.is_remote && options.concurrency != 0)
       most = most == 0 ? options.concurrency : std::min(most, options.concurrency);
@@ -102,24 +102,24 @@ struct RingGate {
   }
 
   const GateId id;
-  GateOptions options LOCKSLEY_GUARDED_BY(kRingNodes);
-  RingLevel level LOCKSLEY_GUARDED_BY(kRingNodes);  // of tenants' seats
-  std::uint32_t executors LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint32_t remote LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // of these
-  std::uint32_t most LOCKSLEY_GUARDED_BY(kRingNodes) = 0;           // executors at once; 0: no limit
-  std::uint64_t largest_claim LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // of local executors
-  bool is_limited LOCKSLEY_GUARDED_BY(kRingNodes) = false;          // by a number
-  std::uint32_t admits LOCKSLEY_GUARDED_BY(kRingNodes) = 0;         // 0: closed
-  std::uint32_t state LOCKSLEY_GUARDED_BY(kRingNodes) = 0;          // RingGates::list()
-  Standing standing LOCKSLEY_GUARDED_BY(kRingNodes) = Standing::kIdle;
-  std::uint32_t place LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // in the list of RingGates for its standing
+  GateOptions options LOCKSLEY_GUARDED_BY(kFairNodes);
+  RingLevel level LOCKSLEY_GUARDED_BY(kFairNodes);  // of tenants' seats
+  std::uint32_t executors LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint32_t remote LOCKSLEY_GUARDED_BY(kFairNodes) = 0;         // of these
+  std::uint32_t most LOCKSLEY_GUARDED_BY(kFairNodes) = 0;           // executors at once; 0: no limit
+  std::uint64_t largest_claim LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of local executors
+  bool is_limited LOCKSLEY_GUARDED_BY(kFairNodes) = false;          // by a number
+  std::uint32_t admits LOCKSLEY_GUARDED_BY(kFairNodes) = 0;         // 0: closed
+  std::uint32_t state LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // RingGates::list()
+  Standing standing LOCKSLEY_GUARDED_BY(kFairNodes) = Standing::kIdle;
+  std::uint32_t place LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // in the list of RingGates for its standing
   // What may be claimed (ReadyHints::has_work()), and as it was last published.
-  std::uint32_t ready LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint32_t published LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  bool is_unpublished LOCKSLEY_GUARDED_BY(kRingNodes) = false;  // in ReadyHints::unpublished_
-  std::uint64_t queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint64_t active_queues LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
-  std::uint64_t queued LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // jobs
+  std::uint32_t ready LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint32_t published LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  bool is_unpublished LOCKSLEY_GUARDED_BY(kFairNodes) = false;  // in ReadyHints::unpublished_
+  std::uint64_t queues LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint64_t active_queues LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
+  std::uint64_t queued LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // jobs
 };
 
 }  // namespace locksley

@@ -1,5 +1,5 @@
 // A rate of starts by itself.
-#include "core/ring/start_rate.h"
+#include "core/base/start_rate.h"
 
 #include <gtest/gtest.h>
 

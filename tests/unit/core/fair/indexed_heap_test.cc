@@ -1,4 +1,4 @@
-#include "core/ring/indexed_heap.h"
+#include "core/fair/indexed_heap.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/cache_line.h"
-#include "core/ring/ring_gate.h"
-#include "core/ring/ring_lock.h"
+#include "core/ring/state/ring_gate.h"
+#include "core/ring/state/ring_lock.h"
 
 namespace locksley {
 
@@ -49,19 +49,19 @@ class ReadyHints {
   static constexpr std::uint32_t kBrief = 2;
   static constexpr std::uint32_t kRemote = 4;
 
-  void count_arrival() LOCKSLEY_REQUIRES(kRingNodes) {
+  void count_arrival() LOCKSLEY_REQUIRES(kFairNodes) {
     // [ring-arrivals] relaxed: as in arrivals(); only the holder of the mutex writes.
     arrivals_.fetch_add(1, std::memory_order_relaxed);
   }
-  void reserve(std::size_t gates) LOCKSLEY_REQUIRES(kRingNodes) { unpublished_.reserve(gates); }
+  void reserve(std::size_t gates) LOCKSLEY_REQUIRES(kFairNodes) { unpublished_.reserve(gates); }
   // The gate's bits have changed, and will be published.
-  void set(RingGate& gate, std::uint32_t ready) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set(RingGate& gate, std::uint32_t ready) LOCKSLEY_REQUIRES(kFairNodes) {
     if (ready == gate.ready) return;
     gate.ready = ready;
     if (!std::exchange(gate.is_unpublished, true)) unpublished_.push_back(&gate);
   }
   // `open`: all gates of which something may be claimed.
-  void publish(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kRingNodes) {
+  void publish(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kFairNodes) {
     if (!unpublished_.empty()) publish_all(open);
   }
 
@@ -77,7 +77,7 @@ class ReadyHints {
     }
     return false;
   }
-  void publish_all(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kRingNodes) {
+  void publish_all(const std::vector<RingGate*>& open) LOCKSLEY_REQUIRES(kFairNodes) {
     for (RingGate* const gate : unpublished_) {
       gate->is_unpublished = false;
       const std::uint32_t changed = gate->ready ^ std::exchange(gate->published, gate->ready);
@@ -92,8 +92,8 @@ class ReadyHints {
     if (ready != std::exchange(published_, ready)) ready_.store(ready);
   }
 
-  std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(kRingNodes);
-  std::uint32_t published_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;  // ready_, without the atomic
+  std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(kFairNodes);
+  std::uint32_t published_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // ready_, without the atomic
 
   // Written under the mutex, read by any thread: what may be claimed at any gate, and a bit for each gate.
   alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};

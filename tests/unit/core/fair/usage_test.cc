@@ -1,4 +1,4 @@
-#include "core/ring/usage.h"
+#include "core/fair/usage.h"
 
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "core/base/job.h"
-#include "core/ring/indexed_heap.h"
-#include "core/ring/ring_group.h"
-#include "core/ring/ring_lock.h"
-#include "core/ring/ring_queue.h"
+#include "core/fair/indexed_heap.h"
+#include "core/ring/state/ring_group.h"
+#include "core/ring/state/ring_lock.h"
+#include "core/ring/state/ring_queue.h"
 
 namespace locksley {
 
@@ -40,22 +40,22 @@ class RingWaits {
   // Guess: 10,000 such queues take some 2% of a processor.
   static constexpr Nanoseconds kPayloadBackoff = std::chrono::milliseconds(500);
 
-  void add_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  void add_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     backoffs_.emplace(end, &queue);
     note(end);
   }
-  void remove_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kRingNodes) {
+  void remove_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     backoffs_.erase({end, &queue});
   }
   // A queue whose back-off has ended by `now`; null: none.
-  RingQueue* ended_backoff(Nanoseconds now) const LOCKSLEY_REQUIRES(kRingNodes) {
+  RingQueue* ended_backoff(Nanoseconds now) const LOCKSLEY_REQUIRES(kFairNodes) {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
   }
 
   // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start ----
 
   // The group waits until `at`; none: it does not wait.
-  void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kFairNodes) {
     const bool waits = group.wait_place != FairNode::kNotInHeap;
     if (!at) {
       if (waits) rates_.remove(group);
@@ -65,7 +65,7 @@ class RingWaits {
     note(*at);
   }
   // A group whose rate admits a start by `now`; null: none.
-  RingGroup* ended_rate(Nanoseconds now) const LOCKSLEY_REQUIRES(kRingNodes) {
+  RingGroup* ended_rate(Nanoseconds now) const LOCKSLEY_REQUIRES(kFairNodes) {
     return rates_.empty() || rates_.top_key() > now ? nullptr : &rates_.top();
   }
 
@@ -73,7 +73,7 @@ class RingWaits {
 
   // When the next wait ends; none: nothing waits. The caller tells the owner of the executors: for has_new(), only a wait
   // that ends earlier counts from now on.
-  std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kRingNodes) {
+  std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kFairNodes) {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;
     if (!rates_.empty()) next = std::min(next, rates_.top_key());
@@ -86,16 +86,16 @@ class RingWaits {
  private:
   static constexpr Nanoseconds kNone = Nanoseconds::max();
 
-  void note(Nanoseconds end) LOCKSLEY_REQUIRES(kRingNodes) {
+  void note(Nanoseconds end) LOCKSLEY_REQUIRES(kFairNodes) {
     if (end >= told_) return;
     told_ = end;
     is_new_.store(true);
   }
 
-  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(kRingNodes);
-  IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_ LOCKSLEY_GUARDED_BY(kRingNodes);
+  std::set<std::pair<Nanoseconds, RingQueue*>> backoffs_ LOCKSLEY_GUARDED_BY(kFairNodes);
+  IndexedHeap<RingGroup, Nanoseconds, &wait_place_of> rates_ LOCKSLEY_GUARDED_BY(kFairNodes);
   // The earliest end that the owner of the executors knows, or is about to be told.
-  Nanoseconds told_ LOCKSLEY_GUARDED_BY(kRingNodes) = kNone;
+  Nanoseconds told_ LOCKSLEY_GUARDED_BY(kFairNodes) = kNone;
 
   // Written under the mutex; cleared by the thread that is about to tell the owner of the executors.
   std::atomic<bool> is_new_{false};

@@ -1,10 +1,12 @@
-// One level of the ring by itself: nodes, keys and the level's clock.
-#include "core/ring/fair_level.h"
+// One level by itself: nodes, keys and the level's clock.
+#include "core/fair/fair_level.h"
 
 #include <gmock/gmock.h>
 
 #include <set>
 #include <vector>
+
+#include "core/fair/fair_nodes.h"
 
 namespace locksley {
 namespace {
@@ -16,32 +18,35 @@ using Level = FairLevel<Node>;
 constexpr JobLength kBrief = JobLength::kBrief;
 constexpr JobLength kLengthy = JobLength::kLengthy;
 
+// The right to touch the nodes, without a mutex.
+class LOCKSLEY_SCOPED_CAPABILITY
+OneThread{public : OneThread() LOCKSLEY_ACQUIRE(kFairNodes){} ~OneThread() LOCKSLEY_RELEASE(){}};
+
 class FairLevelTest : public ::testing::Test {
  protected:
   // A node that is ready, at a key that is not less than the level's virtual time.
-  void enter(Node& node, VirtualTime key = 0, JobLength length = kBrief) LOCKSLEY_REQUIRES(kRingNodes) {
+  void enter(Node& node, VirtualTime key = 0, JobLength length = kBrief) LOCKSLEY_REQUIRES(kFairNodes) {
     node.fair.key = key;
     level.set_ready(node, true, length);
   }
   // A whole turn that was expected to cost `expected` and cost `actual`.
-  void turn(Node& node, std::int64_t expected, std::int64_t actual) LOCKSLEY_REQUIRES(kRingNodes) {
+  void turn(Node& node, std::int64_t expected, std::int64_t actual) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime charged = charge(node, expected);
     level.settle(node, charged, false, actual);
     level.set_ready(node, true, node.fair.length);
   }
   // As the ring charges a node: at the least start of all that are ready.
-  VirtualTime charge(Node& node, std::int64_t expected) LOCKSLEY_REQUIRES(kRingNodes) {
+  VirtualTime charge(Node& node, std::int64_t expected) LOCKSLEY_REQUIRES(kFairNodes) {
     clock.now = std::max(clock.now, level.top_time());
     return level.charge(node, expected);
   }
-  Mutex mutex;
   FairClock clock;
   Level level{clock};
   Node a, b;
 };
 
 TEST_F(FairLevelTest, ANodeIsReadyWhileItIsInAHeap) {
-  const RingLock lock(mutex);
+  const OneThread access;
   EXPECT_FALSE(a.fair.is_ready());
   EXPECT_TRUE(level.empty());
   enter(a);
@@ -54,7 +59,7 @@ TEST_F(FairLevelTest, ANodeIsReadyWhileItIsInAHeap) {
 }
 
 TEST_F(FairLevelTest, TheNodeWithTheLeastKeyIsServedFirstWhateverItsJobs) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 5, kBrief);
   EXPECT_EQ(&level.top(), &a);
   enter(b, 3, kLengthy);
@@ -71,7 +76,7 @@ TEST_F(FairLevelTest, TheNodeWithTheLeastKeyIsServedFirstWhateverItsJobs) {
 }
 
 TEST_F(FairLevelTest, OfEqualKeysFewerExecutorsAndThenTheLongestUnservedComeFirst) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 7);
   enter(b, 7);
   EXPECT_EQ(&level.top(), &a) << "it entered first";
@@ -87,7 +92,7 @@ TEST_F(FairLevelTest, OfEqualKeysFewerExecutorsAndThenTheLongestUnservedComeFirs
 }
 
 TEST_F(FairLevelTest, AChargeIsRoundedUpAndTakenBackWhole) {
-  const RingLock lock(mutex);
+  const OneThread access;
   a.fair.weight = 4;
   enter(a, 100);
   EXPECT_EQ(charge(a, 9), 3);
@@ -100,7 +105,7 @@ TEST_F(FairLevelTest, AChargeIsRoundedUpAndTakenBackWhole) {
 }
 
 TEST_F(FairLevelTest, WhatDoesNotFillAWeightIsPaidWithTheNextTurn) {
-  const RingLock lock(mutex);
+  const OneThread access;
   a.fair.weight = 4;
   enter(a);
   for (int i = 0; i < 8; ++i) turn(a, 0, 3);
@@ -109,7 +114,7 @@ TEST_F(FairLevelTest, WhatDoesNotFillAWeightIsPaidWithTheNextTurn) {
 }
 
 TEST_F(FairLevelTest, TheVirtualTimeIsTheGreatestKeyThatWasServed) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 10);
   charge(a, 5);
   EXPECT_EQ(level.now(), 10);
@@ -121,7 +126,7 @@ TEST_F(FairLevelTest, TheVirtualTimeIsTheGreatestKeyThatWasServed) {
 }
 
 TEST_F(FairLevelTest, APreferredNodeDoesNotMoveTheClockPastTheOthers) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 100, kBrief);
   enter(b, 20, kLengthy);
   charge(a, 5);
@@ -129,13 +134,13 @@ TEST_F(FairLevelTest, APreferredNodeDoesNotMoveTheClockPastTheOthers) {
 }
 
 TEST_F(FairLevelTest, AnAbsurdServiceCountsAsTheGreatest) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a);
   EXPECT_EQ(charge(a, std::numeric_limits<std::int64_t>::max()), Level::kMostService);
 }
 
 TEST_F(FairLevelTest, AnEstimateTakenBackAfterANewEntryNeverBringsANodeBelowTheVirtualTime) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 0);
   enter(b, 0);
   const VirtualTime charged = charge(a, 1000);
@@ -149,7 +154,7 @@ TEST_F(FairLevelTest, AnEstimateTakenBackAfterANewEntryNeverBringsANodeBelowTheV
 }
 
 TEST_F(FairLevelTest, AnEstimateThatWasTooSmallIsPaidAfterANewEntryToo) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 0);
   const VirtualTime charged = charge(a, 100);
   level.set_ready(a, false, kBrief);
@@ -159,7 +164,7 @@ TEST_F(FairLevelTest, AnEstimateThatWasTooSmallIsPaidAfterANewEntryToo) {
 }
 
 TEST_F(FairLevelTest, TheCompetingWeightIsTheSumOfThoseThatCompete) {
-  const RingLock lock(mutex);
+  const OneThread access;
   a.fair.weight = 3;
   b.fair.weight = 5;
   clock.set_competes(a.fair, true);
@@ -176,7 +181,7 @@ TEST_F(FairLevelTest, TheCompetingWeightIsTheSumOfThoseThatCompete) {
 }
 
 TEST_F(FairLevelTest, ANewWeightScalesTheServiceThatIsNotPaidYet) {
-  const RingLock lock(mutex);
+  const OneThread access;
   a.fair.weight = 10;
   a.fair.remainder = 6;
   clock.set_weight(a.fair, 5);
@@ -186,7 +191,7 @@ TEST_F(FairLevelTest, ANewWeightScalesTheServiceThatIsNotPaidYet) {
 }
 
 TEST_F(FairLevelTest, TheEndOfABusyPeriodForgivesWhatAnyoneIsAhead) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 0);
   turn(a, 500, 500);
   level.set_ready(a, false, kBrief);
@@ -197,7 +202,7 @@ TEST_F(FairLevelTest, TheEndOfABusyPeriodForgivesWhatAnyoneIsAhead) {
 }
 
 TEST_F(FairLevelTest, SettingTheClockBackKeepsTheOrderAndTheDistances) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 1000, kBrief);
   enter(b, 1300, kLengthy);
   charge(a, 100);
@@ -217,13 +222,13 @@ TEST_F(FairLevelTest, SettingTheClockBackKeepsTheOrderAndTheDistances) {
 }
 
 TEST_F(FairLevelTest, ANodeThatIsFarBehindIsSetBackToABound) {
-  const RingLock lock(mutex);
+  const OneThread access;
   const VirtualTime far = VirtualTime{1} << 61;
   EXPECT_EQ(Level::set_back(-far, far), -far);
 }
 
 TEST_F(FairLevelTest, EveryStridethReadyNodeIsVisited) {
-  const RingLock lock(mutex);
+  const OneThread access;
   std::vector<Node> nodes(10);
   for (Node& node : nodes) enter(node, 1, kBrief);
   enter(a, 1, kLengthy);
@@ -236,7 +241,7 @@ TEST_F(FairLevelTest, EveryStridethReadyNodeIsVisited) {
 }
 
 TEST_F(FairLevelTest, EachEntryHasANumberAndAMoveBetweenTheHeapsIsNone) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a);
   const std::uint64_t entry = a.fair.entry;
   EXPECT_GT(entry, 0U);
@@ -248,7 +253,7 @@ TEST_F(FairLevelTest, EachEntryHasANumberAndAMoveBetweenTheHeapsIsNone) {
 }
 
 TEST_F(FairLevelTest, ALevelThatCouldNotBeServedFollowsTheClockAsAWhole) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 10);
   enter(b, 40);
   clock.now = 100;
@@ -268,7 +273,7 @@ TEST_F(FairLevelTest, ALevelThatCouldNotBeServedFollowsTheClockAsAWhole) {
 }
 
 TEST_F(FairLevelTest, ALevelMovesBackToTheClockAndNoFurther) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 30);
   enter(b, 50);
   level.move_back(20);
@@ -282,7 +287,7 @@ TEST_F(FairLevelTest, ALevelMovesBackToTheClockAndNoFurther) {
 }
 
 TEST_F(FairLevelTest, OfALevelWhereNobodyWaitsTheNodesMoveBackWithTheOthers) {
-  const RingLock lock(mutex);
+  const OneThread access;
   enter(a, 30);
   level.set_ready(a, false, kBrief);
   level.move_back(20);
@@ -293,7 +298,7 @@ TEST_F(FairLevelTest, OfALevelWhereNobodyWaitsTheNodesMoveBackWithTheOthers) {
 }
 
 TEST_F(FairLevelTest, ExcessIsForgivenUpToTheClockAndTheRestLater) {
-  const RingLock lock(mutex);
+  const OneThread access;
   level.change_weight(1);
   enter(a, 30);
   level.note_excess(50);

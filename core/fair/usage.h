@@ -88,7 +88,7 @@ class DecayingSum {
 };
 
 // The contribution of one service that has ended to decaying sums. It is the same for the sums of a
-// queue, its tenant and its lane, so it is computed once for all three. A plain value; any thread;
+// queue and of all above it, so it is computed once for all of them. A plain value; any thread;
 // nothing fails.
 class EndedService {
  public:
@@ -110,7 +110,7 @@ class EndedService {
   double amount_;
 };
 
-// The service that a queue, a tenant or a lane received recently, by any number of executors, and
+// The service that a node, or all nodes together, received recently, by any number of executors, and
 // including those that have not settled yet: the sum of all nanoseconds of service, each weighted
 // by exp(-age / DecayingSum::kTimeConstant).
 // O(1) for any number of executors: a service that has run since b contributes

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "core/base/job.h"
-#include "core/ring/indexed_heap.h"
-#include "core/ring/ring_group.h"
-#include "core/ring/ring_lock.h"
+#include "core/fair/indexed_heap.h"
+#include "core/ring/state/ring_group.h"
+#include "core/ring/state/ring_lock.h"
 
 namespace locksley {
 
@@ -23,12 +23,12 @@ class IdleCustomers {
   std::size_t size() const { return size_; }
 
   // The last queue of the customer has left.
-  void add(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes) {
+  void add(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes) {
     customer.tenant->customers->idle.push(customer, customer.fair.key);
     count(*customer.tenant, 1);
   }
   // A queue of the customer has come.
-  void remove(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes) {
+  void remove(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes) {
     RingCustomers& all = *customer.tenant->customers;
     if (customer.is_resting) {
       customer.is_resting = false;
@@ -41,18 +41,18 @@ class IdleCustomers {
   // Forgets customers of the tenant whose state equals that of a new customer, but at most kAtOnce: very many may become so
   // at the same moment. Later calls forget the others. Once the tenant has no customers, its members are queues again.
   static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
-  void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kRingNodes);
+  void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
   // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant those that are least ahead.
-  void limit(std::size_t most) LOCKSLEY_REQUIRES(kRingNodes);
+  void limit(std::size_t most) LOCKSLEY_REQUIRES(kFairNodes);
   // The tenant is about to be removed, with all its customers.
-  void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kRingNodes) {
+  void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kFairNodes) {
     if (tenant.customers != nullptr) count(tenant, -tenant.customers->idle_size());
   }
 
  private:
   // `by` more customers of the tenant are idle; modulo 2^64. Call it after the change.
-  void count(RingGroup& tenant, std::size_t by) LOCKSLEY_REQUIRES(kRingNodes);
-  void forget(RingGroup& customer) LOCKSLEY_REQUIRES(kRingNodes);
+  void count(RingGroup& tenant, std::size_t by) LOCKSLEY_REQUIRES(kFairNodes);
+  void forget(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes);
 
   // Not checked, since IndexedHeap knows no locks: it is called by the heap below, under the mutex.
   static std::uint32_t& place_of(RingGroup& tenant) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {

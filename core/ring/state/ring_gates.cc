@@ -1,4 +1,4 @@
-#include "core/ring/ring_gates.h"
+#include "core/ring/state/ring_gates.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// One competitor that waits at several levels of a clock: a tenant, or a customer, whose batches belong to several
-// gates. core/FAIRNESS.md, "Gates", says why it is done so.
+// One competitor that waits on several levels of a clock: in a ring, a tenant or a customer whose batches belong to several
+// gates. core/FAIRNESS.md, "Gates", explains why it has a node on each level.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/ring/fair_level.h"
-#include "core/ring/ring_lock.h"
+#include "core/fair/fair_level.h"
+#include "core/fair/fair_nodes.h"
 
 namespace locksley {
 
@@ -40,12 +40,12 @@ class FairCompetitor {
   // Weight, executors and usage are those of the whole competitor. Key, slack, entry, turn and remainder are those that a
   // single node would have if it were charged for all turns; while exactly one part is active they are out of date, and
   // that part has the current values (update_key()).
-  FairNode fair LOCKSLEY_GUARDED_BY(kRingNodes);
-  std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kRingNodes);
+  FairNode fair LOCKSLEY_GUARDED_BY(kFairNodes);
+  std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kFairNodes);
 
   // Updates the levels after any change of `part`. A part that becomes ready starts where its competitor
   // does, and not before its own finish.
-  void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kFairNodes) {
     if (ready && !part.fair.is_ready()) {
       if (parts.size() > 1) {
         enter(part);
@@ -59,7 +59,7 @@ class FairCompetitor {
   }
 
   // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls set_ready().
-  [[gnu::always_inline]] FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+  [[gnu::always_inline]] FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     if (active_ > 1) [[unlikely]]
       update_key(clock_of(part));
     const VirtualTime charged = part.home().charge(part, service);
@@ -70,7 +70,7 @@ class FairCompetitor {
     return {.amount = charged, .turn = part.fair.turn};
   }
   // An executor joins without a charge.
-  FairCharge join(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  FairCharge join(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     if (!part.own.is_active) {
       update_key(clock_of(part));
       activate(part);
@@ -85,7 +85,7 @@ class FairCompetitor {
   // A turn of `part` is over. What it used replaces the charge: `service` at its own level, and `shared` at the
   // others. The caller then calls set_ready().
   void settle(Part& part, const FairCharge& charged, std::int64_t service, std::int64_t shared)
-      LOCKSLEY_REQUIRES(kRingNodes) {
+      LOCKSLEY_REQUIRES(kFairNodes) {
     part.home().settle(part, charged.amount, charged.turn < part.fair.entry, service);
     --part.own.executors;
     --fair.executors;
@@ -95,31 +95,31 @@ class FairCompetitor {
 
   // A turn of `part` that still runs has used `service` so far: FairLevel::charge_so_far(). The caller then calls
   // set_ready().
-  void charge_so_far(Part& part, FairCharge& charged, std::int64_t service) LOCKSLEY_REQUIRES(kRingNodes) {
+  void charge_so_far(Part& part, FairCharge& charged, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime before = charged.amount;
     charged.amount = Level::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
     const VirtualTime by = charged.amount - before;
     if (by == 0 || active_ <= 1) return;
     Level::move(fair, by, charged.turn < fair.entry);
-    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       Level::move(other.fair, by, charged.turn < other.fair.entry);
     });
     limit_others(part, charged.amount, by);
   }
   // A turn of `part`, which is active, counts as this many executors more; modulo 2^32. The caller then calls
   // set_ready().
-  void change_executors(Part& part, std::uint32_t by) LOCKSLEY_REQUIRES(kRingNodes) {
+  void change_executors(Part& part, std::uint32_t by) LOCKSLEY_REQUIRES(kFairNodes) {
     part.own.executors += by;
     part.fair.executors += by;
     fair.executors += by;
     if (active_ <= 1) return;
-    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       other.fair.executors += by;
       other.home().update(other);
     });
   }
 
-  void set_weight(FairClock& clock, std::uint32_t weight) LOCKSLEY_REQUIRES(kRingNodes) {
+  void set_weight(FairClock& clock, std::uint32_t weight) LOCKSLEY_REQUIRES(kFairNodes) {
     clock.set_weight(fair, weight);
     for (const auto& part : parts) {
       if (part->own.is_active) part->home().change_weight(std::uint64_t{weight} - part->fair.weight);
@@ -127,7 +127,7 @@ class FairCompetitor {
     }
   }
   // What `part` has received at its level no longer counts.
-  void start_anew(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void start_anew(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     part.home().start_anew(part);
     part.own.shifts = part.home().shifts();
     if (parts.size() > 1) return;
@@ -136,7 +136,7 @@ class FairCompetitor {
     fair.entry = part.fair.entry;
   }
   // Removes `part`, which is inactive, before its level ceases to exist.
-  void remove(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void remove(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
     // A remaining part takes over the competitor's lead. If it is the only one, it is the competitor from now on.
     if (!parts.empty() && active_ == 0) {
@@ -147,7 +147,7 @@ class FairCompetitor {
 
   // This competitor, which is new, competes in the place of `below` from now on. It has the same number of parts, on the
   // same levels, in the same order.
-  void take_place_of(FairCompetitor& below) LOCKSLEY_REQUIRES(kRingNodes) {
+  void take_place_of(FairCompetitor& below) LOCKSLEY_REQUIRES(kFairNodes) {
     fair = below.fair;
     active_ = below.active_;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -161,7 +161,7 @@ class FairCompetitor {
   // virtual time, with the executors that it has; their turns count as begun before its entry, and as not charged yet.
   // `is_ready(part)`: whether the part is.
   template <class IsReady>
-  void start_in(FairClock& clock, std::uint32_t weight, IsReady is_ready) LOCKSLEY_REQUIRES(kRingNodes) {
+  void start_in(FairClock& clock, std::uint32_t weight, IsReady is_ready) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode start;
     start.key = clock.now;
     start.entry = start.turn = ++clock.turns;
@@ -183,20 +183,20 @@ class FairCompetitor {
   }
 
   // After `part` was moved back: the competitor's key is at most that of the part.
-  void limit_key(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void limit_key(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
   }
 
   // How many parts are ready or have executors.
-  std::uint32_t active() const LOCKSLEY_REQUIRES(kRingNodes) { return active_; }
+  std::uint32_t active() const LOCKSLEY_REQUIRES(kFairNodes) { return active_; }
 
  private:
-  static FairClock& clock_of(Part& part) LOCKSLEY_REQUIRES(kRingNodes) { return part.home().clock(); }
-  static VirtualTime time_of(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  static FairClock& clock_of(Part& part) LOCKSLEY_REQUIRES(kFairNodes) { return part.home().clock(); }
+  static VirtualTime time_of(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     return part.home().time_of(part.fair.key);
   }
 
-  void activate(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void activate(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     if (part.own.is_active) return;
     part.own.is_active = true;
     part.fair.executors = fair.executors;
@@ -205,7 +205,7 @@ class FairCompetitor {
   }
 
   // `part` is neither ready nor has executors.
-  void rest(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void rest(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     part.own.is_active = false;
     part.own.shifts = part.home().shifts();
     part.fair.executors = 0;
@@ -219,7 +219,7 @@ class FairCompetitor {
     }
   }
 
-  Part& only() const LOCKSLEY_REQUIRES(kRingNodes) {
+  Part& only() const LOCKSLEY_REQUIRES(kFairNodes) {
     for (const auto& part : parts) {
       if (part->own.is_active) return *part;
     }
@@ -228,7 +228,7 @@ class FairCompetitor {
 
   // Brings `fair` up to date before parts are compared with it. Where levels were shifted, its key becomes at least that of
   // the first ready part.
-  void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kRingNodes) {
+  void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kFairNodes) {
     if (active_ == 1) {
       Part& part = only();
       fair.key = time_of(part);
@@ -250,11 +250,11 @@ class FairCompetitor {
   }
 
   // `part` becomes ready; the competitor has other parts.
-  void enter(Part& part) LOCKSLEY_REQUIRES(kRingNodes) {
+  void enter(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     FairClock& clock = clock_of(part);
     if (active_ != 0) update_key(clock);
     const bool is_new = std::ranges::none_of(
-        parts, [](const auto& each) LOCKSLEY_REQUIRES(kRingNodes) { return each->fair.is_ready(); });
+        parts, [](const auto& each) LOCKSLEY_REQUIRES(kFairNodes) { return each->fair.is_ready(); });
     if (is_new) {
       if (active_ == 0) limit_to_parts();
       clock.enter(fair, clock.now);
@@ -266,7 +266,7 @@ class FairCompetitor {
 
   // No part is active. Levels may have moved back with their nodes since the last part rested: the competitor's key must not
   // be ahead of all its parts.
-  void limit_to_parts() LOCKSLEY_REQUIRES(kRingNodes) {
+  void limit_to_parts() LOCKSLEY_REQUIRES(kFairNodes) {
     VirtualTime latest = std::numeric_limits<VirtualTime>::min();
     for (const auto& part : parts) latest = std::max(latest, time_of(*part));
     fair.key = std::min(fair.key, latest);
@@ -274,7 +274,7 @@ class FairCompetitor {
 
   // `part` gets the competitor's key. With `own_counts` it keeps its own key, if that is later: the key of an active part
   // counts, and that of a part whose level was shifted since the part became inactive.
-  void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kRingNodes) {
+  void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime key = part.home().key_of(fair.key);
     part.fair.turn = fair.turn;
     if (own_counts && part.fair.key > key) {
@@ -288,10 +288,10 @@ class FairCompetitor {
     part.fair.remainder = fair.remainder;
   }
 
-  void charge_others(Part& part, VirtualTime charged) LOCKSLEY_REQUIRES(kRingNodes) {
+  void charge_others(Part& part, VirtualTime charged) LOCKSLEY_REQUIRES(kFairNodes) {
     fair.key += charged;
     fair.turn = part.fair.turn;
-    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       other.fair.key += charged;
       other.fair.turn = part.fair.turn;
       ++other.fair.executors;
@@ -300,9 +300,9 @@ class FairCompetitor {
   }
 
   void settle_others(Part& part, const FairCharge& charged, std::int64_t shared)
-      LOCKSLEY_REQUIRES(kRingNodes) {
+      LOCKSLEY_REQUIRES(kFairNodes) {
     Level::correct(fair, charged.amount, charged.turn < fair.entry, shared);
-    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       other.home().settle(other, charged.amount, charged.turn < other.fair.entry, shared);
     });
     const VirtualTime turn = Level::charge_of(fair, shared);
@@ -312,9 +312,9 @@ class FairCompetitor {
   // After a turn of `part` was charged `turn` in all, and `most` of that just now. Moves every other active part back until
   // it is at most `turn` ahead of the competitor, but by no more than `most`. Otherwise, where levels were shifted, a part
   // would be charged for time that no node of its level could have received.
-  void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kRingNodes) {
+  void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kFairNodes) {
     update_key(clock_of(part));
-    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kRingNodes) {
+    for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       const VirtualTime beyond = std::min(time_of(other) - fair.key - turn, most);
       if (beyond > 0) other.fair.key -= beyond;
       other.home().update(other);
@@ -323,13 +323,13 @@ class FairCompetitor {
 
   // Calls visit() for the other parts that are active.
   template <class Visit>
-  void for_others(Part& part, Visit visit) LOCKSLEY_REQUIRES(kRingNodes) {
+  void for_others(Part& part, Visit visit) LOCKSLEY_REQUIRES(kFairNodes) {
     for (const auto& other : parts) {
       if (other->own.is_active && other.get() != &part) visit(*other);
     }
   }
 
-  std::uint32_t active_ LOCKSLEY_GUARDED_BY(kRingNodes) = 0;
+  std::uint32_t active_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
 };
 
 }  // namespace locksley

@@ -1,5 +1,5 @@
 // What a job of a queue costs, and how many jobs a claim takes.
-#include "core/ring/job_cost.h"
+#include "core/ring/state/job_cost.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -10,7 +11,8 @@ namespace locksley::daemon {
 
 // Measures how many jobs of a batch end in a second: over the last 2.5 to 5 s, over less time at
 // first, and over the time between two ends where jobs are longer. Time in which the batch has
-// nothing to run does not count.
+// nothing to run does not count. A batch of which no job has ended for 5 s, or for twice as long as
+// its jobs had needed if that is more, stands still: its earlier rate says nothing any more.
 //
 // A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same whatever happened.
 class RateMeter {
@@ -24,18 +26,30 @@ class RateMeter {
     // RETRY makes the number of ended jobs smaller.
     if (older_.at == Instant{} || rested || ended < last_ended_) {
       older_ = newer_ = {at, ended};
-    } else if (at - newer_.at >= kHalfWindow) {
-      older_ = newer_;
-      newer_ = {at, ended};
+      last_end_at_ = at;
+    } else if (ended > last_ended_) {
+      last_end_at_ = at;
+      if (at - newer_.at >= kHalfWindow) {
+        older_ = newer_;
+        newer_ = {at, ended};
+      }
     }
     last_ended_ = ended;
   }
 
-  // None: too little has happened.
+  // None: too little has happened, or the batch stands still.
   std::optional<double> per_second(Instant at, std::uint64_t ended) const {
     if (older_.at == Instant{} || ended <= older_.ended || at - older_.at < kLeast) return std::nullopt;
     if (work_ == Work::kNone && at - newer_.at >= 2 * kHalfWindow) return std::nullopt;
+    if (silence(at, ended) > 2 * std::max<Instant::duration>(kHalfWindow, newer_.at - older_.at))
+      return std::nullopt;
     return static_cast<double>(ended - older_.ended) / std::chrono::duration<double>(at - older_.at).count();
+  }
+
+  // For how long no job has ended, since the first update(), or since the batch had something to run again.
+  Instant::duration silence(Instant at, std::uint64_t ended) const {
+    const bool is_measured = older_.at != Instant{} && ended <= last_ended_ && at > last_end_at_;
+    return is_measured ? at - last_end_at_ : Instant::duration(0);
   }
 
  private:
@@ -51,6 +65,7 @@ class RateMeter {
   Mark older_;  // a time of 0: there is none yet
   Mark newer_;
   std::uint64_t last_ended_ = 0;
+  Instant last_end_at_{};  // when a job had ended, or the marks began anew
   Work work_ = Work::kSome;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
+#include "daemon/server/state/outlook.h"
 #include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {
@@ -15,40 +16,43 @@ namespace {
 // Whether a handler's jobs run here, or a remote worker may get some now.
 enum class Executors : std::uint8_t { kSome, kNone, kAllAtLimit };
 
-std::string_view reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
-                           const HandlerDirectory::Entry* entry, Executors executors) {
-  if (is_over) return "ended";
-  if (status.running > 0) return "running";
-  if (status.paused) return "paused";
-  if (has(status.holds, Hold::kHandler)) return "handler-missing";
-  if (has(status.holds, Hold::kBatches)) return "after-batch";
-  if (has(status.holds, Hold::kDelay)) return "delayed";
-  if (status.queued == 0) return "open-and-empty";
-  if (status.waiting != 0 && status.waiting == status.queued) return "delayed";
-  if (view.backoff == Backoff::kBroken) return "crash-backoff";
-  if (view.backoff == Backoff::kNoPayloads) return "store-unreadable";
-  if (entry != nullptr && entry->is_backing_off && entry->is_backing_off()) return "crash-backoff";
-  if (view.at_slots) return "running";
-  if (view.tenant_at_limit) return "tenant-at-limit";
-  if (view.customer_at_limit) return "customer-at-limit";
-  if (view.results_at_limit) return "results-at-limit";
-  if (executors == Executors::kNone) return "waiting-for-workers";
-  if (executors == Executors::kAllAtLimit) return "workers-at-limit";
+struct Reason {
+  std::string_view text;
+  Progress progress = Progress::kExpected;
+};
+
+Reason reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
+                 const HandlerDirectory::Entry* entry, Executors executors) {
+  if (is_over) return {"ended"};
+  if (status.running > 0) return {"running"};
+  if (status.paused) return {"paused", Progress::kNone};
+  if (has(status.holds, Hold::kHandler)) return {"handler-missing", Progress::kNone};
+  if (has(status.holds, Hold::kBatches)) return {"after-batch", Progress::kNone};
+  if (has(status.holds, Hold::kDelay)) return {"delayed"};
+  if (status.queued == 0) return {"open-and-empty", Progress::kNone};
+  if (status.waiting != 0 && status.waiting == status.queued) return {"delayed"};
+  if (view.backoff == Backoff::kBroken) return {"crash-backoff", Progress::kUncertain};
+  if (view.backoff == Backoff::kNoPayloads) return {"store-unreadable", Progress::kUncertain};
+  if (entry != nullptr && entry->is_backing_off && entry->is_backing_off())
+    return {"crash-backoff", Progress::kUncertain};
+  if (view.at_slots) return {"running"};
+  if (view.tenant_at_limit) return {"tenant-at-limit"};
+  if (view.customer_at_limit) return {"customer-at-limit"};
+  if (view.results_at_limit) return {"results-at-limit", Progress::kUncertain};
+  if (executors == Executors::kNone) return {"waiting-for-workers", Progress::kNone};
+  if (executors == Executors::kAllAtLimit) return {"workers-at-limit", Progress::kUncertain};
   if (entry != nullptr && entry->concurrency != 0) {
-    if (entry->is_at_rate && entry->is_at_rate()) return "rate-limited";
+    if (entry->is_at_rate && entry->is_at_rate()) return {"rate-limited"};
     // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of its lane.
-    if (view.ahead == 0) return view.gate_is_closed ? "handler-at-limit" : "lane-at-limit";
+    if (view.ahead == 0) return {view.gate_is_closed ? "handler-at-limit" : "lane-at-limit"};
   }
-  return "waiting-its-turn";
+  return {"waiting-its-turn"};
 }
 
-// Jobs per second of a batch, where too few jobs have ended to measure it: estimated from the cost
-// of its jobs and the fraction of the lane that the batch received lately; before it received
-// anything, from the fraction that is its share.
-double rate_of(const QueueView& view, std::uint32_t workers) {
-  if (view.job_cost.count() <= 0) return 0;
-  const double fraction = view.received > 0.001 ? view.received : view.share;
-  return fraction * workers * 1e9 / static_cast<double>(view.job_cost.count());
+// How many jobs of a batch run at once, as far as is known: by the fraction of the lane that the batch received lately;
+// before it received anything, by the fraction that is its share.
+double slots_for(const QueueView& view, std::uint32_t workers) {
+  return (view.received > 0.001 ? view.received : view.share) * workers;
 }
 
 void add_tenants(const ServerState& state, const User& user, TenantViews& tenants) {
@@ -83,25 +87,31 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
   const bool is_over = status.finished_at != 0;
   const QueueView view = is_over ? QueueView{} : record.lane->view().batch(record);
   const HandlerDirectory::Entry* const entry = state.handlers().find(record.handler().name());
-  const double rate = is_over ? 0
-                              : record.rate.per_second(now(), status.ok + status.failed)
-                                    .value_or(rate_of(view, slots_of(state, *record.lane)));
-  const std::uint64_t left = status.queued + status.running;
-  // A wait for other batches or for a command has no known end; a delay has.
-  const bool is_known = rate > 0 && status.state != BatchState::kOpen &&
-                        (status.holds & ~static_cast<Holds>(Hold::kDelay)) == 0;
-  const auto until_start = has(status.holds, Hold::kDelay) ? record.due.start - now() : Instant::duration(0);
-  const double start_ms = std::max(0.0, std::chrono::duration<double, std::milli>(until_start).count());
+  const Reason reason = reason_of(status, view, is_over, entry, executors_of(state, entry));
+  Outlook outlook{.jobs_per_second = 0, .eta_ms = 0};
+  if (!is_over) {
+    // A wait for other batches or for a command has no known end; a delay has.
+    const bool is_held = (status.holds & ~static_cast<Holds>(Hold::kDelay)) != 0 && status.queued != 0;
+    const Instant at = now();
+    const std::uint64_t ended = status.ok + status.failed;
+    outlook = outlook_of(
+        {.progress = is_held ? Progress::kNone : reason.progress,
+         .measured = record.rate.per_second(at, ended),
+         .slots = slots_for(view, slots_of(state, *record.lane)),
+         .job_cost = view.job_cost,
+         .silence = record.rate.silence(at, ended),
+         .left = status.queued + status.running,
+         .until_start = has(status.holds, Hold::kDelay) ? record.due.start - at : Instant::duration(0)});
+    if (status.state == BatchState::kOpen) outlook.eta_ms = -1;
+  }
   return {.state = status.state,
-          .reason = reason_of(status, view, is_over, entry, executors_of(state, entry)),
+          .reason = reason.text,
           .is_paused = !is_over && status.paused,
           .ahead = view.ahead,
           .share = view.share,
           .received = view.received,
-          .jobs_per_second = rate,
-          .eta_ms = is_over    ? 0
-                    : is_known ? std::llround(start_ms + static_cast<double>(left) / rate * 1000)
-                               : -1};
+          .jobs_per_second = outlook.jobs_per_second,
+          .eta_ms = outlook.eta_ms};
 }
 
 TenantViews tenants_seen_by(const ServerState& state, const User& user) {

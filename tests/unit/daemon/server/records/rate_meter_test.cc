@@ -86,5 +86,42 @@ TEST(RateMeterTest, FailuresThatAreTakenBackBeginItAnew) {
   EXPECT_DOUBLE_EQ(batch.rate(), 50);
 }
 
+TEST(RateMeterTest, ABatchThatStandsStillHasNoRateAfterFiveSeconds) {
+  MeteredBatch batch;
+  batch.change(milliseconds(0), 0);
+  for (int tick = 0; tick < 100; ++tick) batch.change(milliseconds(100), 1000);
+  EXPECT_NEAR(batch.rate(milliseconds(4900)), 5000, 2000) << "it becomes less meanwhile";
+  EXPECT_EQ(batch.rate(milliseconds(5100)), -1);
+  // Changes of which none is the end of a job.
+  for (int tick = 0; tick < 60; ++tick) batch.change(milliseconds(100), 0);
+  EXPECT_EQ(batch.rate(), -1);
+  batch.change(milliseconds(4000), 20);
+  EXPECT_NEAR(batch.rate(), 2, 0.1) << "20 jobs in 10 s";
+}
+
+TEST(RateMeterTest, ChangesBetweenTwoEndsOfLongJobsDoNotMatter) {
+  MeteredBatch batch;
+  batch.change(milliseconds(0), 0);
+  for (int second = 1; second <= 300; ++second) batch.change(milliseconds(1000), second % 60 == 0 ? 2 : 0);
+  for (int second = 1; second <= 59; ++second) {
+    batch.change(milliseconds(1000), 0);
+    EXPECT_NEAR(batch.rate(), 2.0 / (60 + second), 1e-6) << second;
+  }
+}
+
+TEST(RateMeterTest, TheSilenceBeginsWithTheLastEnd) {
+  MeteredBatch batch;
+  EXPECT_EQ(batch.meter.silence(batch.at, 0), milliseconds(0)) << "it has not started";
+  batch.change(milliseconds(0), 3);
+  EXPECT_EQ(batch.meter.silence(batch.at + milliseconds(20), 3), milliseconds(20));
+  batch.change(milliseconds(100), 1);
+  batch.change(milliseconds(7), 0);
+  EXPECT_EQ(batch.meter.silence(batch.at, 4), milliseconds(7));
+  EXPECT_EQ(batch.meter.silence(batch.at, 5), milliseconds(0)) << "a job has ended since the last change";
+  batch.change(milliseconds(1), 0, Work::kNone);
+  batch.change(milliseconds(60'000), 0);
+  EXPECT_EQ(batch.meter.silence(batch.at + milliseconds(5), 4), milliseconds(5)) << "it had nothing to run";
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -1,0 +1,52 @@
+// How fast a batch goes on, and when it will be over, as EXPLAIN says it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+namespace locksley::daemon {
+
+// Whether jobs of a batch will start without an event from outside.
+enum class Progress : std::uint8_t {
+  kExpected,  // they run, or wait for a turn or a time
+  kUncertain,  // they wait for something that may come soon or never: that results are freed, or a database answers
+  kNone,  // they wait for a command, for another batch, or for a worker
+};
+
+// What is known of a batch that is not over. Rates are in jobs a second.
+struct Prospects {
+  Progress progress = Progress::kExpected;
+  std::optional<double> measured = std::nullopt;  // none: too few jobs have ended, or the batch stands still
+  // For an estimate where nothing is measured: at how many jobs at once the batch's part of the lane amounts, what one has
+  // cost so far (0: not known), and for how long none has ended.
+  double slots = 0;
+  std::chrono::duration<double> job_cost{0};
+  std::chrono::duration<double> silence{0};
+  std::uint64_t left = 0;  // jobs
+  std::chrono::duration<double> until_start{0};
+};
+
+struct Outlook {
+  double jobs_per_second;
+  std::int64_t eta_ms;  // -1: not known
+};
+
+// A batch that is kept from running has only the rate that was measured, and no end without one: an estimate says how
+// fast it would run. A batch whose jobs take longer than they did gets a lower estimate the longer none ends.
+// Any thread; constant time.
+inline Outlook outlook_of(const Prospects& batch) {
+  double rate = batch.measured.value_or(0);
+  if (!batch.measured && batch.progress == Progress::kExpected && batch.job_cost.count() > 0) {
+    rate = batch.slots / std::max(batch.job_cost, batch.silence).count();
+  }
+  if (rate <= 0 || batch.progress == Progress::kNone) return {.jobs_per_second = rate, .eta_ms = -1};
+  const double seconds = std::max(0.0, batch.until_start.count()) + static_cast<double>(batch.left) / rate;
+  // Guess: beyond a year an estimate is no information.
+  constexpr double kLongest = 365.0 * 86400;
+  return {.jobs_per_second = rate, .eta_ms = seconds > kLongest ? -1 : std::llround(seconds * 1000)};
+}
+
+}  // namespace locksley::daemon

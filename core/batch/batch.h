@@ -255,7 +255,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void jobs_dropped(std::span<const IndexRange> ranges);
   static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
 
-  // Executors begin, or end, to run jobs of this batch, not only sub-jobs: see core/lane/turn.h.
+  // Executors begin, or end, to run jobs of this batch, not only sub-jobs (core/lane/turn.h). The first one starts it.
   void executor_joined(std::uint32_t executors = 1);
   void executor_left(std::uint32_t executors = 1);
 

@@ -38,6 +38,7 @@ void ExternalExecutor::fetch(std::uint64_t most, std::size_t most_bytes) {
     // Fetches the first payload alone: perhaps only a later one cannot be read.
     if (most > 1) return fetch(1, most_bytes);
     started_ = 1;
+    turn_.job_begins();
     end_job(JobStatus::kError, std::string("cannot read the payload: ") + exception.what());
     return;
   }
@@ -55,6 +56,7 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
   if (is_oldest) job_began_ = steady_now();
   const ExternalJob job{first_ + started_, payloads_[started_]};
   ++started_;
+  turn_.job_begins();
   if (in_any_order_) {
     auto& shown = shown_[job.index];
     shown = std::make_unique<ShownJob>(lane_.running());

@@ -201,8 +201,8 @@ void Lease::charge_so_far(Nanoseconds service) {
 std::uint64_t Lease::settle(Nanoseconds service) {
   check(is_out(), "a lease is settled that is not out");
   const std::uint64_t returned = give_back(0);
-  // A lease that never began passes through begin() too, which the turn's steps ask for.
-  begin();
+  // A lease of which no job has begun takes this step without one: its batch may not have started.
+  if (!std::exchange(has_begun_, true)) turn_.begin_at_claim();
   const std::uint64_t executed = turn_.executed();
   turn_.set_started(executed + returned_begun_);
   if (executed != 0) batch().handler().stats.job_duration.observe(service / executed, executed);

@@ -7,7 +7,7 @@
 namespace locksley {
 
 Turn::~Turn() {
-  if (step_ == Step::kClaimed) begin();
+  if (step_ == Step::kClaimed) begin_at_claim();
   if (step_ == Step::kBegun) leave();
   if (step_ == Step::kLeft) settle(steady_now());
 }
@@ -59,8 +59,14 @@ void Turn::begin(Nanoseconds began) {
   check(step_ == Step::kClaimed, "a turn begins without a claim");
   step_ = Step::kBegun;
   began_ = began;
-  if (jobs_width_ != 0) batch_->executor_joined(jobs_width_);
+  is_counted_ = false;
   if (ends_jobs_) writer_->begin_batch(*batch_, began_);
+}
+
+void Turn::count_executors() {
+  check(step_ == Step::kBegun, "a job begins outside of a turn");
+  is_counted_ = true;
+  batch_->executor_joined(jobs_width_);
 }
 
 void Turn::leave() {
@@ -68,7 +74,7 @@ void Turn::leave() {
   step_ = Step::kLeft;
   // In this order: a reader who sees that nothing runs any more sees everything that has ended.
   const auto outcome = ends_jobs_ ? writer_->end_batch() : ResultWriter::Outcome::kNothing;
-  if (jobs_width_ != 0) batch_->executor_left(jobs_width_);
+  if (is_counted_) batch_->executor_left(jobs_width_);
   if (ends_jobs_) follow_up(outcome);
 }
 

@@ -17,8 +17,10 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                             The ring counts the executor and, for a claim, charges the batch
 //                             in advance.
-//   2. begin()                The batch counts the executor as running, unless it has sub-jobs only; the
-//      or begin_at_claim()    time that settle() charges begins, or began with step 1.
+//   2. begin()                The time that settle() charges begins, and the first job: the batch counts the
+//                             executor as running, unless it has sub-jobs only.
+//      or begin_at_claim()    The time began with step 1. The executor may yet find that it can run no job now;
+//                             job_begins() says that it does.
 //   3. publish()              Any number of times. Jobs that have ended become visible.
 //   4. leave()                Publishes all jobs that have ended, and then the batch stops
 //      counting the executor.
@@ -66,11 +68,19 @@ class Turn {
 
   // ---- Steps 2 to 4: during the turn ----
 
-  // The batch counts the turn's executors; the time that settle() charges begins.
-  void begin() { begin(steady_now()); }
+  // The time that settle() charges begins, and the first job does.
+  void begin() {
+    begin(steady_now());
+    job_begins();
+  }
   // The same for an executor that has worked for the turn since step 1: the time began with the instant of that step, for
   // settle_and_claim() that of the settlement. So turns that follow each other leave no time between them uncharged.
   void begin_at_claim() { begin(charged_.began); }
+  // A job of the turn begins, or ends unrun. From the first call on the batch counts the turn's executors. A batch of which
+  // no payload could be read so has not started.
+  void job_begins() {
+    if (!is_counted_ && jobs_width_ != 0) count_executors();
+  }
   // Counts `jobs` jobs, the lowest of those left, as ended. Their results are in the writer.
   void count_ended(std::uint64_t jobs) {
     executed_ += jobs;
@@ -138,6 +148,7 @@ class Turn {
   enum class Step : std::uint8_t { kNone, kClaimed, kBegun, kLeft };
 
   void begin(Nanoseconds began);
+  void count_executors();
   enum class Work : std::uint8_t { kJobs, kSubJobs };
   void hold(Batch& batch, IndexRange range, Work work, const Charge& charged, Nanoseconds waited);
   bool hold(const std::optional<Claim>& claim);
@@ -157,7 +168,8 @@ class Turn {
   Step step_ = Step::kNone;
   // As how many executors that hold jobs the batch counts it; 0: it has sub-jobs only.
   std::uint32_t jobs_width_ = 0;
-  bool ends_jobs_ = false;  // and passes their results to the writer
+  bool is_counted_ = false;  // by the batch, as running
+  bool ends_jobs_ = false;   // and passes their results to the writer
   bool has_ended_well_ = false;
   Backoff backoff_ = Backoff::kNone;
   IndexRange left_;

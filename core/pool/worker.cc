@@ -190,8 +190,7 @@ bool Worker::settle() {
   } else {
     turn_.settle(now_);
   }
-  // Jobs that were given back are work like any other, and this worker may claim none of them, or
-  // not all.
+  // Jobs that were given back are work like any other, and this worker may claim none of them, or not all.
   if (lane_.hints().has_work()) common_idle_.notify();
   // The measured cost of its jobs may have made the batch one for the reserved workers.
   pool_.wake_reserved();
@@ -280,8 +279,7 @@ void Worker::run_turn() {
 }
 
 bool Worker::turn_is_over(Nanoseconds until, Nanoseconds now) const {
-  // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of
-  // it.
+  // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of it.
   constexpr Nanoseconds kShortestTurn = std::chrono::microseconds(25);
   return now >= until || (now - turn_.began() >= kShortestTurn && lane_.hints().arrivals() != arrivals_);
 }
@@ -322,6 +320,7 @@ std::uint64_t Worker::run_one_by_one(Batch& batch, IndexRange burst) {
 }
 
 void Worker::fail_job(std::uint64_t index, std::string_view why) {
+  turn_.job_begins();
   writer_.begin_job(index);
   writer_.replace_output("cannot read the payload: " + std::string(why));
   writer_.end_job(JobStatus::kError);
@@ -329,6 +328,7 @@ void Worker::fail_job(std::uint64_t index, std::string_view why) {
 }
 
 void Worker::run_job(Batch& batch, std::uint64_t index, std::string_view payload) {
+  turn_.job_begins();
   JobFrame frame{&batch, index};
   const bool timed = batch.options().timeout.count() != 0;
   if (timed) frame.time_limit = after(Instant::clock::now(), batch.options().timeout);

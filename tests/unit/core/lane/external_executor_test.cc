@@ -348,7 +348,7 @@ TEST_F(ExternalExecutorTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
   std::atomic<std::uint64_t> first_away = 0;
   const auto batch = submit(5, {}, std::make_unique<AwayPayloads>(first_away));
   EXPECT_FALSE(executor.begin_turn(10, kAnySize));
-  EXPECT_EQ(batch->status().queued, 5U);
+  EXPECT_EQ(batch->status().state, BatchState::kQueued) << "no job of it has begun";
   EXPECT_EQ(lane.view().batch(*batch).backoff, Backoff::kNoPayloads);
   submit(3);
   EXPECT_EQ(run_rest(), 3U) << "other batches are served";

@@ -216,6 +216,23 @@ TEST_F(LeaseTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
   EXPECT_EQ(batch->status().ok, 3U);
 }
 
+TEST_F(LeaseTest, ABatchStartsWithItsFirstJob) {
+  std::atomic<std::uint64_t> first_away = 0;
+  const auto batch = submit(1, {}, std::make_unique<AwayPayloads>(first_away));
+  EXPECT_FALSE(first.claim({.most_jobs = 1}));
+  EXPECT_EQ(batch->status().state, BatchState::kQueued) << "its payload cannot be read yet";
+  first_away = 1;
+  lane.end_waits(steady_now() + seconds(1));
+  ASSERT_TRUE(first.claim({.most_jobs = 1}));
+  first.settle(seconds(0));
+  EXPECT_EQ(batch->status().state, BatchState::kQueued) << "the machine began no job";
+  EXPECT_EQ(batch->status().started_at, 0);
+  ASSERT_TRUE(first.claim({.most_jobs = 1}));
+  first.begin();
+  EXPECT_EQ(batch->status().state, BatchState::kRunning);
+  first.settle(seconds(0));
+}
+
 TEST_F(LeaseTest, AnOutputThatIsTooLargeEndsItsJobAsAnError) {
   const auto batch = lease_all(submit(2, with(&BatchOptions::max_output_bytes, 3)));
   EXPECT_EQ(end(first, {0, 1}, JobStatus::kOk, "four"), 1U);

@@ -98,6 +98,25 @@ TEST_F(TurnTest, TheExecutorIsCountedFromTheBeginUntilItHasLeft) {
   EXPECT_EQ(run_rest(), 3U);
 }
 
+TEST_F(TurnTest, ABatchStartsWithItsFirstJob) {
+  const auto batch = submit(1);
+  ASSERT_TRUE(turn.try_claim());
+  turn.begin_at_claim();
+  turn.leave();
+  turn.settle(steady_now());
+  EXPECT_EQ(batch->status().state, BatchState::kQueued) << "the executor could run no job";
+  EXPECT_TRUE(history.take().empty());
+  ASSERT_TRUE(turn.try_claim());
+  turn.begin_at_claim();
+  turn.job_begins();
+  EXPECT_EQ(batch->status().state, BatchState::kRunning);
+  turn.job_begins();
+  EXPECT_EQ(batch->status().running, 1U);
+  turn.leave();
+  turn.settle(steady_now());
+  EXPECT_EQ(batch->status().running, 0U);
+}
+
 // The order that every executor keeps: whoever sees that nothing runs sees all that has ended.
 TEST_F(TurnTest, AllThatEndedIsPublishedBeforeTheExecutorLeaves) {
   const auto batch = submit(10);

@@ -275,6 +275,19 @@ TEST_F(OneWorkerTest, ABatchPausesWhileItsPayloadsCannotBeRead) {
   EXPECT_EQ(batch->status().ok, kJobs);
 }
 
+TEST_F(OneWorkerTest, ABatchOfWhichNoPayloadCanBeReadHasNotStarted) {
+  std::atomic<std::uint64_t> first_away = 0;
+  auto batch =
+      make(handler([](JobContext&, std::string_view) {}), std::make_unique<AwayPayloads>(first_away));
+  lane.submit(batch, 1, /*open=*/false);
+  wait_until([&] { return lane.view().batch(*batch).backoff == Backoff::kNoPayloads; }, "the batch pauses");
+  EXPECT_EQ(batch->status().state, BatchState::kQueued);
+  EXPECT_EQ(batch->status().started_at, 0);
+  first_away = 1;
+  wait_over(*batch);
+  EXPECT_NE(batch->status().started_at, 0);
+}
+
 // ---- The pool ----
 
 TEST_F(WorkerTest, ADrainThatGivesUpHasWaitedUntilItsDeadline) {

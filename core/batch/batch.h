@@ -273,7 +273,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // failures has reached max_fails and the batch is not yet cancelled: the caller then cancels the rest. Later
   // publications, too, return true until then. kNoRetries: failed jobs end, whatever retries they have left. Rows of
   // failed jobs that have no facts get those of `ran`, unless it is null. The notes in rows of failed jobs are kept for
-  // the next attempts.
+  // the next attempts. Throws NoMemoryForRows, and then has recorded nothing.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
   struct Ran {
     std::string_view worker;

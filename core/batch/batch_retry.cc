@@ -25,14 +25,14 @@ FailedRows find_failed(std::span<const std::byte> rows, std::uint64_t row_count)
   return found;
 }
 
-// The rows without those of the jobs that are retried, `again`. Takes these jobs from the counts in `ended`.
+// The rows without those of the jobs that are retried, `again`; into `kept`, which has room for all. Takes these jobs from
+// the counts in `ended`.
 struct KeptRows {
   std::vector<std::byte> bytes;
   std::uint64_t count = 0;
 };
-KeptRows drop_retried(std::span<const std::byte> rows, std::uint64_t row_count,
-                      std::span<const IndexRange> again, EndedJobs& ended) {
-  KeptRows kept;
+void drop_retried(std::span<const std::byte> rows, std::uint64_t row_count, std::span<const IndexRange> again,
+                  EndedJobs& ended, KeptRows& kept) {
   for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
     if (is_failure(head.status) && contains(again, head.index)) {
       --ended.by_status[static_cast<std::size_t>(head.status)];
@@ -41,7 +41,18 @@ KeptRows drop_retried(std::span<const std::byte> rows, std::uint64_t row_count,
       ++kept.count;
     }
   });
-  return kept;
+}
+
+// `all`: what was prepared for all rows. Without memory for a chunk of the size of the kept rows, these take its chunk.
+ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept) {
+  try {
+    return ResultLog::prepare(kept.bytes, kept.count, true);
+  } catch (const NoMemoryForRows&) {
+    std::memcpy(all.chunk->bytes.get(), kept.bytes.data(), kept.bytes.size());
+    all.bytes = kept.bytes;
+    all.rows = kept.count;
+    return all;
+  }
 }
 
 }  // namespace
@@ -80,17 +91,23 @@ std::uint64_t Batch::failure_bytes() const {
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
-  std::vector<std::byte> more;
-  if (ran != nullptr) rows = more = with_facts(rows, row_count, *ran);
-  FailedRows failed = find_failed(rows, row_count);
-  // What is published if no job is retried.
   const bool has_rows = options_.keep != Keep::kNone;
+  std::vector<std::byte> more;
+  FailedRows failed;
+  ResultLog::Prepared prepared;  // what is published if no job is retried
+  KeptRows kept;                 // until what is prepared of it is published
+  try {
+    if (ran != nullptr) rows = more = with_facts(rows, row_count, *ran);
+    failed = find_failed(rows, row_count);
+    prepared =
+        ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
+    if (options_.retries != 0) kept.bytes.reserve(rows.size());
+  } catch (const std::bad_alloc&) {
+    throw NoMemoryForRows();
+  }
   Publication publication{.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}};
-  auto prepared =
-      ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
   bool too_many_failures = false;
   std::vector<IndexRange> again;
-  KeptRows kept;  // until what is prepared of it is published
   {
     const MutexLock lock(mutex_);
     for (NotedJob& each : failed.notes) {
@@ -104,9 +121,8 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
     }
     if (!again.empty()) {
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
-      kept = drop_retried(rows, row_count, again, publication.ended);
-      prepared = ResultLog::prepare(has_rows ? std::span(kept.bytes) : std::span<const std::byte>(),
-                                    has_rows ? kept.count : 0, true);
+      drop_retried(rows, row_count, again, publication.ended, kept);
+      prepared = has_rows ? prepare_kept(std::move(prepared), kept) : ResultLog::Prepared{};
     }
     too_many_failures = publish_locked(std::move(publication), std::move(prepared));
   }

@@ -55,8 +55,12 @@ ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::ui
                                        bool has_others) {
   Prepared prepared{nullptr, bytes, rows, has_others};
   if (bytes.size() >= kOwnChunkBytes) {
-    prepared.chunk = std::make_shared<Chunk>();
-    prepared.chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+    try {
+      prepared.chunk = std::make_shared<Chunk>();
+      prepared.chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+    } catch (const std::bad_alloc&) {
+      throw NoMemoryForRows();
+    }
     prepared.chunk->capacity = bytes.size();
     std::memcpy(prepared.chunk->bytes.get(), bytes.data(), bytes.size());
   }

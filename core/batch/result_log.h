@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -73,6 +74,12 @@ void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit vi
   }
 }
 
+// There is no memory for a copy of the rows. Nothing has changed.
+class NoMemoryForRows final : public std::bad_alloc {
+ public:
+  const char* what() const noexcept override { return "no memory for results"; }
+};
+
 // The log. Its oldest rows may be in the batch's journal only, or discarded.
 //
 // Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
@@ -119,7 +126,8 @@ class ResultLog {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex.
+  // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex. prepare() throws
+  // NoMemoryForRows.
   struct Prepared {
     std::shared_ptr<Chunk> chunk;  // null: the bytes are few, and append() copies them
     std::span<const std::byte> bytes;

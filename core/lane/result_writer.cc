@@ -1,6 +1,7 @@
 #include "core/lane/result_writer.h"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,25 @@
 #include "core/base/index_ranges.h"
 
 namespace locksley {
+namespace {
+
+// After an output: its padding, the next head, and a byte of the next output.
+constexpr std::size_t kTailBytes = alignof(ResultHead) + 2 * sizeof(ResultHead);
+
+std::string no_memory(std::size_t size) {
+  return "no memory for an output of " + std::to_string(size) + " bytes";
+}
+
+class NoMemoryForOutput final : public std::bad_alloc {
+ public:
+  explicit NoMemoryForOutput(std::size_t size) : why_(std::make_shared<std::string>(no_memory(size))) {}
+  const char* what() const noexcept override { return why_->c_str(); }
+
+ private:
+  std::shared_ptr<const std::string> why_;  // a copy of the exception must not throw
+};
+
+}  // namespace
 
 ResultWriter::ResultWriter(Indexes indexes)
     : indexes_(indexes),
@@ -41,7 +61,7 @@ void ResultWriter::note_burst(std::uint64_t low) {
   bursts_.push_back({low, ended_});
 }
 
-std::vector<IndexRange> ResultWriter::take_indexes(std::uint32_t ended) {
+std::vector<IndexRange> ResultWriter::unpublished_indexes(std::uint32_t ended) const {
   std::vector<IndexRange> indexes;
   for (std::size_t i = 0; i < bursts_.size(); ++i) {
     const Burst& burst = bursts_[i];
@@ -50,13 +70,12 @@ std::vector<IndexRange> ResultWriter::take_indexes(std::uint32_t ended) {
     if (from >= to) continue;
     append_range(indexes, {burst.low + (from - burst.ended_before), burst.low + (to - burst.ended_before)});
   }
-  if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
   return indexes;
 }
 
 ResultWriter::Outcome ResultWriter::end_batch() {
   const MutexLock lock(mutex_);
-  const Outcome outcome = publish_locked();
+  const Outcome outcome = publish_own();
   batch_ = nullptr;
   // One large output must not occupy its memory for ever.
   if (capacity_ > 8 * kInitialBytes) {
@@ -66,14 +85,15 @@ ResultWriter::Outcome ResultWriter::end_batch() {
   return outcome;
 }
 
-std::string ResultWriter::too_long(std::size_t size) const {
+std::string ResultWriter::refusal(std::size_t size) const {
+  if (size <= allowed_output_) return no_memory(size);
   return "the output has " + std::to_string(size) + " bytes; a result has at most " +
          std::to_string(allowed_output_);
 }
 
 JobStatus ResultWriter::shorten_output(JobStatus status) {
   if (status == JobStatus::kOk) {
-    replace_output(too_long(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
+    replace_output(refusal(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
     return JobStatus::kError;
   }
   const std::size_t most = std::max(allowed_output_, kErrorBytes);
@@ -83,31 +103,64 @@ JobStatus ResultWriter::shorten_output(JobStatus status) {
 
 void ResultWriter::grow_output(std::size_t size) {
   const std::size_t before = output_bytes();
-  if (before <= most_output_ && size <= most_output_ - before) return grow(size);
+  if (before <= most_output_ && size <= most_output_ - before) {
+    if (try_grow(size)) return;
+    throw NoMemoryForOutput(before + size);
+  }
   // After the first refusal the handler may go on and be refused again: the error names the length of the first one.
   if (most_output_ == allowed_output_) refused_bytes_ = before + size;
   clear_output();
   next(1);  // commit() has made room for a second head, so that one byte fits
   most_output_ = 0;
-  throw std::length_error(too_long(refused_bytes_));
+  throw std::length_error(refusal(refused_bytes_));
+}
+
+void ResultWriter::replace_by_long(std::string_view text) {
+  const bool has_room = text.size() <= kLargestOutput && try_grow(text.size());
+  // Of a text that says why a job failed, the beginning stays.
+  append(has_room ? text : text.substr(0, std::min(kErrorBytes, capacity_ - cursor_)));
+  if (has_room) return;
+  refused_bytes_ = text.size();
+  most_output_ = 0;
+}
+
+bool ResultWriter::try_grow(std::size_t size) {
+  try {
+    grow(size);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+JobStatus ResultWriter::drop_output(JobStatus status) {
+  const std::size_t room = capacity_ - row_ - std::min(capacity_ - row_, kTailBytes);
+  const std::string why = no_memory(output_bytes());
+  if (room < sizeof(ResultHead) + std::max(why.size(), std::size_t{1})) throw std::bad_alloc();
+  if (status == JobStatus::kOk) {
+    clear_output();
+    append(why);
+    return JobStatus::kError;
+  }
+  cursor_ = row_ + sizeof(ResultHead) + std::min({output_bytes(), kErrorBytes, room - sizeof(ResultHead)});
+  return status;
 }
 
 [[gnu::always_inline]] inline void ResultWriter::commit(JobStatus status, bool has_facts) {
-  ++ended_;
-  if (status != JobStatus::kOk) ++failed_;
   if (keep_ == Keep::kAll || status != JobStatus::kOk) {
     if (keep_ == Keep::kNone && !has_facts) clear_output();
+    // Room for the next head, so that begin_job() need not check.
+    if (cursor_ + kTailBytes > capacity_) [[unlikely]] {
+      if (!try_grow(kTailBytes)) status = drop_output(status);
+    }
     const auto length = static_cast<std::uint32_t>(output_bytes());
     // [running-index] relaxed: this thread writes it.
     const std::uint64_t index = index_.load(std::memory_order_relaxed);
     ::new (buffer_.get() + row_) ResultHead{index, length, status, static_cast<std::uint8_t>(has_facts)};
     row_ += ResultHead::bytes_of(length);
-    // Room for the next head, so that begin_job() need not check.
-    if (row_ + 2 * sizeof(ResultHead) > capacity_) [[unlikely]] {
-      cursor_ = row_;
-      grow(2 * sizeof(ResultHead));
-    }
   }
+  ++ended_;
+  if (status != JobStatus::kOk) ++failed_;
   // [result-commit] release: the row is there; pairs with the acquire in publish_locked().
   committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_release);
 }
@@ -136,7 +189,10 @@ void ResultWriter::end_job(JobStatus status, std::string& facts) {
     status = shorten_output(status);
   if (keep_ == Keep::kNone) clear_output();
   ResultHead::append_facts_length(facts);
-  const bool fits = facts.size() <= kLargestOutput - output_bytes();
+  const std::size_t more = facts.size() + kTailBytes;
+  if (more > capacity_ - cursor_ && !try_grow(more)) [[unlikely]]
+    status = drop_output(status);
+  const bool fits = facts.size() <= kLargestOutput - output_bytes() && more <= capacity_ - cursor_;
   if (fits) append(facts);
   commit(status, fits);
 }
@@ -162,7 +218,7 @@ std::optional<ResultWriter::Running> ResultWriter::running() {
 
 ResultWriter::Outcome ResultWriter::publish() {
   const MutexLock lock(mutex_);
-  const Outcome outcome = publish_locked();
+  const Outcome outcome = publish_own();
   // Between jobs all rows are committed, hence published now.
   row_ = published_row_ = 0;
   published_hint_ = ended_;
@@ -175,7 +231,58 @@ ResultWriter::Outcome ResultWriter::publish_for_worker(std::shared_ptr<Batch>& b
   // The batch lives: the worker that runs its jobs has not ended with it, and cannot while the
   // mutex is held.
   batch = batch_->shared_from_this();
-  return publish_locked();
+  try {
+    return publish_locked();
+  } catch (const NoMemoryForRows&) {
+    return Outcome::kNothing;  // only the executor's thread may shorten rows
+  }
+}
+
+ResultWriter::Outcome ResultWriter::publish_own() {
+  for (;;) {
+    try {
+      return publish_locked();
+    } catch (const NoMemoryForRows&) {
+      if (!shorten_longest()) throw;
+    }
+  }
+}
+
+bool ResultWriter::shorten_longest() {
+  std::size_t longest = 0;
+  const auto head_at = [this](std::size_t row) {
+    ResultHead head;
+    std::memcpy(&head, buffer_.get() + row, sizeof head);
+    return head;
+  };
+  for (std::size_t row = published_row_; row < row_; row += ResultHead::bytes_of(head_at(row).length)) {
+    longest = std::max<std::size_t>(longest, head_at(row).length);
+  }
+  if (longest <= kErrorBytes) return false;
+  const std::size_t least = std::max(longest / 2, kErrorBytes + 1);
+  std::size_t to = published_row_;
+  for (std::size_t row = published_row_; row < row_;) {
+    ResultHead head = head_at(row);
+    const std::size_t size = ResultHead::bytes_of(head.length);
+    std::byte* const text = buffer_.get() + to + sizeof head;
+    if (head.length < least) {
+      std::memmove(text, buffer_.get() + row + sizeof head, head.length);
+    } else {
+      const std::string why = no_memory(head.length);
+      if (head.status == JobStatus::kOk) ++failed_;
+      head.status = head.status == JobStatus::kOk ? JobStatus::kError : head.status;
+      head.length = static_cast<std::uint32_t>(why.size());
+      head.has_facts = 0;
+      std::memcpy(text, why.data(), why.size());
+    }
+    std::memcpy(buffer_.get() + to, &head, sizeof head);
+    to += ResultHead::bytes_of(head.length);
+    row += size;
+  }
+  row_ = to;
+  // [result-commit] relaxed: the mutex orders it for a publisher.
+  committed_.store(std::uint64_t{ended_} << 32 | failed_, std::memory_order_relaxed);
+  return true;
 }
 
 ResultWriter::Outcome ResultWriter::publish_locked() {
@@ -199,8 +306,9 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   }
   const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
   const Batch::Ran ran{worker_, began_};
-  const bool too_many = batch_->publish(counts, bytes, rows, take_indexes(ended), Batch::OnFailure::kRetry,
-                                        worker_.empty() ? nullptr : &ran);
+  const bool too_many = batch_->publish(counts, bytes, rows, unpublished_indexes(ended),
+                                        Batch::OnFailure::kRetry, worker_.empty() ? nullptr : &ran);
+  if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
   published_ended_ = ended;
   published_failed_ = failed;
   published_row_ = end;

@@ -31,7 +31,10 @@ namespace locksley {
 // An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The text of a job
 // that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning says why the job failed. If the
 // buffer would have to grow for such an output, write() and write_space() throw std::length_error
-// besides: a handler that writes too much does not make the buffer grow. A failed allocation throws std::bad_alloc.
+// besides: a handler that writes too much does not make the buffer grow. A failed allocation makes them throw
+// std::bad_alloc. Where memory lacks for more than an output that is written already (for the buffer, or for the copy that
+// a publication makes), the jobs with the longest outputs end as errors that say so; only if that does not help, end_job()
+// and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -93,10 +96,12 @@ class ResultWriter {
     cursor_ = row_ + sizeof(ResultHead);
     most_output_ = allowed_output_;
   }
-  // `text` in place of the job's output so far. Does not throw for a text that is longer than the batch allows:
-  // end_job() replaces it, or cuts it.
+  // `text` in place of the job's output so far. Does not throw for a text that is longer than the batch allows, or than
+  // memory allows: end_job() replaces it, or cuts it.
   void replace_output(std::string_view text) {
     clear_output();
+    if (text.size() > capacity_ - cursor_) [[unlikely]]
+      return replace_by_long(text);
     append(text);
   }
   // The job has ended with what was written as its output. For kOk, an output that is longer than the batch allows, or of
@@ -158,17 +163,29 @@ class ResultWriter {
       grow(bytes.size());
     if (!bytes.empty()) std::memcpy(next(bytes.size()), bytes.data(), bytes.size());
   }
-  std::string too_long(std::size_t size) const;
+  void replace_by_long(std::string_view text) LOCKSLEY_EXCLUDES(mutex_);
+  // Why an output of `size` bytes is refused.
+  std::string refusal(std::size_t size) const;
   // The output is too long for a job that ended with `status`: replaces it by an error that says so, or cuts the text
   // of a job that failed. Returns the status that the job gets.
   JobStatus shorten_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // As grow(); throws if the output would be longer than allowed, and the job then ends as an error.
   void grow_output(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
+  bool try_grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
+  // There is no memory for what comes after the job's output. As shorten_output(), but throws std::bad_alloc if the buffer
+  // is full without the output.
+  JobStatus drop_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
-  std::vector<IndexRange> take_indexes(std::uint32_t ended) LOCKSLEY_REQUIRES(mutex_);
+  std::vector<IndexRange> unpublished_indexes(std::uint32_t ended) const LOCKSLEY_REQUIRES(mutex_);
+  // Throws NoMemoryForRows: nothing has changed.
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
+  // The same by the executor's thread, between jobs: it makes room.
+  Outcome publish_own() LOCKSLEY_REQUIRES(mutex_);
+  // The longest of the unpublished outputs, and those of at least half its length, become errors that say that memory
+  // lacks. False: none is long.
+  bool shorten_longest() LOCKSLEY_REQUIRES(mutex_);
   void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same where the output is too long; apart, since the other jobs need no room for it in their code.
   [[gnu::noinline]] void end_long_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
@@ -191,9 +208,10 @@ class ResultWriter {
   // Usually allowed_output_. After a refused write of the running job: 0, and the output is one byte, so that end_job()'s
   // ordinary length check catches it.
   std::size_t most_output_ = kLargestOutput;
-  std::size_t refused_bytes_ = 0;     // how long the refused write would have made the output
-  std::uint32_t ended_ = 0;           // jobs since begin_batch()
-  std::uint32_t failed_ = 0;          // of those
+  std::size_t refused_bytes_ =
+      0;                      // how long it would have made the output: no more than allowed if memory lacked
+  std::uint32_t ended_ = 0;   // jobs since begin_batch()
+  std::uint32_t failed_ = 0;  // of those
   std::uint32_t published_hint_ = 0;  // of ended_, published by this thread
 
   std::string worker_;  // constant during a batch; empty: not known

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/command_syntax.h"
 #include "proto/command_table.h"
 #include "proto/glob.h"
 #include "proto/text.h"
@@ -116,24 +117,6 @@ void write_docs(ReplyWriter& reply, const Spec& spec, std::span<const Subcommand
   }
 }
 
-// How arguments are written, each after `separator` but the first: "customer [WEIGHT weight]", "ON|OFF".
-std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view separator) {
-  std::string text;
-  for (const ArgumentDoc& one : arguments) {
-    std::string word(one.name);
-    if (one.type == ArgumentDoc::Type::kPureToken) word = one.token;
-    if (one.type == ArgumentDoc::Type::kOneOf) word = syntax(one.arguments, "|");
-    if (one.type == ArgumentDoc::Type::kBlock) word = syntax(one.arguments, " ");
-    if (one.type != ArgumentDoc::Type::kPureToken && !one.token.empty()) {
-      word.insert(0, std::string(one.token) + ' ');
-    }
-    if (one.multiple) word += " [" + word + " ...]";
-    if (!text.empty()) text += separator;
-    text += one.optional ? '[' + word + ']' : word;
-  }
-  return text;
-}
-
 // A command, or one of its subcommands.
 struct Named {
   const CommandSpec* command = nullptr;        // null: there is none of this name
@@ -225,16 +208,16 @@ void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments) {
   }
 }
 
-bool asks_for_help(const ArgumentList& arguments) {
-  return arguments.size() == 2 && equals_ignoring_case(arguments[1], "HELP");
-}
+bool names_help(const ArgumentList& arguments) { return equals_ignoring_case(arguments[1], "HELP"); }
+
+bool asks_for_help(const ArgumentList& arguments) { return arguments.size() == 2 && names_help(arguments); }
 
 void write_help(ReplyWriter& reply, const CommandSpec& container) {
   const std::span<const SubcommandSpec> subcommands = container.subcommands();
   reply.array(1 + 2 * (subcommands.size() + 1));
   reply.simple(in_capitals(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
   for (const SubcommandSpec& one : subcommands) {
-    const std::string arguments = syntax(one.arguments, " ");
+    const std::string arguments = syntax(one.arguments);
     reply.simple(in_capitals(one.name) + (arguments.empty() ? "" : ' ' + arguments));
     reply.simple("    " + std::string(one.summary) + '.');
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "proto/batch_options.h"
+#include "proto/command_syntax.h"
 #include "proto/name_table.h"
 #include "proto/text.h"
 
@@ -328,6 +329,13 @@ std::string wrong_number(std::string_view name) {
   return text;
 }
 
+// Every user has the commands of Redis that describe a connection: for these the text is that of Redis.
+std::string wrong_number(const auto& spec, std::string_view name, const std::string& words) {
+  if (spec.group == Group::kConnection) return wrong_number(name);
+  const std::string arguments = syntax(spec.arguments);
+  return wrong_number(name) + ": " + words + (arguments.empty() ? "" : " ") + arguments;
+}
+
 }  // namespace
 
 std::string_view to_string(CommandGroup group) {
@@ -397,7 +405,9 @@ std::string unknown_command_error(const ArgumentList& arguments) {
   return text + shown;
 }
 
-std::string arity_error(const CommandSpec& command) { return wrong_number(command.name); }
+std::string arity_error(const CommandSpec& command) {
+  return wrong_number(command, command.name, in_capitals(command.name));
+}
 
 std::string full_name(const SubcommandSpec& subcommand) {
   std::string name(command(subcommand.container).name);
@@ -406,7 +416,15 @@ std::string full_name(const SubcommandSpec& subcommand) {
   return name;
 }
 
-std::string arity_error(const SubcommandSpec& subcommand) { return wrong_number(full_name(subcommand)); }
+std::string arity_error(const SubcommandSpec& subcommand) {
+  const std::string words =
+      in_capitals(command(subcommand.container).name) + ' ' + in_capitals(subcommand.name);
+  return wrong_number(subcommand, full_name(subcommand), words);
+}
+
+std::string help_arity_error(const CommandSpec& container) {
+  return wrong_number(std::string(container.name) + "|help");
+}
 
 std::string too_long_word_error(const CommandSpec& command) {
   std::string text = "ERR a word of '";

@@ -70,7 +70,8 @@ class OptionParser {
       const BatchOption* const option = find_batch_option(word);
       if (option == nullptr) {
         if (is_source(word)) break;
-        return std::unexpected("ERR unknown option '" + printable(word) + "'" + std::string(hint_));
+        return std::unexpected("ERR unknown option '" + printable(word) + "'" + std::string(hint_) +
+                               swallowed());
       }
       bool& is_seen = is_seen_[static_cast<std::size_t>(option - kBatchOptions.data())];
       if (std::exchange(is_seen, true) && !std::holds_alternative<AfterValue>(option->value)) {
@@ -83,6 +84,10 @@ class OptionParser {
       }
       if (at == arguments_.size()) return std::unexpected("ERR " + quoted(*option) + " needs a value");
       const std::string_view text = arguments_[at++];
+      if (is_source(text) || find_batch_option(text) != nullptr) {
+        swallower_ = option;
+        swallowed_ = text;
+      }
       auto set =
           std::visit([&](const auto& value) { return this->set(*option, value, text); }, option->value);
       if (!set) return std::unexpected(std::move(set.error()));
@@ -91,6 +96,12 @@ class OptionParser {
       return std::unexpected("ERR the batch '" + options_.id + "' cannot wait for itself");
     }
     return at;
+  }
+
+  // What the error for a missing or an unknown word says in addition: a value may have been left out.
+  std::string swallowed() const {
+    if (swallower_ == nullptr) return {};
+    return "; " + quoted(*swallower_) + " took '" + printable(swallowed_) + "' as its value";
   }
 
  private:
@@ -153,6 +164,9 @@ class OptionParser {
   const ArgumentList& arguments_;
   BatchOptions& options_;
   const std::string_view hint_;
+  // The last option whose value is a word that could begin an option, or the jobs; null: none.
+  const BatchOption* swallower_ = nullptr;
+  std::string_view swallowed_;
   std::array<bool, kBatchOptions.size()> is_seen_{};
   static constexpr std::size_t kMostWaits = 2 * BatchOptions::kMaxAfter;  // each batch with both
   std::size_t waits_ = 0;
@@ -183,12 +197,12 @@ constexpr std::size_t kOptionsAt = 2;
 
 std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& arguments, bool may_be_range) {
   SubmitCommand result{std::string(arguments[kHandlerAt]), {}, JobsSource{0}};
-  const auto stop =
-      OptionParser(arguments, result.options, ": payloads follow the word JOBS").parse(kOptionsAt);
+  OptionParser parser(arguments, result.options, ": payloads follow the word JOBS");
+  const auto stop = parser.parse(kOptionsAt);
   if (!stop) return std::unexpected(stop.error());
   const std::string_view wanted = may_be_range ? "JOBS payload ... or RANGE low high" : "JOBS payload ...";
   if (*stop == arguments.size()) {
-    return std::unexpected("ERR the jobs are missing: expected " + std::string(wanted));
+    return std::unexpected("ERR the jobs are missing: expected " + std::string(wanted) + parser.swallowed());
   }
   if (equals_ignoring_case(arguments[*stop], kJobs)) {
     if (*stop + 1 == arguments.size()) return std::unexpected("ERR JOBS needs at least one payload");

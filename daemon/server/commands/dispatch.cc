@@ -239,6 +239,8 @@ const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Comman
     if (proto::asks_for_help(command.arguments)) {
       proto::ReplyWriter reply = session.reply();
       proto::write_help(reply, proto::command(container));
+    } else if (proto::names_help(command.arguments)) {
+      session.fail(proto::help_arity_error(proto::command(container)));
     } else {
       session.fail(proto::unknown_subcommand_error(proto::command(container), name));
     }

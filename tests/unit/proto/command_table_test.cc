@@ -154,12 +154,28 @@ TEST(CommandTableTest, ErrorsAreWordedAsInRedis) {
   EXPECT_EQ(arity_error(*find_command("ECHO")), "ERR wrong number of arguments for 'echo' command");
   EXPECT_EQ(arity_error(*find_subcommand(CommandId::kClient, "setname")),
             "ERR wrong number of arguments for 'client|setname' command");
+  EXPECT_EQ(help_arity_error(*find_command("client")),
+            "ERR wrong number of arguments for 'client|help' command");
   EXPECT_EQ(unknown_subcommand_error(*find_command("client"), "NOSUCH"),
             "ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.");
   EXPECT_EQ(
       not_while_subscribed_error(*find_command("status")),
       "ERR Can't execute 'status': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed "
       "in this context");
+}
+
+TEST(CommandTableTest, ArityErrorsOfCommandsThatRedisDoesNotHaveEndWithTheSyntax) {
+  const auto syntax_in = [](const std::string& error) { return error.substr(error.find("command: ") + 9); };
+  EXPECT_EQ(arity_error(*find_command("SUBMIT")),
+            "ERR wrong number of arguments for 'submit' command: SUBMIT handler [option ...] "
+            "JOBS payload [payload ...]|RANGE low high [payload]");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("run"))),
+            "RUN handler [option ...] JOBS payload [payload ...]");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("addat"))), "ADDAT id n payload [payload ...]");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("log"))), "LOG id index [FROM offset] [BLOCK timeout-ms]");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("handlers"))), "HANDLERS");
+  EXPECT_EQ(syntax_in(arity_error(*find_subcommand(CommandId::kCustomer, "get"))), "CUSTOMER GET customer");
+  for (const CommandSpec& spec : commands()) EXPECT_LT(arity_error(spec).size(), 250u) << spec.name;
 }
 
 // What `write` writes, read back: so that every header announces what follows it.

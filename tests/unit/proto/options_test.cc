@@ -210,6 +210,13 @@ TEST(SubmitOptionsTest, ErrorsNameTheOptionWhatWasExpectedAndWhatWasFound) {
       {"AFTEROK", "ERR option 'AFTEROK' needs a value"},
       {"AFTER x ID y AFTEROK y JOBS a", "ERR the batch 'y' cannot wait for itself"},
       {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY': payloads follow the word JOBS"},
+      {"ID JOBS a",
+       "ERR unknown option 'a': payloads follow the word JOBS; option 'ID' took 'JOBS' as its value"},
+      {"NAME weight 5 JOBS a",
+       "ERR unknown option '5': payloads follow the word JOBS; option 'NAME' took 'weight' as its value"},
+      {"ID jobs",
+       "ERR the jobs are missing: expected JOBS payload ... or RANGE low high; option 'ID' took 'jobs' as "
+       "its value"},
       {"ID a ID b JOBS a", "ERR option 'ID' is given twice"},
       {"EPHEMERAL EPHEMERAL JOBS a", "ERR option 'EPHEMERAL' is given twice"},
       {"EPHEMERAL ID", "ERR option 'ID' needs a value"},

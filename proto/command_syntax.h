@@ -1,0 +1,16 @@
+// How a command is called, in one line, from its row in the table of commands.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "proto/command_table.h"
+
+namespace locksley::proto {
+
+// How arguments are written, each after `separator` but the first: "customer [WEIGHT weight]", "ON|OFF". Many options in
+// a row are written as "[option ...]". Any thread; pure.
+std::string syntax(std::span<const ArgumentDoc> arguments, std::string_view separator = " ");
+
+}  // namespace locksley::proto

@@ -1,5 +1,7 @@
 #include "daemon/server/session/subscriptions.h"
 
+#include <iterator>
+
 #include "daemon/base/freed_memory.h"
 #include "daemon/base/time.h"
 #include "proto/glob.h"
@@ -55,13 +57,13 @@ bool Subscriptions::clear_until(Instant until) {
     topic_bytes_ -= bytes_of_topic(*first);
     events_.unsubscribe(*this, audience_, *first);
     // An error may have ended a move.
-    if (!moved_up_to_.empty()) events_.unsubscribe(*this, moving_to_, *first);
+    if (moved_up_to_) events_.unsubscribe(*this, moving_to_, *first);
     channels_.erase(first);
     if (until != Instant::max() && !channels_.empty() && now() >= until) return false;
   }
   if (!patterns_.empty()) events_.unsubscribe_from_all(*this, audience_);
   patterns_.clear();
-  moved_up_to_.clear();
+  moved_up_to_.reset();
   topic_bytes_ = 0;
   if (!was_empty) count_subscriber(-1);
   return drop_waiting_until(until);
@@ -80,9 +82,25 @@ bool Subscriptions::drop_waiting_until(Instant until) {
   return waiting_.empty();
 }
 
+bool Subscriptions::take_back_until(Instant until) {
+  while (moved_up_to_) {
+    const auto last = channels_.find(*moved_up_to_);
+    events_.unsubscribe(*this, moving_to_, *last);
+    events_.subscribe(*this, audience_, *last);
+    if (last == channels_.begin()) {
+      moved_up_to_.reset();
+    } else {
+      moved_up_to_ = *std::prev(last);
+    }
+    if (until != Instant::max() && now() >= until) break;
+  }
+  return !moved_up_to_;
+}
+
 bool Subscriptions::move_until(std::string_view audience, Instant until) {
+  if (moved_up_to_ && moving_to_ != audience && !take_back_until(until)) return false;
   if (audience_ == audience) return true;
-  auto next = moved_up_to_.empty() ? channels_.begin() : channels_.upper_bound(moved_up_to_);
+  auto next = moved_up_to_ ? channels_.upper_bound(*moved_up_to_) : channels_.begin();
   for (; next != channels_.end(); ++next) {
     events_.unsubscribe(*this, audience_, *next);
     events_.subscribe(*this, audience, *next);
@@ -91,7 +109,7 @@ bool Subscriptions::move_until(std::string_view audience, Instant until) {
     moved_up_to_ = *next;
     return false;
   }
-  moved_up_to_.clear();
+  moved_up_to_.reset();
   // The events that wait were published while the connection was allowed to receive them.
   if (!patterns_.empty()) {
     events_.unsubscribe_from_all(*this, audience_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -56,8 +57,10 @@ class Subscriptions final : public Subscriber {
   }
   // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether all is done. Ten thousand
   // channels take some 20 ms, and so do as many events as limits.output_buffer lets wait. Between the parts the topics do
-  // not change. But a reload of the users may call set_audience(): if that sets another audience than the present one, the
-  // next move_until() begins with the first channel again.
+  // not change. But a reload of the users may call set_audience(): it first takes back the move that is not done, also if
+  // it sets the present audience, and the next move_until() begins with the first channel again.
+  // An event that is published during a move comes once, to the audience in which its channel is then. But an event whose
+  // delivery is not done when its channel moves (Events::kAtOnce) may be missed, or come from both audiences.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -85,6 +88,9 @@ class Subscriptions final : public Subscriber {
  private:
   static std::uint64_t bytes_of(const ChannelEvent& event);
   void count_subscriber(std::int64_t change);
+  // Moves the channels back that a move_until() to another audience has moved, until about `until`. Returns whether all are
+  // back.
+  bool take_back_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Drops the waiting events, which no pattern matches any more, until about `until`. Returns whether all are gone.
   bool drop_waiting_until(Instant until);
 
@@ -94,9 +100,9 @@ class Subscriptions final : public Subscriber {
   std::string audience_;
   Topics channels_;
   Topics patterns_;
-  // A move_until() that is not done: the audience to which the channels move, and the last channel that has moved. Empty: no move.
+  // A move_until() that is not done: the audience to which the channels move, and the last channel that has moved. None: no move.
   std::string moving_to_;
-  std::string moved_up_to_;
+  std::optional<std::string> moved_up_to_;
   std::uint64_t topic_bytes_ = 0;
   std::deque<ChannelEvent> waiting_;  // to be matched with the patterns
   std::uint64_t waiting_bytes_ = 0;

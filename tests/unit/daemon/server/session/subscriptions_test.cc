@@ -92,5 +92,90 @@ TEST_F(SubscriptionsTest, EventsThatWaitAreMatchedInTheirOrderWhereTheCallBefore
   subscriptions_.clear();
 }
 
+// The channels of an audience change in the middle of a move to another one: by a reload of the users.
+class MovingSubscriptionsTest : public SubscriptionsTest {
+ protected:
+  MovingSubscriptionsTest() {
+    const ThreadRoleScope io_thread(kIoThread);
+    subscriptions_.set_audience("alice");
+    for (const std::string& channel : kChannels) subscriptions_.add(Kind::kChannel, channel);
+    for (int part = 0; part < 2; ++part) EXPECT_FALSE(subscriptions_.move_until("bob", now()));
+  }
+  ~MovingSubscriptionsTest() override {
+    const ThreadRoleScope io_thread(kIoThread);
+    subscriptions_.clear();
+    for (const std::string_view audience : {"alice", "bob", "carol"}) {
+      EXPECT_EQ(left_in(audience), 0) << audience << " has a subscriber that is gone";
+    }
+  }
+  // How many of the channels are subscribed to in that audience; ends these subscriptions.
+  int left_in(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread) {
+    int left = 0;
+    for (const std::string& channel : kChannels) {
+      left += events_.unsubscribe(subscriptions_, audience, channel) ? 1 : 0;
+    }
+    return left;
+  }
+  // The same, without a change.
+  int subscribed_in(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread) {
+    int found = 0;
+    for (const std::string& channel : kChannels) {
+      if (events_.subscribe(subscriptions_, audience, channel)) {
+        events_.unsubscribe(subscriptions_, audience, channel);
+      } else {
+        ++found;
+      }
+    }
+    return found;
+  }
+
+  const std::vector<std::string> kChannels = {"", "batch:1", "batch:2", "batches"};
+};
+
+TEST_F(MovingSubscriptionsTest, AThirdAudienceGetsAllChannels) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.set_audience("carol");
+  EXPECT_EQ(subscribed_in("alice"), 0);
+  EXPECT_EQ(subscribed_in("bob"), 0);
+  EXPECT_EQ(subscribed_in("carol"), 4);
+}
+
+TEST_F(MovingSubscriptionsTest, ThePresentAudienceGetsItsChannelsBack) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.set_audience("alice");
+  EXPECT_EQ(subscribed_in("alice"), 4);
+  EXPECT_EQ(subscribed_in("bob"), 0);
+}
+
+TEST_F(MovingSubscriptionsTest, TheMoveThenBeginsAgain) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.set_audience("carol");
+  EXPECT_EQ(calls_until_done([this] {
+              kIoThread.assert_held();
+              return subscriptions_.move_until("bob", now());
+            }),
+            5);
+  EXPECT_EQ(subscribed_in("bob"), 4);
+  EXPECT_EQ(subscribed_in("carol"), 0);
+}
+
+TEST_F(MovingSubscriptionsTest, AMoveToAThirdAudienceInPartsTakesTheFirstOneBackInParts) {
+  const ThreadRoleScope io_thread(kIoThread);
+  EXPECT_FALSE(subscriptions_.move_until("carol", now()));
+  EXPECT_EQ(subscribed_in("bob"), 1);
+  EXPECT_EQ(subscribed_in("alice"), 3);
+  while (!subscriptions_.move_until("carol", now())) continue;
+  EXPECT_EQ(subscribed_in("bob"), 0);
+  EXPECT_EQ(subscribed_in("alice"), 0);
+  EXPECT_EQ(subscribed_in("carol"), 4);
+}
+
+TEST_F(MovingSubscriptionsTest, ItEndsWithTheSubscriptions) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.clear();
+  EXPECT_EQ(left_in("alice"), 0);
+  EXPECT_EQ(left_in("bob"), 0);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

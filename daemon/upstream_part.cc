@@ -40,7 +40,8 @@ std::expected<void, std::string> check_upstream(const config::Upstream& settings
 
 std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
                                                                     const Pool* pool, HandlerUse& use,
-                                                                    std::shared_ptr<spdlog::logger> log) {
+                                                                    std::shared_ptr<spdlog::logger> log,
+                                                                    std::function<void()> refused) {
   const config::Upstream& settings = config.upstream;
   if (settings.url.empty()) return nullptr;
   const auto password = read_password(settings.password_file);
@@ -54,7 +55,8 @@ std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config
                                                     .host_name = error ? "worker" : host_name,
                                                     .use = use,
                                                     .pool = pool,
-                                                    .log = std::move(log)});
+                                                    .log = std::move(log),
+                                                    .refused = std::move(refused)});
 }
 
 std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet& handlers,

@@ -5,6 +5,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/signal_set.hpp>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -19,9 +20,9 @@
 namespace locksley::daemon {
 namespace {
 
-// Waits for the end: of the drain that the first signal begins, or the second signal.
-int serve_until_signal(Upstream& upstream, const config::Config& config, spdlog::logger& log) {
-  asio::io_context io(1);
+// Waits for the end: of the drain that the first signal begins, the second signal, or that `io` is stopped.
+int serve_until_signal(asio::io_context& io, Upstream& upstream, const config::Config& config,
+                       spdlog::logger& log) {
   asio::signal_set signals(io, SIGTERM, SIGINT);
   asio::steady_timer timer(io);
   int exit_code = kExitOk;
@@ -54,12 +55,26 @@ int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logge
   Lane lane(std::string(config::kPoolLane), ring);  // without a pool: nothing of it is offered
   const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
   HandlerUse use;
-  const std::unique_ptr<Upstream> upstream = or_fail(make_upstream(config, nullptr, use, log), kExitConfig);
+  asio::io_context io(1);
+  // A wrong password does not become right by itself. After the first login it may have been changed there before it is here.
+  std::atomic<bool> is_refused = false;
+  const auto refused = [&io, &is_refused] {
+    if (!is_refused.exchange(true)) asio::post(io, [&io] { io.stop(); });
+  };
+  const std::unique_ptr<Upstream> upstream =
+      or_fail(make_upstream(config, nullptr, use, log, refused), kExitConfig);
   if (upstream == nullptr) throw StartFailure(kExitConfig, "--work: the configuration has no upstream.url");
   handlers->processes().start();
   upstream->offer(offered_lanes(config, *handlers, /*pool_workers=*/0));
   upstream->start();
-  const int exit_code = serve_until_signal(*upstream, config, *log);
+  int exit_code = serve_until_signal(io, *upstream, config, *log);
+  if (is_refused && exit_code == kExitOk) {
+    LogLine(
+        "the daemon refuses the user or the password: the user comes from --url redis://USER@HOST:PORT, the "
+        "password from LOCKSLEY_PASSWORD or a file for --password-file")
+        .write(*log, spdlog::level::err);
+    exit_code = kExitNoPermission;
+  }
   handlers->processes().stop();
   upstream->end(std::chrono::seconds(1));
   for (Lane* const each : handlers->lanes()) each->detach_all();

@@ -186,6 +186,7 @@ void Upstream::add(OfferedLane offer) {
                                       kUpstreamThread.assert_held();
                                       check_done();
                                     },
+                                .refused = parts_.refused,
                                 .log = parts_.log});
   served_.push_back({std::move(offer), std::move(connection)});
   served_.back().connection->start();

@@ -179,10 +179,14 @@ void UpstreamConnection::note_state() {
     was_joined_ = link_.is_joined();
     if (was_joined_) note_join();
   }
-  if (!was_joined_ && !link_.trouble().empty()) log_trouble();
+  if (was_joined_ || link_.trouble().empty()) return;
+  log_trouble();
+  const bool is_login = link_.trouble().starts_with("WRONGPASS") || link_.trouble().starts_with("NOAUTH");
+  if (is_login && !has_ever_joined_ && parts_.refused) parts_.refused();
 }
 
 void UpstreamConnection::note_join() {
+  has_ever_joined_ = true;
   set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
   std::string not_served;
   for (const std::string& name : link_.not_served()) not_served += (not_served.empty() ? "" : " ") + name;

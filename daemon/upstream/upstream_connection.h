@@ -45,6 +45,7 @@ class UpstreamConnection final : private LeaseSink {
     ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
     UpstreamMeter& meter;           // of the lane
     std::function<void()> changed;  // is_done() may have changed
+    std::function<void()> refused;  // Upstream::Parts; may be called several times
     std::shared_ptr<spdlog::logger> log;
   };
 
@@ -144,6 +145,7 @@ class UpstreamConnection final : private LeaseSink {
   std::set<std::string> logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   std::string store_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // of the upstream that it joined last
   bool was_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  bool has_ever_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   UpstreamLinkStats recorded_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // that the meter has
   bool is_recorded_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // the round trip; 0: never

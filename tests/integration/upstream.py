@@ -22,7 +22,7 @@ from scratch import scratch
 from scripted_upstream import ScriptedUpstream
 from users import PASSWORD, users
 
-OK, CONFIG = 0, 78
+OK, NO_PERMISSION, CONFIG = 0, 77, 78
 
 
 def user_timeout(pid, port):
@@ -351,6 +351,41 @@ class Work(UpstreamTest):
         remote.expect("LEAVE")
         remote.send(b"+OK\r\n")
         self.assertEqual(process.wait(30), OK)
+
+    def work(self, upstream):
+        arguments = ["work", "upper", "--url", f"redis://renderer@127.0.0.1:{upstream.port}", "--", *worker()["worker"]]
+        environment = {**os.environ, "LOCKSLEY_PASSWORD": "wrong"}
+        process = subprocess.Popen(
+            [program("LOCKSLEY"), *arguments], env=environment, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, preexec_fn=end_with_parent
+        )
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_a_wrong_password_ends_it(self):
+        for refusal in (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", b"-NOAUTH Authentication required.\r\n"):
+            upstream = self.upstream()
+            process = self.work(upstream)
+            remote = upstream.accept()
+            remote.expect("HELLO", "3", "AUTH", "renderer", "wrong")
+            remote.send(refusal)
+            _, said = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, NO_PERMISSION, said)
+            self.assertIn("the daemon refuses the user or the password", said)
+
+    def test_a_password_that_was_right_may_become_right_again(self):
+        upstream = self.upstream()
+        process = self.work(upstream)
+        remote = upstream.accept()
+        remote.join(["upper"])
+        remote.close()
+        for _ in range(2):
+            remote = upstream.accept()
+            remote.expect("HELLO")
+            remote.send(b"-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+        upstream.accept().join(["upper"])
+        self.assertIsNone(process.poll())
 
     def test_another_machine_needs_encryption(self):
         refused = subprocess.run([program("LOCKSLEY"), "work", "h", "--url", "redis://queue.example", "--", "true"], capture_output=True, text=True, timeout=30)

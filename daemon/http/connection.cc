@@ -210,6 +210,8 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
   if (HttpLogin* const login = router_.login_for(request_.path)) {
     allow(limits_.login_timeout);
     HttpLogin::Identity identity = co_await login->identify(request_.authorization, request_.peer);
+    // This reply may come at once: so that guesses cost a connection each.
+    if (identity.status == HttpStatus::kUnavailable) request_.keep_alive = false;
     if (identity.status != HttpStatus::kOk) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);
   }

@@ -8,6 +8,7 @@
 
 #include "daemon/auth/authorization.h"
 #include "daemon/auth/token.h"
+#include "daemon/base/peer_network.h"
 
 namespace locksley::daemon {
 namespace {
@@ -58,7 +59,7 @@ asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view author
   const std::string checked = hash;
   // Two statements and no conditional: g++ 12.2 destroys the temporaries of such an await twice.
   asio::awaitable<Verdict> answer =
-      check(source.to_string(), given->user, std::move(hash), std::string(given->secret.view()));
+      check(source, given->user, std::move(hash), std::string(given->secret.view()));
   const Verdict verdict = co_await std::move(answer);
   if (verdict == Verdict::kRefused) refused_(source.to_string());
   // The configuration may have changed meanwhile.
@@ -73,17 +74,21 @@ asio::awaitable<HttpLogin::Identity> HttpLogin::identify(std::string_view author
   co_return identity;
 }
 
-asio::awaitable<Verdict> HttpLogin::check(std::string source, std::string user, std::string hash,
+asio::awaitable<Verdict> HttpLogin::check(asio::ip::address source, std::string user, std::string hash,
                                           std::string password) {
-  auto begin = [this](auto handler, std::string from, std::string name, std::string of, std::string secret) {
+  auto begin = [this](auto handler, const asio::ip::address& from, const std::string& name, std::string of,
+                      std::string secret) {
     // The handler cannot be copied, but a std::function must be copyable. If the check is dropped,
     // the coroutine is destroyed with it.
     auto waiting = std::make_shared<decltype(handler)>(std::move(handler));
-    authenticator_.check(std::move(from), std::move(name), std::move(of), std::move(secret),
-                         [waiting](Verdict verdict) {
-                           const auto executor = asio::get_associated_executor(*waiting);
-                           asio::post(executor, [waiting, verdict] { std::move (*waiting)(verdict); });
-                         });
+    const auto wait = std::make_shared<LoginWaits::Wait>([waiting](Verdict verdict) {
+      const auto executor = asio::get_associated_executor(*waiting);
+      asio::post(executor, [waiting, verdict] { std::move (*waiting)(verdict); });
+    });
+    authenticator_.check(from.to_string(), name, std::move(of), std::move(secret),
+                         [wait](Verdict verdict) { wait->end(verdict); });
+    // A password that is remembered was accepted at once.
+    if (!wait->has_ended()) waits_.add(network_of(from), name, wait);
   };
   return asio::async_initiate<const asio::use_awaitable_t<>&, void(Verdict)>(
       std::move(begin), asio::use_awaitable, std::move(source), std::move(user), std::move(hash),

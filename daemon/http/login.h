@@ -14,6 +14,7 @@
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/secret.h"
 #include "daemon/http/caller.h"
+#include "daemon/http/login_waits.h"
 #include "daemon/http/router.h"
 
 namespace locksley::daemon {
@@ -29,7 +30,8 @@ struct HttpUser {
 // down as much.
 //
 // Owned beside the Router. The authenticator outlives it, and it outlives every connection. The I/O thread only. Nothing
-// blocks: identify() suspends its caller. If too many passwords wait, it returns kUnavailable.
+// blocks: identify() suspends its caller. If too many passwords wait, of all clients or of one network (LoginWaits), it
+// returns kUnavailable.
 class HttpLogin {
  public:
   using Users = std::function<std::optional<HttpUser>(const std::string& name)>;
@@ -55,12 +57,13 @@ class HttpLogin {
   static HttpReply refusal(HttpStatus status);
 
  private:
-  asio::awaitable<Verdict> check(std::string source, std::string user, std::string hash,
+  asio::awaitable<Verdict> check(asio::ip::address source, std::string user, std::string hash,
                                  std::string password);
 
   Authenticator& authenticator_;
   const Users users_;
   const std::function<void(const std::string&)> refused_;
+  LoginWaits waits_;
   config::HttpLogin mode_ = config::HttpLogin::kNone;
   std::optional<Secret> token_;
 };

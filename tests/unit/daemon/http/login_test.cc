@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/auth/password.h"
 
@@ -103,6 +106,26 @@ TEST_F(HttpLoginTest, ANewTokenReplacesTheOld) {
   EXPECT_EQ(status(kToken), HttpStatus::kUnauthorized);
 }
 
+TEST_F(HttpLoginTest, WrongPasswordsOfAnAddressKeepNoUserOutWhosePasswordIsRemembered) {
+  require_login();
+  ASSERT_EQ(status(kAlice), HttpStatus::kOk);
+  // After these failures the next check for her from here waits for 400 ms.
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(status(kWrong), HttpStatus::kUnauthorized);
+  std::vector<HttpStatus> refused;
+  for (int i = 0; i < 64; ++i) {
+    asio::co_spawn(
+        io_, login_.identify(kWrong, asio::ip::make_address("127.0.0.1")),
+        [&](std::exception_ptr, const HttpLogin::Identity& found) { refused.push_back(found.status); });
+  }
+  io_.restart();
+  io_.poll();
+  EXPECT_EQ(refused, std::vector<HttpStatus>(32, HttpStatus::kUnavailable)) << "the other 32 wait";
+  EXPECT_EQ(status(kAlice), HttpStatus::kOk);
+  while (refused.size() < 64 && io_.run_one_for(std::chrono::seconds(60)) > 0) {
+  }
+  EXPECT_EQ(std::ranges::count(refused, HttpStatus::kUnauthorized), 32);
+}
+
 TEST_F(HttpLoginTest, RefusalsSayHowToLogIn) {
   const HttpReply unauthorized = HttpLogin::refusal(HttpStatus::kUnauthorized);
   EXPECT_EQ(unauthorized.status, HttpStatus::kUnauthorized);
@@ -111,6 +134,46 @@ TEST_F(HttpLoginTest, RefusalsSayHowToLogIn) {
   const HttpReply busy = HttpLogin::refusal(HttpStatus::kUnavailable);
   EXPECT_EQ(busy.status, HttpStatus::kUnavailable);
   EXPECT_EQ(busy.fields.at(0), "Retry-After: 1");
+}
+
+class LoginWaitsTest : public ::testing::Test {
+ protected:
+  // Adds a request; returns its verdict, which may change later.
+  std::shared_ptr<std::optional<Verdict>> add(const std::string& user,
+                                              const std::string& network = "10.0.0.1") {
+    auto verdict = std::make_shared<std::optional<Verdict>>();
+    all_.push_back(std::make_shared<LoginWaits::Wait>([verdict](Verdict given) { *verdict = given; }));
+    waits_.add(asio::ip::make_address(network), user, all_.back());
+    return verdict;
+  }
+
+  LoginWaits waits_;
+  std::vector<std::shared_ptr<LoginWaits::Wait>> all_;
+};
+
+TEST_F(LoginWaitsTest, AnAddressHasABound) {
+  for (std::size_t i = 0; i < LoginWaits::kMostOfNetwork; ++i) EXPECT_EQ(*add("u"), std::nullopt);
+  EXPECT_EQ(*add("u"), Verdict::kBusy);
+  EXPECT_EQ(*add("u", "10.0.0.2"), std::nullopt);
+  all_[5]->end(Verdict::kRefused);
+  EXPECT_EQ(*add("u"), std::nullopt) << "one has ended";
+  all_[6].reset();
+  EXPECT_EQ(*add("u"), std::nullopt) << "the connection of one has ended";
+  EXPECT_EQ(*add("u"), Verdict::kBusy);
+}
+
+TEST_F(LoginWaitsTest, TheUserWithMostGivesWay) {
+  std::vector<std::shared_ptr<std::optional<Verdict>>> guesses;
+  for (std::size_t i = 0; i < LoginWaits::kMostOfNetwork; ++i) guesses.push_back(add("u"));
+  EXPECT_EQ(*add("v"), std::nullopt);
+  EXPECT_EQ(*guesses.back(), Verdict::kBusy);
+  guesses.pop_back();
+  for (const auto& guess : guesses) EXPECT_EQ(*guess, std::nullopt);
+}
+
+TEST_F(LoginWaitsTest, WhereEachUserHasOneTheNewOneGivesWay) {
+  for (std::size_t i = 0; i < LoginWaits::kMostOfNetwork; ++i) add("u" + std::to_string(i));
+  EXPECT_EQ(*add("new"), Verdict::kBusy);
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ class Engine {
   virtual std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range);
   // By default as first_row().
   virtual std::expected<std::optional<FoundRow>, EngineError> first_row_within(
-      const RowRange& range, std::chrono::milliseconds /*patience*/) {
+      const RowRange& range, std::chrono::milliseconds /*patience*/, const std::stop_token& /*stop*/) {
     return first_row(range);
   }
   // By default with a cursor for each kind.
@@ -229,10 +229,10 @@ class EngineReading {
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) const {
     return engine_.first_row(range);
   }
-  // The same with the patience of get_within().
+  // The same with the patience of get_within(). After `stop` an engine on another machine fails at once, with kAway.
   std::expected<std::optional<FoundRow>, EngineError> first_row_within(
-      const RowRange& range, std::chrono::milliseconds patience) const {
-    return engine_.first_row_within(range, patience);
+      const RowRange& range, std::chrono::milliseconds patience, const std::stop_token& stop = {}) const {
+    return engine_.first_row_within(range, patience, stop);
   }
   // All rows of the index that are of a batch and of these kinds, which are ascending: in the order of their batches, and
   // those of one batch in the order of their keys. A start reads all batches so. Use no kind that names a customer.

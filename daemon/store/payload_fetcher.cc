@@ -25,7 +25,7 @@ struct PayloadFetcher::Want {
 };
 
 PayloadFetcher::SharedWants PayloadFetcher::open(std::uint64_t sequence, Reader::User user) const {
-  return std::make_shared<Wants>(sequence, user);
+  return std::make_shared<Wants>(sequence, user, options_.first_reading);
 }
 
 SharedChunk PayloadFetcher::find(const SharedWants& wants, std::uint64_t index, Look look, Instant until) {
@@ -114,6 +114,7 @@ void PayloadFetcher::stop() {
     stopping_ = true;
   }
   has_room_.notify_all();
+  stop_.request_stop();
   readers_.stop();
 }
 
@@ -132,6 +133,23 @@ bool PayloadFetcher::wait_for_room(const Want& want) {
   return !stopping_ && want.is_wanted;
 }
 
+// The server may be paused, or the connection may have broken: then a longer wait does not help. Else the row is large for the link.
+PayloadFetcher::Outcome PayloadFetcher::after_failure(Wants& wants, std::chrono::milliseconds patience,
+                                                      bool is_late) {
+  const std::chrono::milliseconds longest = options_.longest_reading;
+  if (!is_late || !reachability_.is_reachable()) {
+    wants.patience_ =
+        std::max(patience, ChunkPatience::after_failure(patience, std::min(longest, ChunkPatience::kMost)));
+    return nullptr;
+  }
+  if (patience >= longest) {
+    return std::unexpected(fmt::format("the database has not sent it within {:g} s",
+                                       std::chrono::duration<double>(longest).count()));
+  }
+  wants.patience_ = ChunkPatience::after_failure(patience, longest);
+  return nullptr;
+}
+
 void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
   std::chrono::milliseconds patience;
   {
@@ -148,7 +166,7 @@ void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
   const bool has_read = reachability_.is_reachable();
   if (has_read) {
     try {
-      auto chunk = read_chunk(engine_, wants->sequence_, want->index, patience);
+      auto chunk = read_chunk(engine_, wants->sequence_, want->index, patience, stop_.get_token());
       is_away = !chunk && chunk.error().kind == EngineError::Kind::kAway;
       if (chunk) {
         outcome = *std::move(chunk);
@@ -160,16 +178,16 @@ void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
     }
   }
   const auto took = now() - began;
-  if (is_away) reachability_.note_away(wants->sequence_);
+  if (is_away) reachability_.note_away(wants->sequence_, stop_.get_token());
   bool is_awaited;
   {
     const MutexLock lock(mutex_);
     --unread_;
     if (has_read) last_took_ = took;
-    if (is_away) wants->patience_ = ChunkPatience::after_failure(patience);
+    if (is_away && !stopping_) outcome = after_failure(*wants, patience, took >= patience);
     if (outcome && *outcome != nullptr) {
-      wants->patience_ =
-          ChunkPatience::after_success(std::chrono::duration_cast<std::chrono::milliseconds>(took));
+      wants->patience_ = ChunkPatience::after_success(
+          std::chrono::duration_cast<std::chrono::milliseconds>(took), options_.longest_reading);
     }
     is_awaited = deliver(*wants, want, std::move(outcome));
   }

@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ class Reachability;
 // the executor that runs its job has asked again, in bounded memory.
 //
 // A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any thread may call anything, but
-// on_arrival() comes before all other calls. find() waits for Options::patience at most; stop() waits for readings that are
-// under way, for as long as ChunkPatience has; nothing else blocks. A payload that cannot be read fails as find() says.
+// on_arrival() comes before all other calls. find() waits for Options::patience at most; stop() cuts off the readings that are
+// under way, and waits for some seconds if one of them connects; nothing else blocks. A payload that cannot be read fails as
+// find() says. So does one that the server, which replies to other questions, has not sent within Options::longest_reading.
 class PayloadFetcher {
  public:
   struct Options {
@@ -40,6 +42,10 @@ class PayloadFetcher {
     std::chrono::milliseconds patience{5};
     // A guess: as many connections. One large payload then does not hold up all others, and a quick server is kept busy.
     std::size_t threads = 4;
+    // How long the first reading of a batch waits for its row. One that has got no reply is followed by another, which waits
+    // twice as long, up to the longest. Guesses: 6 MiB come within the longest over a link of 10 KB/s.
+    std::chrono::milliseconds first_reading = ChunkPatience::kFirst;
+    std::chrono::milliseconds longest_reading = std::chrono::minutes(10);
     // How much may lie here until executors ask for it; then no more is read. A guess. Each thread may exceed it by a payload.
     std::uint64_t most_held_bytes = std::uint64_t{64} << 20;
     // What has lain here for so long, while others wait for room, goes: its batch was paused, perhaps, or its job runs elsewhere.
@@ -77,7 +83,7 @@ class PayloadFetcher {
   void close(Wants& wants) LOCKSLEY_EXCLUDES(mutex_);
   std::chrono::milliseconds patience() const { return options_.patience; }
 
-  // From now on find() returns null. Waits for the readings that are under way.
+  // From now on find() returns null. Ends the readings that are under way.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
@@ -98,8 +104,11 @@ class PayloadFetcher {
   void read(const SharedWants& wants, const SharedWant& want) LOCKSLEY_EXCLUDES(mutex_);
   // Waits until there is room for a row. False: it is not wanted any more.
   bool wait_for_room(const Want& want) LOCKSLEY_REQUIRES(mutex_);
+  using Outcome = std::expected<SharedChunk, std::string>;  // null: it cannot be read now
+  // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there will be no other.
+  Outcome after_failure(Wants& wants, std::chrono::milliseconds patience, bool is_late)
+      LOCKSLEY_REQUIRES(mutex_);
   // What became of the reading. Returns whether find() has returned null for it.
-  using Outcome = std::expected<SharedChunk, std::string>;
   bool deliver(Wants& wants, const SharedWant& want, Outcome outcome) LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;
@@ -108,6 +117,7 @@ class PayloadFetcher {
   std::function<void(std::uint64_t)> on_arrival_ = [](std::uint64_t) {};
 
   Mutex mutex_;  // taken before that of readers_
+  std::stop_source stop_;
   CondVar arrived_;
   CondVar has_room_;
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
@@ -128,7 +138,8 @@ class PayloadFetcher {
 // Guarded by the fetcher's mutex, but for held_bytes().
 class PayloadFetcher::Wants {
  public:
-  Wants(std::uint64_t sequence, Reader::User user) : sequence_(sequence), user_(user) {}
+  Wants(std::uint64_t sequence, Reader::User user, std::chrono::milliseconds patience)
+      : sequence_(sequence), user_(user), patience_(patience) {}
   // Any thread; without a lock.
   std::uint64_t held_bytes() const { return held_bytes_; }
 
@@ -137,8 +148,8 @@ class PayloadFetcher::Wants {
 
   const std::uint64_t sequence_;
   const Reader::User user_;
-  std::vector<SharedWant> all_;  // the oldest first
-  std::chrono::milliseconds patience_ = ChunkPatience::kFirst;
+  std::vector<SharedWant> all_;               // the oldest first
+  std::chrono::milliseconds patience_;        // of the next reading
   std::atomic<std::uint64_t> held_bytes_{0};  // written under the mutex; a hint for others
 };
 

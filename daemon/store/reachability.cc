@@ -8,8 +8,8 @@
 
 namespace locksley::daemon {
 
-void Reachability::note_away(std::uint64_t batch) {
-  if (!is_reachable() || replies(batch, std::chrono::seconds(1))) return;
+void Reachability::note_away(std::uint64_t batch, const std::stop_token& stop) {
+  if (!is_reachable() || replies(batch, std::chrono::seconds(1), stop)) return;
   const MutexLock lock(mutex_);
   if (stopping_ || !is_reachable()) return;
   if (!thread_.joinable()) {
@@ -45,7 +45,7 @@ void Reachability::run() {
     }
     const std::uint64_t batch = batch_;
     lock.unlock();
-    const bool does = replies(batch, std::chrono::seconds(2));
+    const bool does = replies(batch, std::chrono::seconds(2), {});
     lock.lock();
     if (does) {
       is_reachable_ = true;
@@ -57,11 +57,13 @@ void Reachability::run() {
   }
 }
 
-bool Reachability::replies(std::uint64_t batch, std::chrono::milliseconds patience) const {
+bool Reachability::replies(std::uint64_t batch, std::chrono::milliseconds patience,
+                           const std::stop_token& stop) const {
   const EngineReading reading(engine_);
   if (!reading.is_valid()) return false;
   const Key none = part_key(batch, std::numeric_limits<std::uint64_t>::max()), next = part_key(batch + 1, 0);
-  const auto row = reading.first_row_within({.table = Table::kPayloads, .low = none, .high = next}, patience);
+  const auto row =
+      reading.first_row_within({.table = Table::kPayloads, .low = none, .high = next}, patience, stop);
   // An error of another kind is for the reading that wants the payloads.
   return row || row.error().kind != EngineError::Kind::kAway;
 }

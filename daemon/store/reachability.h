@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <stop_token>
 #include <thread>
 
 #include "core/sync/mutex.h"
@@ -28,16 +29,16 @@ class Reachability {
 
   bool is_reachable() const { return is_reachable_; }
   // A reading of payloads of this batch has had no reply in time, or has lost the connection. Asks the short question, which blocks for
-  // a second; if it must connect first, for some seconds longer. If the thread cannot be started, it has no effect: the next reading
+  // a second, or until `stop`; if it must connect first, for some seconds longer. If the thread cannot be started, it has no effect: the next reading
   // tries for itself.
-  void note_away(std::uint64_t batch) LOCKSLEY_EXCLUDES(mutex_);
+  void note_away(std::uint64_t batch, const std::stop_token& stop = {}) LOCKSLEY_EXCLUDES(mutex_);
   // Ends the thread. Later calls of note_away() start none.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   void run() LOCKSLEY_EXCLUDES(mutex_);
   // Looks for a payload of the batch that there never is: so a table that a session has locked counts as away.
-  bool replies(std::uint64_t batch, std::chrono::milliseconds patience) const;
+  bool replies(std::uint64_t batch, std::chrono::milliseconds patience, const std::stop_token& stop) const;
 
   Engine& engine_;
   std::atomic<bool> is_reachable_ = true;

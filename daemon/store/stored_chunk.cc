@@ -9,7 +9,8 @@
 namespace locksley::daemon {
 
 std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t sequence,
-                                                   std::uint64_t index, std::chrono::milliseconds patience) {
+                                                   std::uint64_t index, std::chrono::milliseconds patience,
+                                                   const std::stop_token& stop) {
   const EngineReading reading(engine);
   if (!reading.is_valid()) {
     return std::unexpected(EngineError{EngineError::Kind::kAway, "the store is not open"});
@@ -19,7 +20,7 @@ std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t
                                        .low = part_key(sequence, 0),
                                        .high = part_key(sequence + 1, 0),
                                        .from_at_most = part_key(sequence, index)},
-                                      patience);
+                                      patience, stop);
   if (!row) return std::unexpected(row.error());
   if (*row) {
     chunk->first = last_number((*row)->key);
@@ -37,12 +38,14 @@ std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t
   throw std::runtime_error(fmt::format("the store lacks the payload of job {}, or it is damaged", index));
 }
 
-std::chrono::milliseconds ChunkPatience::after_success(std::chrono::milliseconds took) {
-  return std::clamp(2 * took, kFirst, kMost);
+std::chrono::milliseconds ChunkPatience::after_success(std::chrono::milliseconds took,
+                                                       std::chrono::milliseconds most) {
+  return std::clamp(2 * took, std::min(kFirst, most), most);
 }
 
-std::chrono::milliseconds ChunkPatience::after_failure(std::chrono::milliseconds waited) {
-  return std::min(2 * waited, kMost);
+std::chrono::milliseconds ChunkPatience::after_failure(std::chrono::milliseconds waited,
+                                                       std::chrono::milliseconds most) {
+  return std::min(2 * waited, most);
 }
 
 }  // namespace locksley::daemon

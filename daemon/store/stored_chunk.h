@@ -5,6 +5,7 @@
 #include <expected>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "daemon/store/engine.h"
@@ -28,16 +29,20 @@ using SharedChunk = std::shared_ptr<const StoredChunk>;
 // says. The error is kAway also while the engine is being reopened.
 // Throws std::runtime_error if the store lacks the payload, or if it is damaged.
 std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t sequence,
-                                                   std::uint64_t index, std::chrono::milliseconds patience);
+                                                   std::uint64_t index, std::chrono::milliseconds patience,
+                                                   const std::stop_token& stop = {});
 
 // How long a reading of payloads waits for a reply: twice as long as the last one took, since payloads may be large, and the link
 // slow; after one that has failed, twice as long as that waited.
 struct ChunkPatience {
-  static constexpr std::chrono::milliseconds kFirst{1000};  // guesses
-  static constexpr std::chrono::milliseconds kMost{20'000};
+  static constexpr std::chrono::milliseconds kFirst{1000};   // guesses
+  static constexpr std::chrono::milliseconds kMost{20'000};  // where a thread waits that serves others, too
 
-  static std::chrono::milliseconds after_success(std::chrono::milliseconds took);
-  static std::chrono::milliseconds after_failure(std::chrono::milliseconds waited);
+  // `most`: the longest.
+  static std::chrono::milliseconds after_success(std::chrono::milliseconds took,
+                                                 std::chrono::milliseconds most = kMost);
+  static std::chrono::milliseconds after_failure(std::chrono::milliseconds waited,
+                                                 std::chrono::milliseconds most = kMost);
 };
 
 }  // namespace locksley::daemon

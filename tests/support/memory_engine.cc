@@ -156,11 +156,17 @@ class MemoryEngine final : public daemon::Engine {
   }
   std::expected<std::optional<daemon::FoundRow>, EngineError> first_row(
       const daemon::RowRange& range) override {
+    return first_row_within(range, std::chrono::hours(1), {});
+  }
+  std::expected<std::optional<daemon::FoundRow>, EngineError> first_row_within(
+      const daemon::RowRange& range, std::chrono::milliseconds patience,
+      const std::stop_token& stop) override {
     using Kind = SlowServer::Kind;
     // Reachability asks short questions.
     const Kind kind = range.from_at_most.empty() ? Kind::kQuestion : Kind::kReading;
     if (range.table == Table::kPayloads) {
-      if (auto passed = disk_.server.pass(kind); !passed) return std::unexpected(passed.error());
+      if (auto passed = disk_.server.pass(kind, patience, stop); !passed)
+        return std::unexpected(passed.error());
     }
     return Engine::first_row(range);
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <stop_token>
 
 #include "core/sync/mutex.h"
 #include "daemon/store/engine.h"
@@ -41,6 +42,11 @@ class SlowServer {
     const MutexLock lock(mutex_);
     fault_ = kind;
   }
+  // A reading takes so long from now on, and fails if it may not: it waits for as long as it may.
+  void take(std::chrono::milliseconds takes) {
+    const MutexLock lock(mutex_);
+    takes_ = takes;
+  }
   // How many readings have ended.
   std::size_t readings() const {
     const MutexLock lock(mutex_);
@@ -49,15 +55,31 @@ class SlowServer {
 
   // For the engine: a reading, or a short question, which never waits.
   enum class Kind : std::uint8_t { kReading, kQuestion };
-  daemon::EngineDone pass(Kind kind) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+  daemon::EngineDone pass(Kind kind, std::chrono::milliseconds patience, const std::stop_token& stop) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto end = began + kPatience;
+    const std::stop_callback stopped(stop, [this] {
+      const MutexLock lock(mutex_);
+      changed_.notify_all();
+    });
+    const auto away = [](const char* why) {
+      return std::unexpected(daemon::EngineError{daemon::EngineError::Kind::kAway, why});
+    };
     const MutexLock lock(mutex_);
+    if (kind == Kind::kReading && takes_ > patience) {
+      while (!stop.stop_requested() &&
+             changed_.wait_until(mutex_, began + patience) == std::cv_status::no_timeout) {
+      }
+      return away("the database does not reply");
+    }
     if (kind == Kind::kReading && holds_) {
       ++held_;
       changed_.notify_all();
-      while (passes_ == 0 && changed_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
+      while (passes_ == 0 && !stop.stop_requested() &&
+             changed_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
       }
       --held_;
+      if (passes_ == 0 && stop.stop_requested()) return away("stopped");
       if (passes_ == 0)
         return std::unexpected(daemon::EngineError{daemon::EngineError::Kind::kFailed, "held for too long"});
       --passes_;
@@ -73,6 +95,7 @@ class SlowServer {
   mutable Mutex mutex_;
   CondVar changed_;
   bool holds_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  std::chrono::milliseconds takes_ LOCKSLEY_GUARDED_BY(mutex_){0};
   std::size_t passes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t held_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t readings_ LOCKSLEY_GUARDED_BY(mutex_) = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <stop_token>
 #include <utility>
 
 #include "daemon/base/time.h"
@@ -67,10 +68,13 @@ PgExpected<Result> run(PgConnection& connection, const Query& statement, const P
 // The same with a connection of the pool, which gets it back if all went well.
 std::expected<Result, EngineError> run(ConnectionPool& pool, const Query& statement,
                                        const Parameters& parameters, std::optional<Table> locked,
-                                       std::chrono::milliseconds patience) {
+                                       std::chrono::milliseconds patience, const std::stop_token& stop) {
   auto connection = pool.take();
   if (!connection) return std::unexpected(reading_error(connection.error()));
-  auto result = run(**connection, statement, parameters, locked, patience);
+  auto result = [&] {
+    const std::stop_callback stopped(stop, [&connection] { (*connection)->break_off(); });
+    return run(**connection, statement, parameters, locked, patience);
+  }();
   if (!result) return std::unexpected(reading_error(result.error()));
   pool.give_back(std::move(*connection));
   return std::move(*result);
@@ -88,7 +92,7 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
                   Parameter::int8(place->part)};
     if (table == Table::kIndex) parameters.push_back(Parameter::one_char(place->kind));
   }
-  const auto found = run(pool, statement, parameters, std::nullopt, patience);
+  const auto found = run(pool, statement, parameters, std::nullopt, patience, {});
   if (!found) return std::unexpected(found.error());
   const bool is_there = PQntuples(found->get()) == 1;
   if (is_there) value = bytes_of(**found, 0, 0);
@@ -97,7 +101,8 @@ std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std:
 
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
                                                                        const RowRange& range,
-                                                                       std::chrono::milliseconds patience) {
+                                                                       std::chrono::milliseconds patience,
+                                                                       const std::stop_token& stop) {
   const PlaceRange places = places_in(range.table, range.low, range.high);
   const std::int64_t last = places.last_part();
   std::int64_t from = places.low.part;
@@ -109,8 +114,8 @@ std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(Connectio
   Parameters parameters{Parameter::int4(shard_of(places.low.batch)), Parameter::int8(places.low.batch),
                         Parameter::int8(places.low.part), Parameter::int8(last), Parameter::int8(from)};
   if (range.table == Table::kIndex) parameters.push_back(Parameter::one_char(places.low.kind));
-  const auto found =
-      run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table, patience);
+  const auto found = run(pool, kFirstQueries[static_cast<std::size_t>(range.table)], parameters, range.table,
+                         patience, stop);
   if (!found) return std::unexpected(found.error());
   if (PQntuples(found->get()) == 0) return std::nullopt;
   RowPlace place = places.low;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -19,10 +20,11 @@ namespace locksley::daemon {
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value, std::chrono::milliseconds patience);
 
-// As EngineReading::first_row(), with the patience of get_row(). Needs: the range is in one batch (PlaceRange::is_of_one_batch).
+// As EngineReading::first_row(), with the patience of get_row() and until `stop`. Needs: the range is in one batch (PlaceRange::is_of_one_batch).
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
                                                                        const RowRange& range,
-                                                                       std::chrono::milliseconds patience);
+                                                                       std::chrono::milliseconds patience,
+                                                                       const std::stop_token& stop);
 
 // As EngineReading::highest_batch(). By the primary keys: one look for each shard and table.
 std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool);

@@ -328,13 +328,13 @@ std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {
 }
 
 std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row(const RowRange& range) {
-  return first_row_within(range, kReadPatience);
+  return first_row_within(range, kReadPatience, {});
 }
 
 std::expected<std::optional<FoundRow>, EngineError> ServerEngine::first_row_within(
-    const RowRange& range, std::chrono::milliseconds patience) {
+    const RowRange& range, std::chrono::milliseconds patience, const std::stop_token& stop) {
   if (!places_in(range.table, range.low, range.high).is_of_one_batch()) return Engine::first_row(range);
-  return first_row_in_batch(pool_, range, patience);
+  return first_row_in_batch(pool_, range, patience, stop);
 }
 
 void ServerEngine::set_copy(std::unique_ptr<IndexCopy> copy) {

@@ -95,8 +95,9 @@ class ServerEngine final : public Engine {
                                               std::chrono::milliseconds patience) override;
   std::unique_ptr<RowCursor> scan(const RowRange& range) override;
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) override;
-  std::expected<std::optional<FoundRow>, EngineError> first_row_within(
-      const RowRange& range, std::chrono::milliseconds patience) override;
+  std::expected<std::optional<FoundRow>, EngineError> first_row_within(const RowRange& range,
+                                                                       std::chrono::milliseconds patience,
+                                                                       const std::stop_token& stop) override;
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) override;
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) override;
 

@@ -42,7 +42,6 @@ class JobNotes {
 
   // Ascending by index.
   std::vector<NotedJob> all() const;
-  bool empty() const { return notes_.empty(); }
   std::size_t bytes() const { return bytes_; }
 
  private:

@@ -66,7 +66,6 @@ class Retries {
   Instant next_due() const { return waiting_.empty() ? kNever : Instant(waiting_.begin()->first); }
   // Removes the jobs that are due from those that wait, at most about `most` ranges, and returns them, ascending.
   std::vector<IndexRange> take_due(Nanoseconds now, std::size_t most = ~std::size_t{0});
-  std::vector<IndexRange> take_all() { return take_due(Nanoseconds::max()); }
 
   std::uint64_t memory_bytes() const;
 

@@ -88,8 +88,6 @@ class BasicTaskCount {
     }
     return true;
   }
-  // [owner] Whether all have finished since park_begin().
-  bool park_is_done() const { return finished_elsewhere_.load() == 0; }
   // [owner] Back to the state before park_begin().
   void park_end() { finished_elsewhere_.fetch_add(pending_); }
 

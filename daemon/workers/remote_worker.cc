@@ -157,11 +157,6 @@ std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
   return times;
 }
 
-std::optional<Nanoseconds> RemoteWorker::time_to_go(const OutLease& lease, Nanoseconds now) const {
-  const Nanoseconds time = times_to_go(now)[lease.occupation.first];
-  return time.count() == 0 ? std::nullopt : std::optional(time);
-}
-
 namespace {
 
 std::uint64_t reported_jobs(const OutLease& out) {

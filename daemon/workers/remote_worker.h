@@ -165,10 +165,8 @@ class RemoteWorker {
   void count_splits(OutLease& out) const;
   // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
-  // How long the lease will take, estimated from its jobs and those in front of it that have ended;
-  // none: unknown.
-  std::optional<Nanoseconds> time_to_go(const OutLease& lease, Nanoseconds now) const;
-  // The same for the leases of each slot together, by their first slot; 0: unknown. O(slots + leases).
+  // How long the leases of each slot will take together, by their first slot, estimated from their jobs that have ended;
+  // 0: unknown. O(slots + leases).
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;
   // The lowest job of the lease that has not started, as far as the link knows. None: all its jobs have.
   static std::optional<std::uint64_t> first_not_started(const OutLease& lease);

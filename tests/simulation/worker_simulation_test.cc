@@ -160,11 +160,10 @@ TEST(WorkerSimulation, NoSlotIsIdleForLongWhileALeaseIsWorthACut) {
   const auto is_worth_a_cut = [&] {
     for (const auto& [id, worker] : fleet.owner().link().workers()) {
       for (const auto& [number, out] : worker.leases) {
-        const auto to_go = worker.time_to_go(*out, fleet.clock().now());
+        const Nanoseconds to_go = worker.times_to_go(fleet.clock().now())[out->occupation.first];
         // Twice the threshold, since what jobs will take is a guess that each of them changes.
         const Nanoseconds worth = 2 * (2 * worker.quantum() + 10 * worker.round_trip.mean());
-        if (to_go && *to_go > worth && RemoteWorker::middle(*out) && !out->cut && !out->cut_pushed)
-          return true;
+        if (to_go > worth && RemoteWorker::middle(*out) && !out->cut && !out->cut_pushed) return true;
       }
     }
     return false;

@@ -165,13 +165,6 @@ const RetainedBatch* RetainedBatches::due_at(Instant at) {
   return nullptr;
 }
 
-const RetainedBatch* RetainedBatches::next_to_forget() {
-  while (first_heap() != nullptr) {
-    if (const RetainedBatch* const next = due_at(Instant::max())) return next;
-  }
-  return nullptr;
-}
-
 void RetainedBatches::push(Heap& heap, Going going) {
   heap.push_back(going);
   std::ranges::push_heap(heap, std::greater<>{});

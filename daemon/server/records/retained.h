@@ -79,8 +79,6 @@ class RetainedBatches {
   // entries of batches that were forgotten before their time. In the second case earliest_forget_bound() is not after
   // `at`, and the caller calls again.
   const RetainedBatch* due_at(Instant at);
-  // The batch with the earliest forget_at; null if there is none. O(batches that were forgotten before their time).
-  const RetainedBatch* next_to_forget();
 
  private:
   // A page has the entries of 256 successive sequence numbers, sorted; an empty page is removed.

@@ -14,6 +14,7 @@
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/store/reader.h"
+#include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
 #include "tests/support/store_fixture.h"
 
@@ -139,7 +140,7 @@ TEST_F(RestoredTimesTest, TimesGoOnAsTheyWere) {
 TEST_F(RestoredTimesTest, AClockThatJumpedForwardDeletesNothingAtTheFirstLook) {
   const ThreadRoleScope io_thread(kIoThread);
   start(kJump);
-  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, earliest_);
+  EXPECT_EQ(testing::next_to_forget(registry_.retained())->forget_at, earliest_);
   EXPECT_EQ(deadline_at(), earliest_);
   look_again(kJump + StoreClock::kSecondLook);
   EXPECT_EQ(forgotten_at(), earliest_) << "the daemon was away for weeks";
@@ -151,7 +152,7 @@ TEST_F(RestoredTimesTest, AClockThatIsSetBackToTheTruthCounts) {
   look_again(minutes(40));
   EXPECT_TRUE(has_changed_);
   const Instant second = begin_ + StoreClock::kSecondLook;
-  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, second + kLasting - minutes(40));
+  EXPECT_EQ(testing::next_to_forget(registry_.retained())->forget_at, second + kLasting - minutes(40));
   EXPECT_EQ(deadline_at(), second + kLasting - kBefore - minutes(40));
   EXPECT_EQ(starts_at(), second + kLasting - kBefore - minutes(40));
 }

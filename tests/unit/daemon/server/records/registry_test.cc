@@ -11,6 +11,7 @@
 
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/received_payloads.h"
+#include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
 
 namespace locksley::daemon {
@@ -306,7 +307,7 @@ TEST_F(RetiringTest, IsDueWhenItWasDue) {
   end(*record);
   registry_.retire(*record);
   EXPECT_EQ(registry_.due().earliest(), Instant::max());
-  EXPECT_EQ(registry_.retained().next_to_forget()->forget_at, now_ + seconds(60));
+  EXPECT_EQ(testing::next_to_forget(registry_.retained())->forget_at, now_ + seconds(60));
 }
 
 TEST_F(RetiringTest, ListShowsAllInOneOrder) {

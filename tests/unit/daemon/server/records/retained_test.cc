@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/server/records/listing.h"
+#include "tests/support/next_to_forget.h"
 #include "tests/support/seed.h"
 
 namespace locksley::daemon {
@@ -41,7 +42,7 @@ TEST(RetainedBatchesTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(all.size(), 0U);
   std::uint64_t from = 0;
   EXPECT_EQ(all.next_of(0, from), nullptr);
-  EXPECT_EQ(all.next_to_forget(), nullptr);
+  EXPECT_EQ(testing::next_to_forget(all), nullptr);
 }
 
 TEST(RetainedBatchesTest, IdsOfOneHashAreAllFound) {
@@ -89,11 +90,11 @@ TEST(RetainedBatchesTest, AnInstantMovesOnlyFromWhereItIsSaidToBe) {
   all.add(batch(all, 1, Instant(seconds(10))));
   all.add(batch(all, 2, Instant(seconds(20))));
   all.postpone(1, Instant(seconds(10)), Instant(seconds(30)));
-  EXPECT_EQ(all.next_to_forget()->sequence, 2u);
+  EXPECT_EQ(testing::next_to_forget(all)->sequence, 2u);
   all.postpone(2, Instant(seconds(19)), Instant(seconds(40)));
   EXPECT_EQ(all.find(2)->forget_at, Instant(seconds(20)));
   all.postpone(1, Instant(seconds(30)), Instant(seconds(5)));
-  EXPECT_EQ(all.next_to_forget()->sequence, 1u);
+  EXPECT_EQ(testing::next_to_forget(all)->sequence, 1u);
   all.postpone(77, Instant(seconds(1)), Instant(seconds(2)));
   EXPECT_EQ(all.size(), 2u);
 }
@@ -130,8 +131,8 @@ TEST(RetainedBatchesTest, RestoredBatchesAreAsThoseThatWereAdded) {
       added.add(each);
       restored.add(each);
     }
-    ASSERT_EQ(restored.next_to_forget()->forget_at, added.next_to_forget()->forget_at);
-    const std::uint64_t next = restored.next_to_forget()->sequence;
+    ASSERT_EQ(testing::next_to_forget(restored)->forget_at, testing::next_to_forget(added)->forget_at);
+    const std::uint64_t next = testing::next_to_forget(restored)->sequence;
     EXPECT_TRUE(restored.remove(next).has_value());
     EXPECT_TRUE(added.remove(next).has_value());
   }
@@ -141,7 +142,7 @@ TEST(RetainedBatchesTest, RestoredBatchesAreAsThoseThatWereAdded) {
 TEST(RetainedBatchesTest, NothingIsRestored) {
   RetainedBatches all(1);
   all.restored();
-  EXPECT_EQ(all.next_to_forget(), nullptr);
+  EXPECT_EQ(testing::next_to_forget(all), nullptr);
   all.add(batch(all, 1));
   EXPECT_EQ(all.with_hash(all.find(1)->id_hash).size(), 1U);
 }
@@ -159,7 +160,7 @@ TEST(RetainedBatchesTest, IsAMapWhateverComesAndGoes) {
     ASSERT_EQ(from, model.begin()->first);
     const auto earliest =
         std::ranges::min_element(model, {}, [](const auto& entry) { return entry.second.forget_at; });
-    ASSERT_EQ(all.next_to_forget()->forget_at, earliest->second.forget_at);
+    ASSERT_EQ(testing::next_to_forget(all)->forget_at, earliest->second.forget_at);
     const std::uint64_t at = random() % (model.rbegin()->first + 10);
     const auto behind = model.lower_bound(at);
     const RetainedBatch* before = all.before(at);

@@ -294,8 +294,9 @@ def write_readme(figures, arguments, machine):
         f"Redis, an RPUSH and an LPOP: {figures.median('pairs', 'rate'):,.0f}.",
         f"Batches of {LARGE_BATCH:,} jobs of {PAYLOAD_BYTES} bytes, synced, results read back: {figures.median('fsync', 'rate') / 1e6:.2f} million jobs/s, "
         f"and {figures.median('fsync', 'written'):.2f} bytes written to the disk for each byte of payload and result.", "",
-        f"{report.cpu_model()}, {os.cpu_count()} virtual cores, a disk whose fdatasync takes {figures.median('disk', 'p50_us'):.0f} us, {datetime.date.today()}, "
-        f"commit {report.commit()}; medians of {arguments.rounds} rounds in turns; other programs used {machine.others():.0%} of the processors.",
+        f"{report.cpu_model()}, {os.cpu_count()} virtual cores, a disk whose fdatasync takes {figures.median('disk', 'p50_us'):.0f} us, "
+        f"{datetime.date.today()}, commit {report.commit()};",
+        f"medians of {arguments.rounds} rounds in turns; other programs used {machine.others():.0%} of the processors.",
     ]
     before, rest = README.read_text(encoding="utf-8").split(README_BEGIN)
     after = rest.split(README_END)[1]

@@ -166,7 +166,7 @@ class ProtocolExamples(unittest.TestCase):
 
     def test_every_reason_of_explain_is_there_in_the_order_in_which_they_are_looked_for(self):
         source = (ROOT / "daemon" / "server" / "state" / "inspection.cc").read_text()
-        function = source[source.index("std::string_view reason_of("):]
+        function = source[source.index("Reason reason_of("):]
         given = re.findall(r'"([a-z]+(?:-[a-z]+)*)"', function[:function.index("\n}\n")])
         text = DOCUMENT.read_text()
         table = text[text.index("| `reason` | the batch |"):]

@@ -94,7 +94,7 @@ class Batches(CliTest):
 
     def test_a_bench_that_is_interrupted_leaves_no_batch(self):
         process = self.popen("bench", "--jobs", 10_000, "--batch", 100, "--handler", "sleep", "--text", 1000, stdin=subprocess.DEVNULL)
-        wait_for("its batches", lambda: self.json("list"))
+        wait_for("its batches", lambda: self.json("list") or None)
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.end_of(process, "bench"), INTERRUPTED)
         self.assertEqual(self.json("list"), [])

@@ -42,11 +42,11 @@ def end_with_parent():
 
 
 def wait_for(what, look, seconds=DEADLINE_S, every=0.01):
-    """The first result of look() that is not None or False; else an error that says what never came."""
+    """The first result of look() that is a number, true, or not empty; else an error that says what never came."""
     end = time.monotonic() + seconds
     while True:
         result = look()
-        if result is not None and result is not False:
+        if result or (result == 0 and result is not False):
             return result
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s for {what}; last seen: {result!r}")

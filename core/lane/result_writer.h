@@ -32,9 +32,9 @@ namespace locksley {
 // that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning says why the job failed. If the
 // buffer would have to grow for such an output, write() and write_space() throw std::length_error
 // besides: a handler that writes too much does not make the buffer grow. A failed allocation makes them throw
-// std::bad_alloc. Where memory lacks for more than an output that is written already (for the buffer, or for the copy that
-// a publication makes), the jobs with the longest outputs end as errors that say so; only if that does not help, end_job()
-// and publish() throw.
+// std::bad_alloc. After an output is written, the buffer may have to grow for the next job, and a publication may copy the
+// rows. If there is no memory for that, the jobs with the longest outputs end as errors that say so; only if that does not
+// help, end_job() and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -183,8 +183,8 @@ class ResultWriter {
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
   // The same by the executor's thread, between jobs: it makes room.
   Outcome publish_own() LOCKSLEY_REQUIRES(mutex_);
-  // The longest of the unpublished outputs, and those of at least half its length, become errors that say that memory
-  // lacks. False: none is long.
+  // The longest of the unpublished outputs, and those of at least half its length, become errors that say that there is
+  // no memory. False: none is long.
   bool shorten_longest() LOCKSLEY_REQUIRES(mutex_);
   void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   // The same where the output is too long; apart, since the other jobs need no room for it in their code.

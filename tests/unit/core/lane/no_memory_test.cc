@@ -1,5 +1,5 @@
-// What becomes of large outputs when memory lacks. Each case runs in a process of its own, whose address space ends soon
-// after its output.
+// Large outputs when there is no memory left. Each case runs in a process of its own, which may use little more memory than
+// its output takes.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -123,7 +123,8 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   if (!seat.is_plain) [[unlikely]]
     most = std::min(most, prepare_above(seat, queue, now));
   if constexpr (kIsPlain) {
-    claim.range = take(queue, std::min({most, seat.gate.largest_claim, claim_size(queue, time)}));
+    claim.range =
+        take(queue, std::min({most, seat.gate.largest_claim, claim_size(queue, time, Site::kLocal)}));
   } else {
     if (request.quantum.count() > 0) time = request.quantum;
     width = admitted(queue, request);

@@ -253,7 +253,8 @@ class FairRing {
   std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now);
   // How many jobs a claim of one executor takes.
-  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum, Site site) const
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
   static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
       LOCKSLEY_REQUIRES(kFairNodes);

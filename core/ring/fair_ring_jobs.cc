@@ -9,9 +9,10 @@ namespace locksley {
 namespace {
 
 // The executors share the last jobs of a batch, but none gets less than this part of a quantum: what a claim itself costs
-// would be more than what the others save (a guess; a remote worker's quantum is at least 10 ms, and a lease costs some
-// 10 us on either side).
+// would be more than what the others save. Guesses. A lease costs the two machines together some 100 us of processor time,
+// and a remote worker's quantum is at least 10 ms.
 constexpr std::uint64_t kLeastPart = 100;
+constexpr std::uint64_t kLeastPartOfLease = 10;
 
 // The least service that `starts` starts are charged.
 std::int64_t service_of_starts(const GateOptions& options, std::uint64_t starts) {
@@ -51,8 +52,10 @@ IndexRange FairRing::take(RingQueue& queue, std::uint64_t most) {
   return taken;
 }
 
-std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const {
-  const std::uint64_t size = queue.cost_.next_claim(quantum);
+std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum, Site site) const {
+  const bool is_remote = site == Site::kRemote;
+  const std::uint64_t size =
+      queue.cost_.next_claim(quantum, is_remote ? JobCost::kLeaseGrowth : JobCost::kGrowth);
   std::uint64_t executors = options_.parallelism;
   const std::uint32_t at_gate = queue.seat_->gate.most;
   if ((queue.slots_ | at_gate) != 0) [[unlikely]] {
@@ -60,7 +63,7 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum) const 
     if (at_gate != 0) executors = std::min<std::uint64_t>(executors, at_gate);
   }
   const std::uint64_t share = (queue.jobs_.size() + executors - 1) / executors;
-  return std::min(size, std::max(share, size / kLeastPart));
+  return std::min(size, std::max(share, size / (is_remote ? kLeastPartOfLease : kLeastPart)));
 }
 
 void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {

@@ -127,7 +127,7 @@ std::uint64_t FairRing::lease_size(RingQueue& queue, const ClaimRequest& request
   // A turn that got fewer executors than it asked for gets no more jobs than these may run at once.
   const std::uint64_t most =
       width < request.width ? std::min<std::uint64_t>(request.most, width) : request.most;
-  const std::uint64_t size = claim_size(queue, quantum);
+  const std::uint64_t size = claim_size(queue, quantum, request.site);
   return std::min(most, size > std::numeric_limits<std::uint64_t>::max() / width ? size : size * width);
 }
 

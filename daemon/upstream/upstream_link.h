@@ -233,6 +233,8 @@ class UpstreamLink {
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
+  // Those in front of new_leases_: nearly every lease ends before its look is due, and no timer is to be set for it.
+  void drop_ended_looks();
   void cut(HeldLease& lease, std::uint64_t at);
   void stop(HeldLease& lease);
   // A ready lease goes back whole.
@@ -283,8 +285,8 @@ class UpstreamLink {
   Nanoseconds beat_at_{};
 
   Leases leases_;
-  std::deque<std::pair<LeaseKey, Nanoseconds>>
-      new_leases_;  // since when the host has them: within the last kLook
+  // Since when the host has them: within the last kLook.
+  std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
   std::unordered_map<std::string, LeaseKey> by_name_;
   std::vector<UpstreamSlot> slots_;
   std::map<std::uint64_t, KeptResults> kept_;

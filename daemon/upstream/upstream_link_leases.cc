@@ -220,7 +220,16 @@ void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
       yield_rest(*lease);
     }
   }
+  drop_ended_looks();
   begin_ready(slot);
+}
+
+void UpstreamLink::drop_ended_looks() {
+  const auto runs = [this](LeaseKey key) {
+    const HeldLease* const lease = find(key);
+    return lease != nullptr && lease->state == State::kRunning;
+  };
+  while (!new_leases_.empty() && !runs(new_leases_.front().first)) new_leases_.pop_front();
 }
 
 void UpstreamLink::yield_rest(HeldLease& lease) {

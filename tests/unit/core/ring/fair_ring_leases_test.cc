@@ -1,5 +1,5 @@
 // Turns that last long: of several executors, charged as they run, given back in parts, and reclaimed.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <chrono>
 #include <map>
@@ -7,14 +7,17 @@
 
 #include "core/base/index_ranges.h"
 #include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
 #include "core/ring/fair_ring_leases.h"
 #include "core/ring/fair_ring_view.h"
 
 namespace locksley::test {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using Ranges = std::vector<IndexRange>;
 constexpr Nanoseconds kNow{0};
 
@@ -93,6 +96,36 @@ TEST_F(FairRingLeasesTest, ClaimsAreOfOneQuantumForEachExecutor) {
   EXPECT_EQ(wide->charged.time, milliseconds(80));
   settle(*narrow, milliseconds(10));
   settle(*wide, milliseconds(80));
+}
+
+TEST_F(FairRingLeasesTest, RemoteClaimsGrowSixteenfoldUpToAQuantum) {
+  attach(a, 1'000'000, {.gate = *ring.gates().add({.is_remote = true})});
+  std::vector<std::uint64_t> sizes;
+  for (int i = 0; i < 5; ++i) {
+    const auto claim = ring.try_claim(kNow, ClaimRequest{.site = Site::kRemote});
+    sizes.push_back(claim->range.size());
+    settle(*claim, microseconds(claim->range.size()));
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 16, 256, 1000, 1000));
+}
+
+// A lease costs both machines more than a turn costs a worker here.
+TEST_F(FairRingLeasesTest, RemoteClaimsShareTheRestInPartsOfATenthOfAQuantum) {
+  FairRing shared{{.quantum = milliseconds(1), .parallelism = 4}};
+  const GateId gate = *shared.gates().add({.is_remote = true});
+  shared.attach(a, {.cost_hint = microseconds(1), .gate = gate}, nullptr);
+  shared.add_jobs(a, 1'000, kNow);
+  std::vector<std::uint64_t> sizes;
+  while (const auto claim = shared.try_claim(kNow, ClaimRequest{.site = Site::kRemote})) {
+    sizes.push_back(claim->range.size());
+    (void)shared.settle(a,
+                        {.charged = claim->charged,
+                         .actual = microseconds(claim->range.size()),
+                         .executed = claim->range.size()},
+                        kNow);
+  }
+  EXPECT_THAT(sizes, ElementsAre(250, 188, 141, 106, 100, 100, 100, 15));
+  shared.detach_all();
 }
 
 TEST_F(FairRingLeasesTest, ATenantWithLongTurnsIsChargedWhileTheyRun) {

@@ -317,6 +317,19 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   run_all();
 }
 
+TEST_F(UpstreamLinkTest, NoLookIsDueForALeaseThatHasEnded) {
+  make(16, 2);
+  join();
+  ASSERT_EQ(host->running.size(), 2U);
+  const LeaseKey first = host->running.begin()->first;
+  const LeaseKey second = host->running.rbegin()->first;
+  run_lease(first, 8);
+  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);  // for the second
+  run_lease(second, 8);
+  EXPECT_EQ(link->next_look(), std::nullopt);
+  run_all();
+}
+
 TEST_F(UpstreamLinkTest, ALeaseThatHasBegunAtOnceIsNotReported) {
   make(8, 1);
   join();

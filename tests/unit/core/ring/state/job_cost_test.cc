@@ -92,6 +92,15 @@ TEST(JobCostTest, AClaimIsAtMostFourTimesAsLargeAsTheLastOne) {
   EXPECT_EQ(cost.next_claim(kQuantum), 4U) << "however cheap the jobs seem to be now";
 }
 
+TEST(JobCostTest, LeasesGrowSixteenfoldAfterAClaimOfAnyKind) {
+  JobCost cost;
+  EXPECT_EQ(cost.next_claim(kQuantum, JobCost::kLeaseGrowth), 1U);
+  (void)cost.learn(nanoseconds(1), 1);
+  EXPECT_EQ(cost.next_claim(kQuantum, JobCost::kLeaseGrowth), 16U);
+  EXPECT_EQ(cost.next_claim(kQuantum), 64U);
+  EXPECT_EQ(cost.next_claim(kQuantum, JobCost::kLeaseGrowth), 1'024U);
+}
+
 TEST(JobCostTest, AHintNeedsNoSmallClaims) {
   JobCost cost;
   cost.begin(microseconds(1));

@@ -62,8 +62,9 @@ class AdaptiveSpin {
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
   // A yield that takes this long says that other threads need the processor; and for how long to stop
-  // looking.
-  static constexpr Nanoseconds kCrowded = std::chrono::microseconds(200);
+  // looking. Threads that serve a request, or look, as this one does, give it back within some 10 us; one that computes keeps
+  // it for a time slice, 3 ms.
+  static constexpr Nanoseconds kCrowded = std::chrono::milliseconds(1);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
 
   Nanoseconds crowded_until_{0};  // until then it does not look

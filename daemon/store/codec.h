@@ -13,8 +13,19 @@
 
 namespace locksley::daemon {
 
-// Appends to a string: unsigned integers as base-128 varints, signed integers in zigzag form, texts
-// after their length. These are the encodings of Protocol Buffers.
+// The encodings of Protocol Buffers: unsigned integers as base-128 varints, signed integers in zigzag form.
+constexpr std::size_t kLongestNumber = 10;  // bytes
+// Writes a number to memory that has room for it, and returns its end.
+inline char* write_number(char* at, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
+  *at++ = static_cast<char>(value);
+  return at;
+}
+constexpr std::uint64_t zigzag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+// Appends these to a string, and texts after their length.
 class Encoder {
  public:
   explicit Encoder(std::string& out) : out_(out) {}
@@ -26,9 +37,7 @@ class Encoder {
     }
     out_.push_back(static_cast<char>(value));
   }
-  void signed_number(std::int64_t value) {
-    number((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));
-  }
+  void signed_number(std::int64_t value) { number(zigzag(value)); }
   void flag(bool value) { number(value ? 1 : 0); }
   void text(std::string_view value) {
     number(value.size());

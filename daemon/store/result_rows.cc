@@ -1,5 +1,6 @@
 // The results of a step.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -106,9 +107,14 @@ std::string encode(const ResultLog::Slice& rows) {
   for (std::uint64_t i = 0; i < rows.rows; ++i) {
     ResultHead head;
     std::memcpy(&head, at, sizeof head);
-    to.signed_number(static_cast<std::int64_t>(head.index - expected));
-    to.number(static_cast<std::uint64_t>(head.status) | std::uint64_t{head.has_facts} * kHasFacts);
-    to.text({reinterpret_cast<const char*>(at + sizeof head), head.length});
+    // Together: to append three numbers one by one costs more than the text.
+    std::array<char, 3 * kLongestNumber> numbers;
+    char* end = write_number(numbers.data(), zigzag(static_cast<std::int64_t>(head.index - expected)));
+    end = write_number(end,
+                       static_cast<std::uint64_t>(head.status) | std::uint64_t{head.has_facts} * kHasFacts);
+    end = write_number(end, head.length);
+    bytes.append(numbers.data(), end);
+    bytes.append(reinterpret_cast<const char*>(at + sizeof head), head.length);
     expected = head.index + 1;
     at += ResultHead::bytes_of(head.length);
   }

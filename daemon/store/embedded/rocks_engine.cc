@@ -15,6 +15,7 @@
 #include "daemon/base/log_line.h"
 #include "daemon/store/embedded/clean_end.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/embedded/fast_checksum.h"
 #include "daemon/store/embedded/insert_hints.h"
 #include "daemon/store/embedded/live_copy.h"
 #include "daemon/store/embedded/log_continuity.h"
@@ -80,7 +81,10 @@ class RocksCursor final : public RowCursor {
 // A write batch of RocksDB's.
 class RocksEngine::RocksGroup final : public Engine::Group {
  public:
-  explicit RocksGroup(RocksEngine& engine) : engine_(engine) {}
+  explicit RocksGroup(RocksEngine& engine) : engine_(engine), batch_(engine.spares_.take()) {}
+  ~RocksGroup() override { engine_.spares_.give_back(std::move(batch_)); }
+  RocksGroup(const RocksGroup&) = delete;
+  RocksGroup& operator=(const RocksGroup&) = delete;
 
   void put(Table table, std::string_view key, std::string_view value) override {
     kStoreWriter.assume_held();
@@ -204,6 +208,11 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
   if (!engine->reserve_.check(0)) engine->reserve_.release();
   if (auto opened = engine->open_files(); !opened) return std::unexpected(std::move(opened.error()));
   static_cast<void>(engine->files_.db->GetDbIdentity(engine->id_));  // which RocksDB has read when it opened
+  if (!has_fast_checksums()) {
+    LogLine("store: slow checksums: this build of RocksDB does not call those of the program")
+        .with("store", engine->options_.path)
+        .write(*engine->options_.log, spdlog::level::info);
+  }
   return engine;
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/store/disk_space.h"
 #include "daemon/store/embedded/compactor.h"
 #include "daemon/store/embedded/disk_reserve.h"
+#include "daemon/store/embedded/spare_batches.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/reading_gate.h"
 #include "daemon/store/writer_thread.h"
@@ -130,6 +131,7 @@ class RocksEngine final : public Engine {
   const StoreSizes sizes_;
   std::string id_;  // RocksDB's, in its file IDENTITY; constant after open()
   DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  SpareBatches spares_;
 
   Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // files_, for readings: changes, as files_ does, only while there is none.

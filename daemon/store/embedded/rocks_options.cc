@@ -60,7 +60,9 @@ rocksdb::DBOptions database_options(const EngineOptions& options, rocksdb::Env* 
   db.db_write_buffer_size = 3 * sizes.memtable;  // of all column families
   db.max_total_wal_size = 2 * sizes.memtable;
   db.max_open_files = 512;
+  // The disk begins to write while large groups are still being put together; the sync after them waits for less.
   db.bytes_per_sync = 1U << 20;
+  db.wal_bytes_per_sync = 1U << 20;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
   db.max_manifest_file_size = 16U << 20;

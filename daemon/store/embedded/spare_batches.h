@@ -1,0 +1,32 @@
+#pragma once
+
+#include <rocksdb/write_batch.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "core/sync/mutex.h"
+
+namespace locksley::daemon {
+
+// RocksDB's write batches that are empty again, with the memory that they have: a large group would touch some hundred new
+// pages, and copy what it has each time that it grows.
+//
+// A member of the engine. Any thread; a mutex, held for some instructions. Only allocation fails.
+class SpareBatches {
+ public:
+  // An empty batch.
+  rocksdb::WriteBatch take() LOCKSLEY_EXCLUDES(mutex_);
+  // Frees it if it has much memory, or if there are spare ones enough.
+  void give_back(rocksdb::WriteBatch batch) LOCKSLEY_EXCLUDES(mutex_);
+
+  // A commit has two: the payloads of large batches, and all else. Guess: the results of a few large batches.
+  static constexpr std::size_t kMost = 2;
+  static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+
+ private:
+  Mutex mutex_;
+  std::vector<rocksdb::WriteBatch> spare_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
+}  // namespace locksley::daemon

@@ -131,6 +131,7 @@ void Lane::close(Batch& batch) {
 void Lane::enqueue_close(Batch& batch) { ring_.close(batch.ring_queue(), steady_now()); }
 
 void Lane::set_weight(Batch& batch, std::uint32_t weight) {
+  weight = std::max(weight, 1U);
   batch.set_weight(weight);
   ring_.set_weight(batch.ring_queue(), weight);
 }

@@ -43,7 +43,8 @@ class RemoteExecutors {
 // batch, drop jobs or queue failed jobs again also call its journal and observer: submit(), close(),
 // add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its halves,
 // hand_over(), withdraw(), release(), and settlements.
-// Calls for a batch that has left the lane, or was cancelled meanwhile, have no effect on the ring.
+// Calls for a batch whose queue is in no ring, or that was cancelled meanwhile, have no effect on the ring. After hand_over() all
+// calls for a batch go to its new lane: this one would lock the wrong ring. A turn in progress makes hand_over() fail.
 class Lane {
  public:
   using Wake = std::function<void()>;

@@ -12,11 +12,12 @@
 namespace locksley {
 
 // Counts the losses of jobs, so that a job which brings down every machine that runs it is not run
-// for ever. Losses are not failures: they use up no retries. They are in memory only, and forgotten
-// when the jobs end.
+// for ever. Losses are not failures: they use up no retries. They are in memory only. The count of a job is forgotten when a
+// lease ends it; that of a job that ends otherwise (on this machine, or dropped) stays until its batch is over and room is
+// needed.
 //
 // Owned by the code that has the leases. One thread at a time; nothing blocks; only allocation can fail. About
-// 100 bytes for each job that was lost and has not ended, at most `most_jobs` of them: if there are more, the
+// 100 bytes for each counted job, at most `most_jobs` of them: if there are more, the
 // counts of batches that are over are dropped, and if that is not enough, all counts of the tenant that has
 // most of them, then of the next one, until an eighth is free. So the jobs of a tenant with few losses are
 // counted, however many jobs others lose. A batch that was destroyed before all its lost jobs ended keeps the

@@ -225,17 +225,21 @@ ResultWriter::Outcome ResultWriter::publish() {
   return outcome;
 }
 
-ResultWriter::Outcome ResultWriter::publish_for_worker(std::shared_ptr<Batch>& batch) {
+ResultWriter::Outcome ResultWriter::publish_for_worker(const std::function<void(Batch&)>& cancel) {
+  std::shared_ptr<Batch> kept;  // until the mutex is released
   const MutexLock lock(mutex_);
   if (batch_ == nullptr) return Outcome::kNothing;
-  // The batch lives: the worker that runs its jobs has not ended with it, and cannot while the
-  // mutex is held.
-  batch = batch_->shared_from_this();
+  // The batch lives, and is in its lane: the worker that runs its jobs has not ended with it, and cannot while the mutex is
+  // held.
+  kept = batch_->shared_from_this();
+  Outcome outcome = Outcome::kNothing;
   try {
-    return publish_locked();
+    outcome = publish_locked();
   } catch (const NoMemoryForRows&) {
-    return Outcome::kNothing;  // only the executor's thread may shorten rows
+    return outcome;  // only the executor's thread may shorten rows
   }
+  if (outcome == Outcome::kTooManyFailures) cancel(*kept);
+  return outcome;
 }
 
 ResultWriter::Outcome ResultWriter::publish_own() {

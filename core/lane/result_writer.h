@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -123,9 +124,9 @@ class ResultWriter {
 
   // ---- The monitor ----
 
-  // Publishes in the place of an executor that is busy. `batch` becomes the batch whose results
-  // were published: with kTooManyFailures the caller cancels it.
-  Outcome publish_for_worker(std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(mutex_);
+  // Publishes in the place of an executor that is busy. If the batch has too many failures now, calls `cancel`, under the
+  // writer's mutex: so the executor does not leave the batch meanwhile, and the batch stays in its lane.
+  Outcome publish_for_worker(const std::function<void(Batch&)>& cancel) LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Any thread ----
 

@@ -68,10 +68,8 @@ bool Monitor::check_workers(std::vector<std::uint64_t>& last_bursts) {
     const std::uint64_t bursts = worker.bursts_begun();
     if (std::exchange(last_bursts[i], bursts) != bursts) continue;
     worker.cut_burst();
-    std::shared_ptr<Batch> batch;
-    if (worker.writer().publish_for_worker(batch) == ResultWriter::Outcome::kTooManyFailures) {
-      pool_.lane_.cancel_after_failures(*batch);
-    }
+    (void)worker.writer().publish_for_worker(
+        [this](Batch& batch) { pool_.lane_.cancel_after_failures(batch); });
   }
   return any;
 }

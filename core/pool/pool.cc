@@ -148,6 +148,7 @@ void Pool::set_workers(std::uint32_t workers) {
 void Pool::set_quantum(Nanoseconds quantum) {
   lane_.set_quantum(quantum);
   if (reserved_.load() != 0) lane_.set_brief_job(quantum);
+  wake_reserved();  // batches may have become brief
 }
 
 void Pool::check_count(std::uint32_t workers, std::uint32_t reserved) {

@@ -56,7 +56,8 @@ class Pool {
   // must stay.
   void set_workers(std::uint32_t workers) LOCKSLEY_EXCLUDES(mutex_);
   std::uint32_t workers() const { return workers_.load(); }
-  // Sets the lane's quantum, which is also the bound of a short job for the reserved workers.
+  // Sets the lane's quantum, which is also the bound of a short job for the reserved workers. One call at a time, and none
+  // beside start().
   void set_quantum(Nanoseconds quantum);
   // How many workers are reserved. Constant while the pool runs.
   std::uint32_t reserved() const { return reserved_.load(); }

@@ -35,7 +35,11 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
   ring_.claimed_ -= jobs;
   for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
     group->rate.refund(unused_starts);
-  if (queue.cancelled_) return {ranges.begin(), ranges.end()};
+  if (queue.cancelled_) {
+    ring_.refresh(queue, now);  // the starts are for the other queues of its group
+    ring_.publish();
+    return {ranges.begin(), ranges.end()};
+  }
   // From the top, so that the lowest are served first.
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.give_back(queue, *range);
   ring_.arrive(queue, now);

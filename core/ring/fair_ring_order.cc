@@ -15,7 +15,7 @@ RingSeat* FairRing::next_seat(const Choice& choice, Look& look) {
       const RingGate& gate = *gates_.open().front();
       if (choice.excludes(gate)) return nullptr;
       seat = static_cast<RingSeat*>(first_on(gate.level, choice.filter));
-      look.least = gate.level.top_time();
+      look = {.least = gate.level.top_time()};
     } else {
       seat = first_seat(choice, look);
     }

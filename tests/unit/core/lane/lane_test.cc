@@ -220,6 +220,9 @@ TEST_F(LaneTest, AWeightIsThatOfTheRecordAndOfTheRing) {
   lane.set_weight(*batch, 3);
   EXPECT_EQ(batch->status().weight, 3u);
   EXPECT_EQ(view(batch).share, 0.75);
+  lane.set_weight(*batch, 0);
+  EXPECT_EQ(batch->status().weight, 1u);
+  EXPECT_EQ(view(batch).share, 0.5);
   lane.cancel(*batch, "over");
   lane.cancel(*other, "over");
 }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,6 +34,7 @@ class ResultWriterTest : public ::testing::Test {
     batch->jobs_added(1'000'000);
     return batch;
   }
+  const std::function<void(Batch&)> fail_to_cancel = [](Batch&) { ADD_FAILURE() << "a batch is cancelled"; };
   void run(std::uint64_t index, std::string_view output, JobStatus status = JobStatus::kOk) {
     writer.begin_job(index);
     writer.write(output);
@@ -83,11 +87,9 @@ TEST_F(ResultWriterTest, APublicationInTheWorkersPlaceLeavesTheLaterRowsToTheNex
   run(11, "bb");
   writer.begin_job(12);
   writer.write("half of");
-  std::shared_ptr<Batch> published;
-  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kPublished);
-  EXPECT_EQ(published, batch);
+  EXPECT_EQ(writer.publish_for_worker(fail_to_cancel), Outcome::kPublished);
   EXPECT_THAT(rows_of(*batch), ElementsAre(Row{10, JobStatus::kOk, "a"}, Row{11, JobStatus::kOk, "bb"}));
-  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
+  EXPECT_EQ(writer.publish_for_worker(fail_to_cancel), Outcome::kNothing);
   writer.write(" it");
   writer.end_job(JobStatus::kOk);
   run(13, "ddd");
@@ -102,15 +104,13 @@ TEST_F(ResultWriterTest, APublicationInTheWorkersPlaceLeavesTheLaterRowsToTheNex
 }
 
 TEST_F(ResultWriterTest, WithoutABatchThereIsNothingToPublish) {
-  std::shared_ptr<Batch> published;
-  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
-  EXPECT_EQ(published, nullptr);
+  EXPECT_EQ(writer.publish_for_worker(fail_to_cancel), Outcome::kNothing);
   const auto batch = make();
   writer.begin_batch(*batch);
   writer.begin_burst(0);
   run(0, "x");
   EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
-  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kNothing);
+  EXPECT_EQ(writer.publish_for_worker(fail_to_cancel), Outcome::kNothing);
 }
 
 TEST_F(ResultWriterTest, GrowingKeepsEveryByteThatWasWritten) {
@@ -375,9 +375,17 @@ TEST_F(ResultWriterTest, TooManyFailuresAreReportedToWhoeverPublishes) {
   run(0, "good");
   EXPECT_EQ(writer.publish(), Outcome::kPublished);
   run(1, "bad", JobStatus::kError);
-  std::shared_ptr<Batch> published;
-  EXPECT_EQ(writer.publish_for_worker(published), Outcome::kTooManyFailures);
-  writer.end_batch();
+  Batch* cancelled = nullptr;
+  std::future<void> leaves;
+  const auto cancel = [&](Batch& failed) {
+    cancelled = &failed;
+    leaves = std::async(std::launch::async, [this] { (void)writer.end_batch(); });
+    EXPECT_EQ(leaves.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
+        << "the executor leaves the batch while it is being cancelled";
+  };
+  EXPECT_EQ(writer.publish_for_worker(cancel), Outcome::kTooManyFailures);
+  EXPECT_EQ(cancelled, batch.get());
+  leaves.get();
 }
 
 }  // namespace

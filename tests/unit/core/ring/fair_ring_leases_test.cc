@@ -8,6 +8,7 @@
 #include "core/base/index_ranges.h"
 #include "core/ring/fair_ring.h"
 #include "core/ring/fair_ring_gates.h"
+#include "core/ring/fair_ring_groups.h"
 #include "core/ring/fair_ring_leases.h"
 #include "core/ring/fair_ring_view.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using Ranges = std::vector<IndexRange>;
@@ -207,6 +209,25 @@ TEST_F(FairRingLeasesTest, WhatGoesBackToACancelledQueueIsDropped) {
   EXPECT_TRUE(ring.view().queue(a, kNow).attached) << "until the turn is settled";
   (void)ring.settle(a, {.charged = claim->charged, .executed = 5}, kNow);
   EXPECT_FALSE(ring.view().queue(a, kNow).attached);
+}
+
+TEST_F(FairRingLeasesTest, StartsThatACancelledQueueGivesBackAreAtOnceForTheOthersOfItsCustomer) {
+  const QueueOptions slow{.tenant = "shop", .customer = "slow"};
+  attach(a, 10, slow);
+  attach(b, 10, slow);
+  ring.groups().set_customer_limits("shop", "slow", {.start_interval = minutes(1)}, kNow);
+  const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 1});
+  ASSERT_TRUE(claim);
+  RingQueue& other = claim->queue == &a ? b : a;
+  EXPECT_FALSE(ring.try_claim(kNow));
+  (void)ring.cancel(*claim->queue, kNow);
+  EXPECT_EQ(ring.leases().give_back(*claim->queue, {{claim->range}}, 1, kNow), Ranges{claim->range});
+  EXPECT_TRUE(ring.hints().has_work());
+  const auto next = ring.try_claim(kNow);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->queue, &other);
+  settle(*next, milliseconds(1));
+  (void)ring.settle(*claim->queue, {.charged = claim->charged}, kNow);
 }
 
 TEST_F(FairRingLeasesTest, ReclaimTakesWhatIsQueuedAndNothingElse) {

@@ -143,9 +143,12 @@ void Lane::set_slots(Batch& batch, std::uint32_t slots) {
 }
 
 void Lane::hold(Batch& batch, Hold reason) {
-  const MutexLock lock(hold_mutex_);
-  batch.set_hold(reason);
-  ring_.pause(batch.ring_queue(), steady_now());
+  {
+    const MutexLock lock(hold_mutex_);
+    batch.set_hold(reason);
+    ring_.pause(batch.ring_queue(), steady_now());
+  }
+  tell_remote_to_stop();
 }
 
 void Lane::release(Batch& batch, Hold reason) {

@@ -28,7 +28,7 @@ class RemoteExecutors {
   virtual ~RemoteExecutors() = default;
   // There may be more to claim.
   virtual void lane_has_work() = 0;
-  // A batch was told to stop.
+  // A batch was told to stop, or to begin no more jobs.
   virtual void lane_has_stops() = 0;
 };
 
@@ -254,6 +254,9 @@ class Lane {
   }
   void tell_to_stop() {
     if (stop_) stop_();
+    tell_remote_to_stop();
+  }
+  void tell_remote_to_stop() {
     // [lane-remote] acquire: as in set_remote().
     if (RemoteExecutors* const remote = remote_.load(std::memory_order_acquire)) remote->lane_has_stops();
   }

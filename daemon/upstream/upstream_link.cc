@@ -221,7 +221,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   lease_ = std::chrono::milliseconds(lease_ms);
   longest_output_ = longest_output;
   beat_every_ = std::chrono::milliseconds(beat_ms);
-  beat_at_ = now_ + beat_every_;
+  beat_at_ = now_ + beat_interval();
   ++stats_.connections;
   backoff_.reset();
   route_.serving();

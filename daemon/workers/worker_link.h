@@ -74,7 +74,7 @@ struct WorkerLinkStats {
   std::uint64_t claims = 0;
   std::uint64_t lost_by_disconnect = 0;  // jobs that may have run
   std::uint64_t lost_by_silence = 0;     // the same
-  std::uint64_t timed_out = 0;           // leases
+  std::uint64_t timed_out = 0;           // jobs that ended so
   std::uint64_t cut_orders = 0;
   std::uint64_t yielded_jobs = 0;
   std::uint64_t reclaimed_jobs = 0;

@@ -121,15 +121,17 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
       orders.push_back({.kind = Order::Kind::kStop, .lease = name});
       continue;
     }
-    const std::uint64_t before =
-        std::exchange(out->next, std::max(out->next, std::min(next, out->lease.range().high)));
-    if (out->next != before) risen.insert(out);
+    const IndexRange range = out->lease.range();
+    // It falls if jobs went back to the machine's own queue before they had begun.
+    const std::uint64_t before = std::exchange(out->next, std::clamp(next, range.low, range.high));
+    const bool has_fallen = out->next < before;
+    if (out->next > before) risen.insert(out);
     out->knows_begun = true;
     // No job of it runs: its time-out counts from the start, which the worker has yet to report. If it does not answer a CUT,
     // the lease goes back at the time-out.
     if (out->lease.held().count_below(out->next) == 0 && !out->cut && !out->cut_pushed) out->progress = now_;
     // From the first report on jobs are shown only once they have begun.
-    if (!std::exchange(out->has_reported_next, true)) worker.show_running(*out);
+    if (!std::exchange(out->has_reported_next, true) || has_fallen) worker.show_running(*out);
     told.insert(out);
   }
   // Of the two leases of a slot, the one in front has run first.
@@ -178,8 +180,9 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
     const std::uint32_t most = out.is_displaced && out.has_reported_next ? out.lease.width() : in_front;
-    (void)out.lease.expire(service, std::min<std::uint64_t>(most, RemoteWorker::begun(out, most)), losses_);
-    ++stats_.timed_out;
+    const std::uint64_t late = std::min<std::uint64_t>(most, RemoteWorker::begun(out, most));
+    (void)out.lease.expire(service, late, losses_);
+    stats_.timed_out += late;
     ++worker.lost;
   } else {
     const std::uint64_t running = std::min<std::uint64_t>(in_front, RemoteWorker::begun(out, in_front));

@@ -355,6 +355,21 @@ TEST_F(UpstreamLinkTest, WhileJobsHaveATimeoutBeatsComeEachSecond) {
   run_all();
 }
 
+// After it has reclaimed them, the upstream counts the time of the jobs anew.
+TEST_F(UpstreamLinkTest, AfterAReconnectTheFirstBeatOfJobsWithATimeoutComesWithinASecond) {
+  make(8, 1);
+  upstream->timeout = 500ms;
+  join();
+  disconnect();
+  advance(1s);
+  join();
+  const std::size_t beats = upstream->count_of("BEAT");
+  advance(1s);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), beats + 1);
+  run_all();
+}
+
 TEST_F(UpstreamLinkTest, NewsOfJobsWaitsWhileTheUpstreamDoesNotRead) {
   make(4);
   join();

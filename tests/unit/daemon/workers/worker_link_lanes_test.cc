@@ -85,6 +85,17 @@ TEST_F(WorkerLinkLanesTest, TheLaneIsToldOfWorkAndOfSlots) {
   lane.set_remote(nullptr);
 }
 
+TEST_F(WorkerLinkLanesTest, TheLaneIsToldOfBatchesThatBeginNoMoreJobs) {
+  Told told;
+  lane.set_remote(&told);
+  const auto batch = host.submit("echo", 1);
+  lane.hold(*batch, Hold::kHandler);
+  EXPECT_EQ(told.of_stops, 1);
+  lane.cancel(*batch, "over");
+  EXPECT_EQ(told.of_stops, 2);
+  lane.set_remote(nullptr);
+}
+
 // A batch of one slot runs on this machine; the CLAIM of a worker is served when its turn there is over.
 TEST_F(WorkerLinkLanesTest, TheEndOfALocalTurnWakesTheLink) {
   Told told;

@@ -96,9 +96,37 @@ TEST_F(TwoLeasesTest, ANoteAboutAJobOfTheLeaseThatWaitsBeginsItsTime) {
   }
   say(id, "NOTE " + timed + " 1 TEXT begun");
   pass(2999ms);
-  EXPECT_EQ(link->stats().timed_out, 0U);
+  EXPECT_EQ(link->stats().leases, 2U);
   pass(1ms);
-  EXPECT_EQ(link->stats().timed_out, 1U);
+  EXPECT_EQ(link->stats().leases, 1U);
+}
+
+// A program of the machine had claimed jobs 0 to 3, and ended with job 0; the others went back to the machine's own queue.
+TEST_F(TwoLeasesTest, JobsThatTheWorkerNoLongerReportsAsBegunAreNotLateAndNotLost) {
+  say(id, "BEAT " + timed + " 4");
+  settle_timed();
+  for (int i = 0; i < 10; ++i) {
+    say(id, "BEAT " + timed + " 1");
+    pass(500ms);
+  }
+  EXPECT_EQ(batch->status().failed, 0U);
+  EXPECT_EQ(link->stats().timed_out, 0U);
+  const std::uint64_t lost = link->stats().lost_by_disconnect;
+  say(id, "YIELD " + other);
+  link->disconnect(id, now);
+  EXPECT_EQ(link->stats().lost_by_disconnect, lost);
+}
+
+TEST_F(TwoLeasesTest, EachJobThatIsLateCounts) {
+  BatchOptions options;
+  options.timeout = 1s;
+  const auto wide = host.submit("echo", 4, options);
+  const WorkerLink::Id broad = joined(4, " LEASE 60000");
+  ASSERT_FALSE(reclaimed(broad, "3 1 0 4 WIDTH 4").empty());
+  say(id, "YIELD " + timed);
+  pass(3s);
+  EXPECT_EQ(wide->status().failed, 4U);
+  EXPECT_EQ(link->stats().timed_out, 4U);
 }
 
 }  // namespace

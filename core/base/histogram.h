@@ -10,8 +10,9 @@
 
 namespace locksley {
 
-// Counts by bucket, and the sum. The upper bounds are 1 us to 16.8 s in steps of 4, then +Inf: wide
-// enough for jobs from echo to thumbnails, and few enough to keep as time series (a guess).
+// Counts by bucket, and the sum. The upper bounds run from 1 us to 16.8 s, each four times the one
+// before, then +Inf: wide enough for jobs from echo to thumbnails, and few enough to keep as time
+// series (a guess).
 //
 // observe() and snapshot() may be called from any thread; nothing blocks or fails. A
 // snapshot may miss an observation that is made at the same time; it never tears a count.

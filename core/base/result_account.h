@@ -43,8 +43,8 @@ class ResultAccount {
   ResultAccount(const ResultAccount&) = delete;
   ResultAccount& operator=(const ResultAccount&) = delete;
 
-  // Of the root. Any thread calls the function after an account has become full, and after an account
-  // that a lane waits for has room again. The caller may hold the mutex of a batch, or of a lane's
+  // Of the root. Any thread calls the function after an account has reached its own limit, and after an
+  // account that a lane waits for has room again. The caller may hold the mutex of a batch, or of a lane's
   // ShownJobs: the function must call neither. It may call Lane::Groups::reopen_tenants(). It must be
   // quick and must not throw. Set once, before the first charge.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }

@@ -115,8 +115,9 @@ class BatchObserver {
 //
 // Owned by shared_ptr: the program has one, and the ring has one while the batch has jobs to run or running jobs. The last
 // one is never dropped under a lock. Every public call may be made from any thread, except where it says otherwise.
-// Calls take the batch's mutex for a short time; under it they record steps in the journal. They
-// notify the observer without it. Only Results may block, on a disk; it may also throw.
+// Calls take the batch's mutex for a short time; under it they record steps in the journal. They notify
+// the observer without it. Results may block on a disk and throw; Failures::requeue() pauses; publish() throws
+// NoMemoryForRows. Nothing else blocks or fails.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   // `handler` and `observer` outlive the batch. `observer` may be null; so may `journal`.
@@ -227,8 +228,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Counts jobs that are being added, before they are added to the ring. Returns the index of the
   // first one, or none if the batch is closed.
   std::optional<std::uint64_t> jobs_added(std::uint64_t count);
-  // Takes back the last jobs_added(): the ring does not have these jobs, and they were not
-  // accepted.
+  // The `count` jobs with the highest indexes leave the batch: they were not accepted, or another process will run them.
+  // The ring does not have them. A closed batch without other jobs ends.
   void jobs_withdrawn(std::uint64_t count);
   // No more jobs will come. Ends the batch if all its jobs have ended.
   void close();
@@ -242,9 +243,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   };
   ServedAs served_as() const;
   void set_gate(GateId gate);
-  // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay,
-  // kBatches) is not over before it could have started, even without jobs: so clear_hold() may end
-  // it.
+  // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay, kBatches) is not over before
+  // it could have started, even without jobs: so clear_hold() may end it.
   void set_hold(Hold hold);
   void clear_hold(Hold hold);
   // Sets is_stopping(), and is_aborting() unless running jobs go on. `reason` becomes the output of
@@ -282,7 +282,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry,
                              const Ran* ran = nullptr);
-  // Returns jobs whose next attempt is due, of about `most` failures. The caller puts them into the ring, or
+  // Takes the jobs whose next attempt is due, at most `most` waiting ranges of them. The caller puts them into the ring, or
   // records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 

@@ -39,7 +39,7 @@ struct BatchStep {
   // Part of `ended`. In the last step: all jobs that have failed, of all steps; nothing if the batch was cancelled, as
   // its failed jobs are never queued again.
   std::vector<IndexRange> failed;
-  // The same in place of `failed`, in any order, where there are many.
+  // Used instead of `failed` when the ranges are many; in any order.
   std::shared_ptr<const std::vector<IndexRange>> all_failed;
   // Jobs that had failed and are queued again.
   std::vector<IndexRange> requeued;

@@ -35,8 +35,8 @@ class PayloadSource {
   static constexpr std::size_t kScratchBytes = 1024 * 1024;  // guess: less than a worker's other memory
   virtual std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) = 0;
 
-  // For payloads that are computed (RANGE): the range from which they are. Null for all others, and if the pattern of the range
-  // cannot be read, or not now. May block as fetch() does.
+  // For payloads that are computed (RANGE): the range that they are computed from. Null for payloads that are stored, and
+  // while the pattern of the range cannot be read. May block as fetch() does.
   virtual const RangePayloads* range() const { return nullptr; }
   // Bytes of payloads in memory, for limits and metrics. A hint while jobs are being added.
   virtual std::uint64_t memory_bytes() const = 0;

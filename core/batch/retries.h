@@ -37,8 +37,9 @@ Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);
 
 // The attempts of the jobs that failed and may run again, and the jobs that wait for their next
 // attempt. Both are kept as ranges, since jobs that fail together mostly have neighbouring indexes:
-// about 80 bytes a range. Jobs that failed in one publication wait for the same instant: they ran within half a
-// millisecond of each other, and a million failed jobs cost as much as a few.
+// about 80 bytes a range. Neighbouring jobs that failed in one publication with equal attempts wait for
+// the same instant; each other range gets an instant of its own. So a million neighbours cost as much
+// as a few.
 //
 // Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
 // (Batch::retries_). Nothing blocks or fails.
@@ -64,7 +65,7 @@ class Retries {
   std::uint64_t waiting() const { return waiting_jobs_; }
   // When the first waiting job is due; kNever: none waits.
   Instant next_due() const { return waiting_.empty() ? kNever : Instant(waiting_.begin()->first); }
-  // Removes the jobs that are due from those that wait, at most about `most` ranges, and returns them, ascending.
+  // Removes the jobs that are due from those that wait, at most `most` ranges, and returns them, ascending.
   std::vector<IndexRange> take_due(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
   std::uint64_t memory_bytes() const;

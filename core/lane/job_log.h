@@ -38,14 +38,14 @@ class LogBudget {
 
   explicit LogBudget(std::uint64_t most_bytes) { set_limit(most_bytes); }
 
-  // Logs that have more keep it until they write next.
+  // A log that has more than its new part keeps its blocks until its next write.
   void set_limit(std::uint64_t most_bytes) {
     // [log-budget] relaxed: numbers on their own.
     most_.store(most_bytes / kBlockBytes, std::memory_order_relaxed);
   }
   std::uint64_t bytes() const { return used_.load() * kBlockBytes; }
 
-  // `account`: of the log's user; null: it has none. The same in all calls for a log while that has blocks.
+  // `account`: of the log's user; null: it has none. All calls for one log pass the same account while the log has blocks.
   // Takes one more block for a log that has `own` blocks. False: there is none.
   bool take(ResultAccount* account, std::size_t own);
   // A log that had `own` blocks frees one.

@@ -55,7 +55,7 @@ class JobWatches {
 
  private:
   struct Entry {
-    std::uint64_t number = 0;  // which watches it has: another one after each news
+    std::uint64_t number = 0;  // identifies the present watches; changes with the next news of the job
     std::size_t watches = 0;
   };
   std::map<WatchedJob, Entry, Before> jobs_;

@@ -92,7 +92,8 @@ class Lane {
   // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there. Once a batch; one that
   // was cancelled before does not enter, and is over without jobs.
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
-  // False, and nothing is added, if the batch is closed or cancelled.
+  // False, and nothing is added, if the batch is closed or cancelled. True: added; or recorded as cancelled, if the batch is
+  // being cancelled at the same time.
   bool add_jobs(Batch& batch, std::uint64_t jobs);
   void close(Batch& batch);
 
@@ -131,7 +132,7 @@ class Lane {
   };
   Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
-  // Cancels the rest of a batch that has more failures than it allows.
+  // Cancels the rest of a batch that has reached its max_fails.
   void cancel_after_failures(Batch& batch);
 
   // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be this lane. False, and nothing
@@ -148,8 +149,8 @@ class Lane {
 
   // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
-  // The most jobs of the batch that run at once; 0: no cap. Jobs that run go on, and so does, for about a quantum, stealing
-  // from claims that were made before. Calls wake().
+  // The most jobs of the batch that run at once; 0: no cap. Running jobs go on. Thieves may steal from claims
+  // made before the change, for about a quantum. Calls wake().
   void set_slots(Batch& batch, std::uint32_t slots);
   // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
   // reason that the batch does not have has no effect.

@@ -26,16 +26,15 @@ namespace locksley {
 //
 // A member of its executor; outlives the monitor's thread.
 // Three kinds of callers. The executor's thread calls all functions but two. The monitor calls
-// publish_for_worker(), while that thread is held up in a long job. Any thread calls running().
+// publish_for_worker(), while that thread is busy with a long job. Any thread calls running().
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
 // journal are called under the writer's mutex, so they must not wait for the executor.
 // An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The text of a job
 // that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning says why the job failed. If the
-// buffer would have to grow for such an output, write() and write_space() throw std::length_error
-// besides: a handler that writes too much does not make the buffer grow. A failed allocation makes them throw
-// std::bad_alloc. After an output is written, the buffer may have to grow for the next job, and a publication may copy the
-// rows. If there is no memory for that, the jobs with the longest outputs end as errors that say so; only if that does not
-// help, end_job() and publish() throw.
+// buffer would have to grow for an output beyond the limit, write() and write_space() throw std::length_error instead of
+// growing it. A failed allocation makes them throw std::bad_alloc. After an output is written, the buffer may have to grow
+// for the next job, and a publication may copy the rows. If there is no memory for that, the jobs with the longest outputs
+// end as errors that say so; only if that does not help, end_job() and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -47,8 +46,7 @@ namespace locksley {
 // always those of the rows.
 class ResultWriter {
  public:
-  // kTooManyFailures: the batch had more failures than it allows, and the caller is to cancel its
-  // rest.
+  // kTooManyFailures: the batch has reached its max_fails, and the caller is to cancel its rest.
   enum class Outcome { kPublished, kNothing, kTooManyFailures };
 
   // Whether publications name the jobs that have ended. kIfNeeded: where Batch::needs_indexes() is true when the turn
@@ -118,7 +116,7 @@ class ResultWriter {
   // Failed jobs without facts get this as the place where they ran. Between batches.
   void set_worker(std::string name) { worker_ = std::move(name); }
 
-  // Jobs that have ended, but whose results no other thread can see yet.
+  // Jobs that have ended, but that this thread has not published; the monitor may have.
   std::uint64_t unpublished_jobs() const { return ended_ - published_hint_; }
   std::size_t unpublished_bytes() const { return row_; }
 

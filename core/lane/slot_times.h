@@ -10,9 +10,9 @@
 
 namespace locksley {
 
-// The slots of one remote worker. A slot has at most two leases. The one in front is that whose jobs the worker runs, as far
-// as is known: the one that was claimed first, until a job of the other one has run (ran()). The other one waits at the
-// worker, which hides the round trip.
+// The slots of one remote worker. A slot has at most two leases. The lease in front is the one whose jobs the
+// worker is assumed to run: at first the one claimed first; after ran(), the lease of the job that ran. The other one waits
+// at the worker, which hides the round trip.
 //
 // Each moment in which a slot has a lease is charged to exactly one lease. On a slot with two leases these events divide the
 // time, and the lease that pays for the time since the event before is:

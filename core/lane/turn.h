@@ -17,7 +17,7 @@ namespace locksley {
 //   1. try_claim(), join() or reclaim()
 //                             The ring counts the executor and, for a claim, charges the batch
 //                             in advance.
-//   2. begin()                The time that settle() charges begins, and the first job: the batch counts the
+//   2. begin()                The charged time begins, and with it the first job: the batch counts the
 //                             executor as running, unless it has sub-jobs only.
 //      or begin_at_claim()    The time began with step 1. The executor may yet find that it can run no job now;
 //                             job_begins() says that it does.
@@ -76,8 +76,9 @@ class Turn {
   // The same for an executor that has worked for the turn since step 1: the time began with the instant of that step, for
   // settle_and_claim() that of the settlement. So turns that follow each other leave no time between them uncharged.
   void begin_at_claim() { begin(charged_.began); }
-  // A job of the turn begins, or ends unrun. From the first call on the batch counts the turn's executors. A batch of which
-  // no payload could be read so has not started.
+  // Call it before each job that begins, or that ends without running. The first call counts the turn's executors in the
+  // batch, which starts the batch if no job of it has begun before. So a batch whose payloads cannot be read yet has not
+  // started.
   void job_begins() {
     if (!is_counted_ && jobs_width_ != 0) count_executors();
   }
@@ -106,7 +107,7 @@ class Turn {
   void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
-  // If the batch now has more failures than it allows, its rest is cancelled.
+  // If the batch has reached its max_fails, its rest is cancelled.
   void publish() { follow_up(writer_->publish()); }
   // The same, for a turn without a writer, after its holder has published.
   void follow_up(ResultWriter::Outcome outcome);
@@ -166,7 +167,7 @@ class Turn {
   // The executor's thread only.
   Batch* batch_ = nullptr;  // null: no turn
   Step step_ = Step::kNone;
-  // As how many executors that hold jobs the batch counts it; 0: it has sub-jobs only.
+  // How many executors the turn adds to the batch's count; 0: it has sub-jobs only.
   std::uint32_t jobs_width_ = 0;
   bool is_counted_ = false;  // by the batch, as running
   bool ends_jobs_ = false;   // and passes their results to the writer

@@ -1,4 +1,4 @@
-// A thread that publishes results for workers that are held up in a long job, and keeps the lane's timer.
+// A thread that publishes results for workers that are busy with a long job, and keeps the lane's timer.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace locksley {
 
 class Pool;
 
-// Publishes results in the place of workers that are held up. Workers publish results between
-// bursts. If a burst takes unexpectedly long, two things would wait for its end: the results before it, and those of its jobs
+// Publishes results in the place of workers that are busy with a long job. Workers publish results between bursts. If a
+// burst takes unexpectedly long, two things would wait for its end: the results of earlier jobs, and the jobs of the burst
 // that have not started. Within two periods the monitor then publishes the results in the worker's place, and makes the
 // worker give back the rest of the burst after the running job. The monitor runs only while a worker has marked itself as
 // having unpublished results, and is parked otherwise. Go's sysmon is the model.

@@ -104,8 +104,10 @@ class Pool {
   // For a health check: a pool that has work while `last_progress` stands still is stuck, or runs
   // long jobs.
   struct Progress {
-    bool has_work;          // jobs are ready, or a worker runs one
-    Instant last_progress;  // when a worker last ended a burst of jobs or a turn with sub-jobs
+    bool has_work;  // jobs are ready, or a worker runs one
+    // When a worker last ended a burst of jobs or a turn with sub-jobs; the clock's epoch if none has yet: a check must not
+    // take this for a standstill.
+    Instant last_progress;
   };
   Progress progress() const;
 
@@ -142,7 +144,8 @@ class Pool {
   // may visit a victim that has left.
   const std::unique_ptr<std::atomic<Worker*>[]> table_;
   std::atomic<std::uint32_t> made_{0};
-  // Workers [0, workers_) have a thread, or are about to get or to lose one.
+  // Workers [0, workers_) have a thread. A worker beyond it may still have one: it is about to be counted, or is about to
+  // leave.
   std::atomic<std::uint32_t> workers_{0};
   // Workers [0, reserved_) are reserved. Written by start(); constant while the pool runs.
   std::atomic<std::uint32_t> reserved_{0};

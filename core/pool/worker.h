@@ -69,6 +69,7 @@ class Worker {
   bool is_own_thread() const { return own_thread_.is_held(); }
   // When it last ended a burst, as an instant of the steady clock.
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
+  // Whether it has a turn, of jobs or of sub-jobs. A hint.
   bool is_busy() const { return turn_began_.get() != 0; }
 
   // ---- The monitor ----

@@ -47,7 +47,7 @@ struct alignas(kCacheLine) WorkerStats {
 // One worker at one moment.
 struct WorkerSnapshot {
   std::uint32_t worker;
-  std::uint64_t queue_depth;  // jobs of its claim not started, and tasks in its deque
+  std::uint64_t queue_depth;  // jobs that thieves may take from its claim, and tasks in its deque
   std::uint64_t jobs, tasks, steals, steal_attempts, stolen, parks, empty_wakes, claims, busy_ns;
   // How long its present turn has lasted, which busy_ns does not contain yet; 0: it has no turn.
   std::uint64_t turn_ns;

@@ -76,7 +76,7 @@ void Worker::wait(TaskCount& count, const JobFrame& frame) {
 // the worker runs other sub-jobs of the same batch, and parks if there are none.
 void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   unsigned looks = 0;
-  bool woken = false;  // for a task, in place of any other helper; and it has taken no task since
+  bool woken = false;  // it was woken for a task, and no other helper was; it has not taken a task since
   while (!count.is_done()) {
     if (Task * task; spawner_.pop(task)) {
       run_task(task);

@@ -165,8 +165,9 @@ class FairRing {
 
   // ---- Options that change, effective at once ----
 
-  // Options::parallelism; and the number of remote executors, in addition to these.
+  // Sets Options::parallelism, the number of local executors.
   void set_parallelism(std::uint32_t parallelism);
+  // Sets the number of remote executors, which is added to it.
   void set_remote_parallelism(std::uint32_t remote);
   void set_quantum(Nanoseconds quantum);
   // O(queues).

@@ -178,8 +178,9 @@ class Deque<T, Atomics>::Owner {
     }
   }
 
-  // Adds a value. Its publication is a release store and no more: a caller that next looks for
-  // parked workers needs a sequentially consistent read-modify-write in between.
+  // Adds a value. Its publication is a release store and no more. A caller that next looks for
+  // parked workers needs a store-load barrier in between: Idle::needs_wake_for_task() has the light
+  // half of one.
   void push(T value) { deque_->push(value); }
 
   // Takes the newest value. False, and `value` is unchanged: the deque is empty, and stays so until

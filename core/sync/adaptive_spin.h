@@ -61,9 +61,9 @@ class AdaptiveSpin {
   // A budget of at most this is not halved but becomes 0: a shorter look finds little. A guess.
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
-  // A yield that takes this long says that other threads need the processor; and for how long to stop
-  // looking. Threads that serve a request, or look, as this one does, give it back within some 10 us; one that computes keeps
-  // it for a time slice, 3 ms.
+  // kCrowded: a yield that takes this long shows that a computing thread needs the processor: such a thread keeps it for a
+  // time slice, 3 ms. Threads that serve a request or look for work return it within some 10 us. kCrowdedFor: how long the
+  // looker then stops looking.
   static constexpr Nanoseconds kCrowded = std::chrono::milliseconds(1);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
 

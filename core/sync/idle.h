@@ -38,6 +38,7 @@ class BasicIdle {
     const void* batch = nullptr;  // of a helper: what it could run
   };
 
+  // How many workers share this set: at most half of them, but at least one, begin to search.
   void set_workers(std::uint32_t workers) { workers_.store(workers); }
 
   // ---- For publishers of work, after the work is visible (seq_cst) ----

@@ -19,8 +19,8 @@ class FirstCosts {
     const Cost* const found = find(kind);
     return found == nullptr ? 0 : found->mean;
   }
-  // The least of the last kRecent in nanoseconds; 0: unknown, or there were fewer. One job whose executor was held up does not
-  // change it.
+  // The least of the last kRecent in nanoseconds; 0: unknown, or there were fewer. One job whose executor was delayed does
+  // not change it.
   double least(const void* kind) const {
     const Cost* const found = find(kind);
     return found == nullptr ? 0 : std::ranges::min(found->recent);

@@ -228,11 +228,11 @@ void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
   do {
     const auto some = ranges.first(std::min(kDroppedAtOnce, ranges.size()));
     ranges = ranges.subspan(some.size());
-    drop(some, ranges.empty());
+    drop(some);
   } while (!ranges.empty());
 }
 
-void Batch::drop(std::span<const IndexRange> ranges, bool are_last) {
+void Batch::drop(std::span<const IndexRange> ranges) {
   bool over = false;
   {
     const MutexLock lock(mutex_);
@@ -244,7 +244,7 @@ void Batch::drop(std::span<const IndexRange> ranges, bool are_last) {
       if (options_.keep != Keep::kNone) {
         rows = log_.append_runs(ranges, JobStatus::kCancelled, stop_reason_);
       }
-      over = are_last && finish_if_over();
+      over = finish_if_over();
       BatchStep step;
       step.ended.assign(ranges.begin(), ranges.end());
       record(std::move(step), std::move(rows));

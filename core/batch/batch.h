@@ -301,8 +301,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void record(BatchStep step, ResultLog::Slice rows) LOCKSLEY_REQUIRES(mutex_);
   // Puts all failed jobs into the last step.
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
-  // `are_last`: no more of the jobs that never run will be dropped, so the batch may end.
-  void drop(std::span<const IndexRange> ranges, bool are_last) LOCKSLEY_EXCLUDES(mutex_);
+  // jobs_dropped() for at most kDroppedAtOnce ranges.
+  void drop(std::span<const IndexRange> ranges) LOCKSLEY_EXCLUDES(mutex_);
   // Updates the charge to the account of results, after a change of the memory that results hold.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);

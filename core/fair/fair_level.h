@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "core/base/job.h"
@@ -23,8 +22,6 @@ enum class JobLength : std::uint8_t { kBrief, kLengthy };
 // A node of a level, which competes there with the other nodes; or all of a competitor with nodes on several levels
 // (FairCompetitor). A member of the object that competes, and guarded there.
 struct FairNode {
-  static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
-
   // Virtual start of the next turn: settled service / weight + the charges of turns that are not
   // settled.
   VirtualTime key = 0;

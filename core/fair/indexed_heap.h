@@ -9,6 +9,9 @@
 
 namespace locksley {
 
+// The place of an element that is in no heap.
+inline constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
+
 // A 4-ary min-heap of pointers. The keys lie beside the pointers in one array: comparisons read the
 // array only, and the four children that are compared lie in two cache lines. The element stores
 // its place in the array, in the member that `place(element)` refers to; kNotInHeap there means
@@ -20,8 +23,6 @@ namespace locksley {
 template <class Element, class Key, std::uint32_t& (*place)(Element&)>
 class IndexedHeap {
  public:
-  static constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
-
   struct Entry {
     Key key;
     Element* element;

@@ -81,29 +81,31 @@ class FairRing {
   // `queue` enters the ring, empty and open. It leaves when it is closed and has neither jobs, nor
   // executors, nor claimed jobs that are not settled; the ring holds `keepalive` until then. A
   // queue that has left may be attached again.
-  void attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive);
+  void attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive)
+      LOCKSLEY_EXCLUDES(mutex_);
   // Adds the next n indexes (the first call adds [0, n)). False, and nothing is added, if the queue
   // is closed, cancelled or not attached.
-  bool add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now);
+  bool add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Adds exactly these indexes; add_jobs() continues after the highest index added so far. For
   // batches of which some jobs have ended already. False as in add_jobs().
-  bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now);
+  bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Adds indexes that were claimed or had ended, in this queue or in an earlier one of the batch: for retries and for
   // hand-overs. The queue may be closed. They are served before all others, except for a range that ends where the tail of
   // the queue begins: it joins the tail (QueuedJobs). False, and nothing is added, if the queue is not attached.
   // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add; room is made for them now.
   bool queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
-                   std::size_t more = 0);
+                   std::size_t more = 0) LOCKSLEY_EXCLUDES(mutex_);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
   // queue that is not attached.
-  void close(RingQueue& queue, Nanoseconds now);
+  void close(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
-  [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now);
+  [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Removes the jobs of the tail, the unclaimed part of the queue (QueuedJobs), from index `from` on: they will run in another
   // process. Some may have been claimed before, and joined the tail, as queue_again() says. Returns them; an empty range:
   // there are none.
-  [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now);
+  [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now)
+      LOCKSLEY_EXCLUDES(mutex_);
   // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens, while jobs of it are claimed
   // or it has executors.
   struct TakenOut {
@@ -112,10 +114,10 @@ class FairRing {
     std::vector<IndexRange> ranges;  // ascending
   };
   // O(r log r) for r ranges of jobs, but not under the mutex.
-  std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now);
+  std::optional<TakenOut> take_out(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Every queue leaves at once, whatever waits in it. For the end of the process, once all claims
   // are settled. O(queues).
-  void detach_all();
+  void detach_all() LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Turns ----
 
@@ -124,28 +126,30 @@ class FairRing {
   // over tenants whose account of results is full, and shuts them: none of their queues is served until
   // Groups::reopen_tenants().
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
-                                 std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr);
+                                 std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr)
+      LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
   // The same, for a turn of several executors, or of another quantum.
-  std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request);
+  std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request) LOCKSLEY_EXCLUDES(mutex_);
   // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one executor more, charged
   // nothing in advance. The thief has its part already, so this succeeds in every state of the queue; if the queue was
   // paused or cancelled, the jobs go back at the settlement. Until then, claimed jobs keep the queue in the ring, even
   // while it has no executor. Caps in slots and the gate's concurrency are not checked: thieves must not steal from a
   // capped claim (Charge::is_capped()), but thieves of sub-jobs may exceed the cap.
-  Charge join(RingQueue& queue, Nanoseconds now);
+  Charge join(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
-  Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now);
+  Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // settle() and try_claim() under one lock.
   Settled settle_and_claim(RingQueue& queue, const Settlement& settlement, Nanoseconds now,
-                           ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr);
+                           ClaimFilter filter = ClaimFilter::kAny, const GateSet* gates = nullptr)
+      LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Changes of a queue, effective at once ----
 
-  void set_weight(RingQueue& queue, std::uint32_t weight);
-  void set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now);
-  void pause(RingQueue& queue, Nanoseconds now);
-  void resume(RingQueue& queue, Nanoseconds now);
+  void set_weight(RingQueue& queue, std::uint32_t weight) LOCKSLEY_EXCLUDES(mutex_);
+  void set_slots(RingQueue& queue, std::uint32_t slots, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
+  void pause(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
+  void resume(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Waits that end with time ----
 
@@ -153,25 +157,25 @@ class FairRing {
   // rate (GroupLimits::start_interval). One call ends at most 64. Returns when the next wait ends, which may be in the past;
   // none: there is no wait. The owner of the executors calls this when has_new_wait() was true, and at the time that was
   // returned. O(1) if no wait has ended.
-  std::optional<Nanoseconds> end_waits(Nanoseconds now);
+  std::optional<Nanoseconds> end_waits(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the worker program which broke
   // them. True: no back-off is left.
-  bool end_backoffs(Nanoseconds now);
+  bool end_backoffs(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
   // began before `now` may have looked for them too early: it begins no such back-off any more.
-  void payloads_arrived(RingQueue& queue, Nanoseconds now);
+  void payloads_arrived(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // True once after a wait has begun that ends before all others. Takes no mutex: one load while it is false.
   bool has_new_wait() { return waits_.has_new(); }
 
   // ---- Options that change, effective at once ----
 
   // Sets Options::parallelism, the number of local executors.
-  void set_parallelism(std::uint32_t parallelism);
+  void set_parallelism(std::uint32_t parallelism) LOCKSLEY_EXCLUDES(mutex_);
   // Sets the number of remote executors, which is added to it.
-  void set_remote_parallelism(std::uint32_t remote);
-  void set_quantum(Nanoseconds quantum);
+  void set_remote_parallelism(std::uint32_t remote) LOCKSLEY_EXCLUDES(mutex_);
+  void set_quantum(Nanoseconds quantum) LOCKSLEY_EXCLUDES(mutex_);
   // O(queues).
-  void set_brief_job(Nanoseconds brief_job, Nanoseconds now);
+  void set_brief_job(Nanoseconds brief_job, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Parts of the interface, each in a header of its own ----
 
@@ -252,7 +256,7 @@ class FairRing {
   void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now);
+  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // How many jobs a claim of one executor takes.
   std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum, Site site) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);

@@ -24,8 +24,6 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
   void lock() LOCKSLEY_ACQUIRE() { mutex_.lock(); }
   void unlock() LOCKSLEY_RELEASE() { mutex_.unlock(); }
   [[nodiscard]] bool try_lock() LOCKSLEY_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  // Tells the compiler that the calling thread holds it, where the compiler cannot see that. Checks nothing.
-  void assert_held() const LOCKSLEY_ASSERT_CAPABILITY(this) {}
 
  private:
   friend class CondVar;

@@ -20,8 +20,6 @@
 
 // It is read and written only while the capability is held (read also while it is held shared).
 #define LOCKSLEY_GUARDED_BY(capability) LOCKSLEY_THREAD_ATTRIBUTE(guarded_by(capability))
-// The same for what the pointer points to.
-#define LOCKSLEY_PT_GUARDED_BY(capability) LOCKSLEY_THREAD_ATTRIBUTE(pt_guarded_by(capability))
 
 // ---- Of a function ----
 
@@ -39,8 +37,6 @@
 #define LOCKSLEY_TRY_ACQUIRE(...) LOCKSLEY_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 // It returns only if the capability is held; from then on the compiler knows so.
 #define LOCKSLEY_ASSERT_CAPABILITY(x) LOCKSLEY_THREAD_ATTRIBUTE(assert_capability(x))
-// It returns a reference to the capability.
-#define LOCKSLEY_RETURN_CAPABILITY(x) LOCKSLEY_THREAD_ATTRIBUTE(lock_returned(x))
 
 // The body is not checked, only its calls. Needs a comment that says why.
 #define LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS LOCKSLEY_THREAD_ATTRIBUTE(no_thread_safety_analysis)

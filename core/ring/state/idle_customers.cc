@@ -6,7 +6,7 @@ void IdleCustomers::count(RingGroup& tenant, std::size_t by) {
   if (by == 0) return;
   size_ += by;
   const auto left = static_cast<std::int64_t>(tenant.idle_customers += by);
-  const bool is_listed = tenant.idle_customers_place != FairNode::kNotInHeap;
+  const bool is_listed = tenant.idle_customers_place != kNotInHeap;
   if (left == 0) {
     tenants_.remove(tenant);
   } else if (is_listed) {

@@ -95,12 +95,12 @@ struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   GroupLimits limits LOCKSLEY_GUARDED_BY(kFairNodes);
   StartRate rate LOCKSLEY_GUARDED_BY(kFairNodes);  // as `limits` say
   std::uint8_t blocks LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
-  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;
+  std::uint32_t idle_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;
   bool is_resting LOCKSLEY_GUARDED_BY(kFairNodes) = false;  // the heap is RingCustomers::resting
   // Of a tenant: how many of its customers have no queues, and its place in IdleCustomers.
   std::size_t idle_customers LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
-  std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;
-  std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kFairNodes) = FairNode::kNotInHeap;  // RingWaits
+  std::uint32_t idle_customers_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;
+  std::uint32_t wait_place LOCKSLEY_GUARDED_BY(kFairNodes) = kNotInHeap;  // RingWaits
 
   bool at_limit() const LOCKSLEY_REQUIRES(kFairNodes) { return (blocks & (kAtSlots | kAtRate)) != 0; }
   // Whether a member is ready, at any gate.

@@ -56,7 +56,7 @@ class RingWaits {
 
   // The group waits until `at`; none: it does not wait.
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kFairNodes) {
-    const bool waits = group.wait_place != FairNode::kNotInHeap;
+    const bool waits = group.wait_place != kNotInHeap;
     if (!at) {
       if (waits) rates_.remove(group);
       return;

@@ -44,11 +44,11 @@ TEST(IndexedHeapTest, NoChildIsLessThanItsParentAfterAnyOperation) {
       keys[i] = key;
     } else if (const std::size_t j = random() % kItems; random() % 4 == 0 && keys[j] < 0) {
       heap.replace(items[i], items[j]);
-      ASSERT_EQ(items[i].place, Heap::kNotInHeap);
+      ASSERT_EQ(items[i].place, kNotInHeap);
       keys[j] = std::exchange(keys[i], -1);
     } else if (random() % 3 == 0) {
       heap.remove(items[i]);
-      ASSERT_EQ(items[i].place, Heap::kNotInHeap);
+      ASSERT_EQ(items[i].place, kNotInHeap);
       keys[i] = -1;
     } else {
       heap.update(items[i], key);
@@ -105,7 +105,7 @@ TEST_F(SevenElementsTest, AKeyEqualToItsParentsStaysWhereItIs) {
 TEST_F(SevenElementsTest, TheLastElementFillsTheHoleOfTheOneThatIsRemoved) {
   heap.remove(items[1]);
   EXPECT_EQ(heap.size(), 6u);
-  EXPECT_EQ(items[1].place, Heap::kNotInHeap);
+  EXPECT_EQ(items[1].place, kNotInHeap);
   expect_heap(heap);
   heap.remove(items[6]);
   expect_heap(heap);

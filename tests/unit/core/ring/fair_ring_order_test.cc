@@ -283,17 +283,17 @@ TEST(IndexedHeapTest, GivesElementsInOrderWhileKeysChange) {
   for (Item& item : items) heap.push(item, item.key = next());
   for (int i = 0; i < 5000; ++i) {
     Item& item = items[static_cast<std::size_t>(next()) % items.size()];
-    if (item.place == heap.kNotInHeap) {
+    if (item.place == kNotInHeap) {
       heap.push(item, item.key = next());
     } else if (i % 3 == 0) {
       heap.remove(item);
-      EXPECT_EQ(item.place, heap.kNotInHeap);
+      EXPECT_EQ(item.place, kNotInHeap);
     } else {
       heap.update(item, item.key = next());
     }
     int least = std::numeric_limits<int>::max();
     for (const Item& each : items) {
-      if (each.place != heap.kNotInHeap) least = std::min(least, each.key);
+      if (each.place != kNotInHeap) least = std::min(least, each.key);
     }
     ASSERT_EQ(heap.top().key, least);
   }

@@ -25,12 +25,6 @@ std::string_view to_string(BatchState state) {
   return "unknown";
 }
 
-std::uint64_t EndedJobs::total() const {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t count : by_status) sum += count;
-  return sum;
-}
-
 Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSource> payloads,
              BatchObserver* observer, std::unique_ptr<BatchJournal> journal)
     : options_(std::move(options)),

@@ -5,16 +5,6 @@
 
 namespace locksley {
 
-std::uint64_t BatchJournal::read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) {
-  std::uint64_t place = first;
-  read_rows(first, std::min(end - first, kMostPassed), [&](const ResultRow& row) {
-    if (row.status != JobStatus::kOk && !visit(place, row)) return false;
-    ++place;
-    return true;
-  });
-  return place;
-}
-
 std::uint64_t Batch::Results::read(std::uint64_t first, std::uint64_t max_rows,
                                    const std::function<bool(const ResultRow&)>& visit) const {
   std::vector<ResultLog::Segment> segments;

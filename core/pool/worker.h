@@ -71,6 +71,8 @@ class Worker {
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
   // Whether it has a turn, of jobs or of sub-jobs. A hint.
   bool is_busy() const { return turn_began_.get() != 0; }
+  // Its functions are grouped by the threads that may call them.
+  ResultWriter& writer() { return writer_; }
 
   // ---- The monitor ----
 
@@ -79,7 +81,6 @@ class Worker {
   std::uint64_t bursts_begun() const { return bursts_.get(); }
   // The present burst takes too long: after the running job, the rest of it goes back to the ring.
   void cut_burst() { overdue_.store(true); }
-  ResultWriter& writer() { return writer_; }
 
  private:
   // What a thief learns of a claim that it steals from. The batch lives as long as any of its jobs

@@ -1,4 +1,4 @@
-// A worker and its sub-jobs: spawning, waiting, and running stolen tasks.
+// A worker and its sub-jobs: waiting for them, and running stolen tasks.
 #include <utility>
 
 #include "core/pool/pool.h"
@@ -22,22 +22,6 @@ void relax() {
 }
 
 }  // namespace
-
-void Spawner::begin(const Task& task) {
-  spawning_ = true;
-  batch_.store(task.frame->batch);
-  spawns_.store(true);
-  // Sequentially consistent, so that no later read of the state, even a weaker one, comes before
-  // the flag: the searcher that such a read has seen sees the flag when it ends its search.
-  (void)idle_.has_parked_worker();
-}
-
-void Spawner::end() {
-  own_thread_.assume_held();
-  spawning_ = false;
-  spawns_.store(false);
-  batch_.store(nullptr);
-}
 
 void Spawner::wait(TaskCount& count, const JobFrame& frame) { worker_.wait(count, frame); }
 

@@ -47,7 +47,8 @@ class Spawner {
     if (idle_.needs_wake_for_task(own_batch())) [[unlikely]]
       idle_.wake_for_task(own_batch());
   }
-  // Runs tasks until all of the group have ended. Needs: at least one has not.
+  // Runs tasks until all of the group have ended. Needs: at least one has not. Defined with the worker
+  // (core/pool/worker_tasks.cc), as is pool_workers().
   void wait(TaskCount& count, const JobFrame& frame);
   std::uint32_t pool_workers() const;
 

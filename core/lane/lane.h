@@ -47,7 +47,7 @@ class RemoteExecutors {
 // calls for a batch go to its new lane: this one would lock the wrong ring. A turn in progress makes hand_over() fail.
 class Lane {
  public:
-  using Wake = std::function<void()>;
+  using Notify = std::function<void()>;
 
   Lane(std::string name, FairRing::Options options)
       : name_(std::move(name)),
@@ -62,12 +62,12 @@ class Lane {
   // ---- Set before the first batch, and reset only when no other thread uses the lane any more ----
 
   // Called after there may be more to claim.
-  void on_work(Wake wake) { wake_ = std::move(wake); }
+  void on_work(Notify wake) { wake_ = std::move(wake); }
   // Whether the function of on_work() is set: the lane has an owner of executors, and can have only one.
   bool has_owner() const { return wake_ != nullptr; }
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
-  void on_stop(Wake stop) { stop_ = std::move(stop); }
+  void on_stop(Notify stop) { stop_ = std::move(stop); }
 
   // Called, on any thread, after a wait has begun that ends before all others. The owner of the executors then calls
   // end_waits() soon, and again at the time that end_waits() returns; it also calls it once when it takes over the lane.
@@ -75,7 +75,7 @@ class Lane {
   // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no wait by that: each new
   // wait that ends before all others goes to `wait`. If another thread has ended a wait, the owner's next call is only
   // earlier than needed.
-  void on_wait(Wake wait) { wait_ = std::move(wait); }
+  void on_wait(Notify wait) { wait_ = std::move(wait); }
 
   // From now on `executors` is told of work and of stops, in addition to the owner of the local executors. Null: no object
   // is, but a call that has begun may still be running. The object outlives the lane's last batch. May be called at any
@@ -315,9 +315,9 @@ class Lane {
   const std::string name_;
 
   // Constant after on_work(), on_stop() and on_wait().
-  Wake wake_;
-  Wake stop_;
-  Wake wait_;
+  Notify wake_;
+  Notify stop_;
+  Notify wait_;
 
   // Null: no remote workers serve the lane.
   std::atomic<RemoteExecutors*> remote_{nullptr};

@@ -285,7 +285,7 @@ void FairRing::refresh_place(RingSeat& seat) {
     if (group.customers != nullptr) forget_customers(group);
   }
   if (seat.parent != nullptr) return refresh(*seat.parent);
-  gates_.list(seat.gate);
+  gates_.update_lists(seat.gate);
   if (executors_ == 0 && gates_.nothing_waits()) {
     clock_.end_busy_period();
     remove_idle_tenants();

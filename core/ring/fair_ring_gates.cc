@@ -29,7 +29,7 @@ void FairRing::Gates::change(GateId id, Change apply) {
   const std::uint32_t before = gate.ready;
   apply(gate.options);
   gate.update_limits();
-  ring_.gates_.list(gate);
+  ring_.gates_.update_lists(gate);
   if ((gate.ready & ~before) != 0) ring_.hints_.count_arrival();
   ring_.publish();
 }

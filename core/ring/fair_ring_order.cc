@@ -100,7 +100,7 @@ RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
 // ---- Clocks ----
 
 void FairRing::note_excess(RingSeat& seat, const Service& service) {
-  const bool is_alone = gates_.is_alone();
+  const bool is_alone = gates_.at_most_one_waits();
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
     if (is_alone) {
       each->home().clear_excess();

@@ -110,7 +110,7 @@ struct RingGate {
   std::uint64_t largest_claim LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of local executors
   bool is_limited LOCKSLEY_GUARDED_BY(kFairNodes) = false;          // by a number
   std::uint32_t admits LOCKSLEY_GUARDED_BY(kFairNodes) = 0;         // 0: closed
-  std::uint32_t state LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // RingGates::list()
+  std::uint32_t state LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // RingGates::update_lists()
   Standing standing LOCKSLEY_GUARDED_BY(kFairNodes) = Standing::kIdle;
   std::uint32_t place LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // in the list of RingGates for its standing
   // What may be claimed (ReadyHints::has_work()), and as it was last published.

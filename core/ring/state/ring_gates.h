@@ -33,23 +33,23 @@ class RingGates {
   const std::vector<RingGate*>& open() const { return open_; }
   const std::vector<RingGate*>& closed() const { return closed_; }
   // At most one gate has queues that wait.
-  bool is_alone() const { return open_.size() + closed_.size() <= 1; }
+  bool at_most_one_waits() const { return open_.size() + closed_.size() <= 1; }
   bool nothing_waits() const { return open_.empty() && closed_.empty(); }
 
   void change_executors(RingGate& gate, std::uint32_t by) LOCKSLEY_REQUIRES(kFairNodes) {
     gate.executors += by;
     if (gate.is_limited) [[unlikely]]
-      set_open(gate);
+      update_admits(gate);
   }
   // After any change of what opens and closes the gate.
-  void set_open(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
+  void update_admits(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     const std::uint32_t admits = gate.admitted_now();
     if (admits == gate.admits) return;
     gate.admits = admits;
-    list(gate);
+    update_lists(gate);
   }
   // Updates lists and hints after any change of the gate.
-  void list(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
+  void update_lists(RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     const std::uint32_t state =
         (gate.level.empty() ? 0 : kWaits) | (gate.level.has_brief() ? kWaitsBrief : 0) | gate.admits;
     if (state != gate.state) change_state(gate, state);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "daemon/store/reachability.h"
@@ -63,13 +62,7 @@ PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::ui
   want->asked_at = now();
   wants->all_.push_back(want);
   ++unread_;
-  try {
-    readers_.post([this, wants, want] { read(wants, want); }, wants->user_);
-  } catch (const std::system_error&) {
-    // The system has no more threads: a later call asks again, and starts one.
-    remove(*wants, want);
-    return nullptr;
-  }
+  readers_.post([this, wants, want] { read(wants, want); }, wants->user_);
   return want;
 }
 

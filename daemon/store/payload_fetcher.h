@@ -63,6 +63,8 @@ class PayloadFetcher {
   PayloadFetcher(const PayloadFetcher&) = delete;
   PayloadFetcher& operator=(const PayloadFetcher&) = delete;
 
+  // Starts the first of the threads. Throws std::system_error. Once, before payloads are fetched.
+  void start() { readers_.start(); }
   // `on_arrival`: called by a reading thread, with the number of a batch of which find() has returned null, once it need not
   // return null any more.
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {

@@ -6,6 +6,11 @@
 
 namespace locksley::daemon {
 
+void Reader::start() {
+  const MutexLock lock(mutex_);
+  add_thread();
+}
+
 void Reader::post(Task task, User user) {
   {
     const MutexLock lock(mutex_);
@@ -15,18 +20,20 @@ void Reader::post(Task task, User user) {
     if (line == lines_.end()) line = lines_.insert(line, {user, {}});
     line->tasks.push_back(std::move(task));
     ++tasks_;
-    if (idle_ < tasks_ && threads_.size() < most_threads_) start_thread();
+    if (idle_ < tasks_ && threads_.size() < most_threads_) {
+      try {
+        add_thread();
+      } catch (const std::system_error&) {
+        // The system has no more threads: the task waits for those that there are.
+      }
+    }
   }
   changed_.notify_one();
 }
 
-void Reader::start_thread() {
-  try {
-    threads_.emplace_back([this] { run(); });
-    ++idle_;
-  } catch (const std::system_error&) {
-    if (threads_.empty()) throw;  // else the others run the task
-  }
+void Reader::add_thread() {
+  threads_.push_back(start_thread_([this] { run(); }));
+  ++idle_;
 }
 
 void Reader::stop() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/sync/mutex.h"
@@ -14,12 +15,13 @@ namespace locksley::daemon {
 
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
 // thread. There is one, so a slow read delays only other reads; or several, if the constructor is told so. They serve users
-// round robin, so that however much one asks for, another waits for one task of each user that reads. Tasks that find no thread
-// free start one; it sleeps while there are no tasks.
+// round robin, so that however much one asks for, another waits for one task of each user that reads. start() starts the first
+// thread. A task that finds no thread free starts another one. A thread sleeps while there are no tasks.
 //
-// Owned by the Store. Any thread may post. As many tasks run at a time as there are threads; those of one user begin in the order
-// of their post(). post() does not block; it throws std::system_error if there is no thread and none can be started: then the task
-// waits for a later call. stop() waits for the running tasks. A task must not throw.
+// Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run at a time as there are threads;
+// those of one user begin in the order of their post(). post() does not block. If it cannot start a thread, the task waits for the
+// threads that there are; without start() there may be none, and then it waits until a later post() can start one. stop() waits for
+// the running tasks. A task must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
@@ -28,23 +30,33 @@ class Reader {
   using User = std::uint64_t;
   static constexpr User kNoUser = ~User{0};
 
+  // Starts a thread that calls the function. Throws std::system_error. Only tests pass one.
+  using StartThread = std::move_only_function<std::thread(std::move_only_function<void()>)>;
+
   // With up to `threads` threads.
-  explicit Reader(std::size_t threads = 1) : most_threads_(threads) {}
+  explicit Reader(std::size_t threads = 1, StartThread start_thread = start_std_thread)
+      : most_threads_(threads), start_thread_(std::move(start_thread)) {}
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
+  // Starts the first thread. Throws std::system_error. Once, before the first post(), while the daemon starts.
+  void start() LOCKSLEY_EXCLUDES(mutex_);
   // After stop(), destroys the task without running it.
   void post(Task task, User user = kNoUser) LOCKSLEY_EXCLUDES(mutex_);
   // Waits for the running tasks, and destroys those that have not started.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
+  static std::thread start_std_thread(std::move_only_function<void()> function) {
+    return std::thread(std::move(function));
+  }
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  void start_thread() LOCKSLEY_REQUIRES(mutex_);
+  void add_thread() LOCKSLEY_REQUIRES(mutex_);
 
   const std::size_t most_threads_;
   Mutex mutex_;
+  StartThread start_thread_ LOCKSLEY_GUARDED_BY(mutex_);
   CondVar changed_;
   // Of users that have tasks, the one that is served next first.
   struct Line {

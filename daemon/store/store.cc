@@ -251,6 +251,8 @@ std::uint64_t Store::renew_numbers(std::uint64_t next) {
 }
 
 void Store::start(std::function<void(Outcome)> on_outcome) {
+  reader_->start();
+  if (fetcher_ != nullptr) fetcher_->start();
   group_->start(std::move(on_outcome));
   engine_->start_upkeep();
   if (numbers_to_take_) put(*std::exchange(numbers_to_take_, std::nullopt), Urgency::kWithNext);

@@ -95,7 +95,7 @@ class Store {
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     if (fetcher_ != nullptr) fetcher_->on_arrival(std::move(on_arrival));
   }
-  // Starts the writer's thread, which calls `on_outcome` in the order of the tickets.
+  // Starts the threads that read, and the writer's, which calls `on_outcome` in the order of the tickets. Throws std::system_error.
   void start(std::function<void(Outcome)> on_outcome);
   // Writes all that was put, and ends the threads. Steps recorded later are lost: their jobs will
   // run again.

@@ -1,7 +1,9 @@
 #include "daemon/server/batches/batches.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/io_mailbox.h"
@@ -152,6 +154,11 @@ void Batches::limits_changed() {
 }
 
 std::expected<void, std::string> Batches::restore_all() {
+  try {
+    aside_.start();
+  } catch (const std::system_error& error) {
+    return std::unexpected(fmt::format("could not start a thread for large batches: {}", error.what()));
+  }
   if (store_ == nullptr) return {};
   if (auto customers = customers_.restore(); !customers) return customers;
   store_->on_arrival([this, &mailbox = IoMailbox::of(io_)](std::uint64_t sequence) {

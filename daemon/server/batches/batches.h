@@ -70,7 +70,7 @@ class Batches {
 
   // ---- Batches come in ----
 
-  // Everything that is in the store. The error is for the operator.
+  // Everything that is in the store; starts the threads. Once, also without a store. The error is for the operator.
   std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
   // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it. A repetition, with
   // the same id, handler and jobs, returns the batch that there is, and starts nothing. `prepared`, here and below: as in

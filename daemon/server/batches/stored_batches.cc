@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -318,7 +319,11 @@ std::expected<void, std::string> StoredBatches::restore(const std::function<void
   if (!numbers) return std::unexpected(numbers.error());
   parts_.registry.begin_at(numbers->first, numbers->renew_at,
                            [this](std::uint64_t next) { return parts_.store->renew_numbers(next); });
-  parts_.store->start(std::move(on_outcome));
+  try {
+    parts_.store->start(std::move(on_outcome));
+  } catch (const std::system_error& error) {
+    return std::unexpected(fmt::format("could not start the threads of the store: {}", error.what()));
+  }
   std::uint64_t jobs = 0;
   for (StoredBatch& stored : unfinished) {
     for (const IndexRange& range : stored.left) jobs += range.size();

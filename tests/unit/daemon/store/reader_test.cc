@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace locksley::daemon {
@@ -88,6 +91,58 @@ TEST(ReaderTest, SeveralThreadsRunAsManyTasksAtATime) {
   });
   done.get_future().get();
   reader.stop();
+}
+
+[[noreturn]] void throw_no_thread() {
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+}
+
+// Starts `most` threads, and then fails, as if the system had no more.
+Reader::StartThread at_most(int most) {
+  return [left = most](std::move_only_function<void()> function) mutable {
+    if (left == 0) throw_no_thread();
+    --left;
+    return std::thread(std::move(function));
+  };
+}
+
+TEST(ReaderTest, TheFirstThreadRunsAllTasksIfNoOtherCanBeStarted) {
+  std::promise<void> posted, done;
+  int ran = 0;  // used by the reader's thread only, until stop()
+  Reader reader(2, at_most(1));
+  reader.start();
+  reader.post([&] {
+    posted.get_future().get();
+    ++ran;
+  });
+  // Finds no thread free.
+  EXPECT_NO_THROW(reader.post([&] {
+    ++ran;
+    done.set_value();
+  }));
+  posted.set_value();
+  done.get_future().get();
+  reader.stop();
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(ReaderTest, StartThrowsIfThereIsNoThread) {
+  Reader reader(1, at_most(0));
+  EXPECT_THROW(reader.start(), std::system_error);
+}
+
+TEST(ReaderTest, ATaskForWhichNoThreadStartsWaitsForALaterPost) {
+  std::promise<void> done;
+  bool ran = false;  // used by the reader's thread only, until stop()
+  Reader reader(1, [attempts = 0](std::move_only_function<void()> function) mutable {
+    if (attempts++ == 0) throw_no_thread();
+    return std::thread(std::move(function));
+  });
+  EXPECT_NO_THROW(reader.post([&] { ran = true; }));
+  reader.post([&] { done.set_value(); });
+  done.get_future().get();
+  reader.stop();
+  EXPECT_TRUE(ran);
 }
 
 TEST(ReaderTest, EndsWithoutEverHavingRead) {

@@ -344,7 +344,6 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
                                                .payloads = &payloads,
                                                .is_stored = record.is_stored()});
   if (!reservation) return std::unexpected(std::move(reservation.error()));
-  take_over(record, connection);
   if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
   auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));
   const BatchPayloads::Place place = reservation->place_of_payloads();
@@ -355,6 +354,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
     record.payloads().withdraw(added);
     return closed(record);
   }
+  take_over(record, connection);
   record.terms.jobs += added;
   reservation->commit(record);
   const IndexRange jobs{*first, *first + added};

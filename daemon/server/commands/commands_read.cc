@@ -137,6 +137,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
     if (!co_await session.await_rows(record, is_read)) co_return std::nullopt;
     if (!slices.has_time()) co_await session.wait_for_slice();
+    if (session.is_dropped()) co_return std::nullopt;
     if (read->page) co_return *read->page;
     const auto still_there = batches.registry().find(record->sequence);
     const bool is_forgotten = still_there && *still_there == nullptr;

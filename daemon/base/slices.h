@@ -12,13 +12,14 @@
 
 namespace locksley::daemon {
 
-// Long pieces of work on the I/O thread, in a line for each user. All slices between two polls of the sockets share kRound.
+// Long pieces of work on the thread of a loop, in a line for each user. All slices between two polls of the sockets share
+// kRound.
 // The slices go round users, and then round the work of each; one has kSlice at most. So clients that ask for little are
 // served between the slices, however many others ask for much. A user with much work waits for one slice of each other
 // user between its own.
 //
-// Owned by ServerState; outlives everything that adds work, unless the loop runs no more. The I/O thread only.
-// Nothing blocks or fails.
+// Owned by ServerState, and by the LinkService for its own thread; outlives everything that adds work, unless the loop runs
+// no more. One thread. Nothing blocks or fails.
 class Slices {
  public:
   static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
@@ -49,8 +50,8 @@ class Slices {
         kAwait);
   }
 
-  // Whether long work may be done at once: the caller has a slice and some of it is left, or no other waits and some
-  // time of this round is left. Then tell by charge() how long it took.
+  // Whether the caller may do long work at once: inside a slice, some of it is left; outside, no other work waits, and some
+  // time of the round is left. Afterwards the caller passes the time that it took to charge().
   bool has_time() const { return is_running_ ? now() < slice_end_ : lines_.empty() && used_ < kRound; }
   void charge(Instant::duration time) {
     used_ += time;
@@ -74,7 +75,8 @@ class Slices {
     Slices& slices_;
     Instant since_;
   };
-  // Before and after much is sent: the clock would count what the peer does when it is woken.
+  // The time of sending is estimated from the bytes: a measured time would include the peer, which may run on this processor
+  // as soon as it gets them.
   static constexpr std::size_t kMuchToSend = 32 * 1024;
   void charge_sending(std::size_t bytes) {
     constexpr std::chrono::nanoseconds kPerByte{1};  // to the loopback interface, or by TLS

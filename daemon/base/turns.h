@@ -16,8 +16,8 @@ namespace locksley::daemon {
 // Between two polls of the sockets all turns together have kRound. The first connection that is ready after a poll has
 // its turn at once, if no other waits: so a connection that is alone is never queued.
 //
-// Owned by ServerState; outlives all takers, or at least the loop. The I/O thread only. Nothing blocks; no allocation
-// for a turn (UserLines).
+// Owned by ServerState, and by the LinkService for its own thread; outlives all takers, or at least the loop. One thread.
+// Nothing blocks; no allocation for a turn (UserLines).
 class Turns {
  public:
   static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
@@ -62,7 +62,7 @@ class Turns {
   const IoMailbox& mailbox_;
   const OwnedCounter& polls_;
   UserLines<Taker*> lines_;
-  std::uint64_t taken_at_ = ~std::uint64_t{0};  // polls_ at the last turn that was had at once
+  std::uint64_t taken_at_ = ~std::uint64_t{0};  // polls_ at the last turn that add_or_take() gave at once
   std::size_t came_ = 0;                        // into the lines, since the last run()
   bool is_armed_ = false;                       // run() comes in the next round
 };

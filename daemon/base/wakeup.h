@@ -15,8 +15,8 @@ namespace locksley::daemon {
 //
 //   while (!is_done()) { if (!wakeup.take()) co_await wakeup.wait(); }
 //
-// Owned by the object that the coroutine serves; the I/O thread only. A coroutine that is woken resumes when it has
-// its turn. A wake-up without a waiter is kept, so none is lost. Several wake-ups may become one, and
+// Owned by the object that the coroutine serves; one thread, that of its Turns. A coroutine that is woken resumes when it
+// has its turn. A wake-up without a waiter is kept, so none is lost. Several wake-ups may become one, and
 // one may be spurious: check the condition again. Nothing blocks or fails.
 class Wakeup final : private Turns::Taker {
  public:

@@ -39,8 +39,8 @@ class Connection {
   Transport& transport() { return transport_; }
   const Transport& transport() const { return transport_; }
   Wakeup& wakeup() { return wakeup_; }
-  SessionLife& life() { return life_; }
-  const SessionLife& life() const { return life_; }
+  ConnectionLife& life() { return life_; }
+  const ConnectionLife& life() const { return life_; }
 
   // Wakes the owner's coroutine at `at`, or earlier: it looks at the clock again.
   template <class Owner>
@@ -80,7 +80,7 @@ class Connection {
   const std::string peer_;
   const Instant connected_at_;
   Transport transport_;
-  SessionLife life_;
+  ConnectionLife life_;
   Wakeup wakeup_;
   Timer timer_;
   Instant timer_at_ = kNever;

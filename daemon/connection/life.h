@@ -4,7 +4,7 @@
 
 namespace locksley::daemon {
 
-// The states of a session, in the order in which it passes them; each may be skipped, and only
+// The states of a connection, in the order in which it passes them; each may be skipped, and only
 // kStranger <-> kServing goes back.
 enum class Life : std::uint8_t {
   kHandshake,  // of TLS: no command is read
@@ -16,19 +16,19 @@ enum class Life : std::uint8_t {
   kEnded,      // closed; its coroutine is over
 };
 
-// Whether a session may go from one state to the other.
+// Whether a connection may go from one state to the other.
 constexpr bool may_follow(Life from, Life to) {
   if (from == Life::kServing && to == Life::kStranger) return true;  // RESET, or another configuration
   return to > from;
 }
 
-// The state of one session. A step that may not follow is ignored: so code that closes a session need not
+// The state of one connection. A step that may not follow is ignored: so code that closes a connection need not
 // know whether it closes already, and a dropped one stays dropped.
 //
-// A member of a Session. The I/O thread only.
-class SessionLife {
+// A member of a Connection. One thread: that of the connection.
+class ConnectionLife {
  public:
-  explicit SessionLife(Life first) : now_(first) {}
+  explicit ConnectionLife(Life first) : now_(first) {}
 
   Life now() const { return now_; }
   // False if nothing changed.

@@ -72,7 +72,7 @@ class Server {
   Batches& batches() { return state_.batches(); }
   const std::vector<Lane*>& lanes() const { return state_.lanes(); }
   std::uint16_t port() const { return state_.port(); }
-  // The connection with this id; null if there is none.
+  // For tests. The connection with this id; null if there is none.
   Session* session(std::uint64_t id) const;
 
  private:

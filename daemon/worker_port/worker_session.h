@@ -74,7 +74,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
 
   Transport& transport() { return connection_.transport(); }
   Wakeup& wakeup() { return connection_.wakeup(); }
-  SessionLife& life() { return connection_.life(); }
+  ConnectionLife& life() { return connection_.life(); }
   bool is_dropped() const { return connection_.life().is_dropped(); }
   bool is_closing() const { return connection_.life().is_closing(); }
 

@@ -30,8 +30,9 @@ struct Customer {
   const std::string name;
   const std::uint64_t number;  // grows with each that comes; the order of CUSTOMER LIST
   proto::CustomerSettings settings;
-  std::uint64_t uses = 0;            // unfinished batches, and commands that bring one
-  std::unique_ptr<Account> account;  // below the user's; null: it is not used
+  std::uint64_t uses = 0;  // unfinished batches, and commands that bring one
+  // Below the user's. Null: it is not used; the account of the customer with the empty name stays after its first use.
+  std::unique_ptr<Account> account;
 
   CustomerTerms terms() const { return with_settings(tenant->customer_terms, settings); }
   bool is_listed() const { return uses != 0 || !settings.is_empty(); }

@@ -49,8 +49,8 @@ GroupLimits limits_of(const config::User& user) {
           .start_interval = start_interval(user.rate.count, user.rate.period)};
 }
 
-// `in_passing`: how the users share what a user has no limit for, since it is there for a moment only.
-void set_limits(Account& account, const config::User& user, Account::Kind in_passing) {
+// `short_lived`: how users share resources that have no limit for each user, because they are held only for a moment.
+void set_limits(Account& account, const config::User& user, Account::Kind short_lived) {
   set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
   set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
   // With `auto`, payloads for which the memory has no room are in the store alone. A value counts the
@@ -63,8 +63,8 @@ void set_limits(Account& account, const config::User& user, Account::Kind in_pas
   set_limit(account, Resource::kStoredBytes, user.max_stored_bytes);
   account.set_limit(Resource::kClientBytes, limit_of(user.client_memory.count));
   set_limit(account, Resource::kConnections, user.max_clients);
-  account.set_limit(Resource::kInputBytes, Account::kNoLimit, in_passing);
-  account.set_limit(Resource::kUnsettledBytes, Account::kNoLimit, in_passing);
+  account.set_limit(Resource::kInputBytes, Account::kNoLimit, short_lived);
+  account.set_limit(Resource::kUnsettledBytes, Account::kNoLimit, short_lived);
 }
 
 // Of the payloads for which memory has no room: a group of the store has no more than this.

@@ -72,7 +72,7 @@ std::string no_handler_permission_error(const User& user, std::string_view handl
 // Users::replace(), and before the first charge.
 void set_limits_of_all(Tenants& tenants, const config::Config& config);
 
-// The users in force. Owned by the Server; the I/O thread only. Nothing blocks.
+// The users in force. Owned by ServerState; the I/O thread only. Nothing blocks.
 class Users {
  public:
   explicit Users(Tenants& tenants);

@@ -35,7 +35,7 @@ namespace locksley::daemon {
 // disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or returns it: the
 // reply waits for it (on_stored()). What the disk refuses is undone, as if it had never been asked for.
 //
-// Owned by the Server; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch
+// Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch
 // that is over and has left the memory: that reads the disk. Refusals are the text of the error reply.
 class Batches {
  public:

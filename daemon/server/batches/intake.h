@@ -141,7 +141,8 @@ class Intake {
   Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
   // The first step of SUBMIT, RUN and OPEN: what their names mean.
   struct Found {
-    const HandlerDirectory::Entry* entry;  // null: there is no such handler any more, but `known`
+    // Null: no handler has this name any more; then `known` is not null.
+    const HandlerDirectory::Entry* entry;
     CustomerName customer;
     BatchRecord* known;  // the batch of this id, which the client has submitted before; null: there is none
   };

@@ -53,7 +53,7 @@ struct FoundJob {
 // rows in its first step; at worst it looks at all rows, in tasks of some milliseconds, between
 // which the reader serves others. A payload of many megabytes is computed from its pattern in such tasks, too.
 //
-// Owned by its tasks. The reader's thread, which may block on the disk; begin() the I/O thread.
+// Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs to the I/O thread.
 class JobSearch final {
  public:
   using Post = std::function<void(Reader::Task)>;
@@ -97,7 +97,7 @@ class JobSearch final {
   std::uint64_t low_ = 0, high_ = 0, tail_ = 0, end_ = 0;
   std::uint64_t looked_at_ = 0;
   unsigned turn_ = 0;
-  IndexRange pending_{0, 0};  // part of those that count as looked at already
+  IndexRange pending_{0, 0};  // rows that next_rows() has returned and look_at() has not seen yet
   bool has_looked_ = false;
 
   // The payload, as far as it has been computed.

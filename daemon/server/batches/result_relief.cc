@@ -27,7 +27,8 @@ ResultRelief::ResultRelief(Parts parts) : parts_(parts) {
 
 void ResultRelief::relieve() {
   is_posted_ = false;
-  if (std::exchange(is_relieving_, true)) {  // evict() sees what has changed, unless it has begun
+  if (std::exchange(is_relieving_, true)) {
+    // An eviction that has not begun will see the change; one that has begun is repeated.
     must_repeat_ = is_evicting_;
     return;
   }

@@ -143,8 +143,8 @@ class Retention {
     SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;        // how many are in the store alone
     std::uint64_t first_retired = 0;  // none of these has a lower sequence
-    // evict_one_with_results() has tried those of `stored` with lower sequences; all of these since it last retired one, if
-    // `tried_all`.
+    // Where evict_one_with_results() continues its search of `stored`. `tried_all`: this pass began with the first batch and
+    // has retired none.
     std::uint64_t tried = 0;
     bool tried_all = false;
     Evictable evictable;

@@ -116,8 +116,8 @@ void step_reply_mode(Session& session) {
   }
 }
 
-// Returns whether the session, which may not send commands of this group, may send this command all
-// the same. If not, writes the error reply.
+// For a session without the permission of this group: whether the command is allowed all the same, because it may come
+// before a login. If not, writes the error reply.
 bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   if (!session.is_logged_in()) {
     if (spec.allowed_before_auth()) return true;

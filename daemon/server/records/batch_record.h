@@ -99,8 +99,8 @@ class BatchRecord final : public Batch {
   struct Waits {
     std::vector<Wait> all;  // by sequence, each once; cleared when the batch is over
     std::size_t open = 0;   // how many of these are not satisfied
-    // It was accepted with AFTER or AFTEROK that were not satisfied at once, so the store must be told when
-    // it need wait no longer.
+    // Some of its AFTER or AFTEROK were not satisfied when it was accepted. So the store must learn when all of
+    // them are.
     bool were_any = false;
   } waits LOCKSLEY_GUARDED_BY(kIoThread);
 

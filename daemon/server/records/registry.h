@@ -96,8 +96,8 @@ class Registry {
   // sequence number it is only counted.
   void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
-  // Calls `visit` with at most so many of the RUNs that are not over; a visit may end RUNs. `left` is active_runs() at the
-  // first call. True: none is left that was there then.
+  // Visits at most `most` of the RUNs that are not over; a visit may end RUNs. Pass active_runs() as `left` at the first
+  // call. True: every RUN that was there at the first call was visited, or is over.
   bool visit_active_runs(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit)
       LOCKSLEY_REQUIRES(kIoThread);
 
@@ -156,7 +156,9 @@ class Registry {
     return record_bytes_with(
         options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);
   }
+  // For tests.
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_.size() + retained_.size(); }
+
   std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) { return active_.size(); }
 
   // Visits batches, newest first, beginning with the newest before `cursor` (0: the newest of all), until

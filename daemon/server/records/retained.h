@@ -65,8 +65,9 @@ class RetainedBatches {
   }
   // The entry with the largest sequence number below `sequence`; null if there is none.
   const RetainedBatch* before(std::uint64_t sequence) const;
-  // The tenant's first one from `from` on, which becomes its sequence number. Null: it has none before `from`, which is as far
-  // as the call has searched: through at most kMostSearched batches of others, some microseconds.
+  // Finds the tenant's first entry whose sequence number is at least `from`, and sets `from` to that number. Searches at most
+  // about kMostSearched entries of other tenants: some microseconds. Null: none found so far; the next call continues at
+  // `from`, which is the largest number if there is none.
   static constexpr std::size_t kMostSearched = 1024;
   const RetainedBatch* next_of(std::uint32_t tenant, std::uint64_t& from) const;
   // The sequences of all whose ids have this hash.

@@ -51,8 +51,8 @@ class ClientMemory {
       account_->charge(Resource::kInputBytes, input_);
     }
 
-    // False: the connection wants more, has more than a few small commands take, and its account, or all together, has
-    // more unfinished commands than it may.
+    // False: the connection is to be refused. Its input has grown beyond fair_input(), and the account, or that of all, is
+    // over its limit of unfinished commands.
     bool set_input(std::uint64_t bytes) {
       if (bytes == input_) return true;
       account_->charge(Resource::kInputBytes, bytes);

@@ -49,7 +49,7 @@ class Sessions;
 //
 // Bounds:
 //   - Input. A turn reads up to kMostRead, and only once all commands that have arrived are executed;
-//     after a blocking command up to kBlockedInput is read, and a look each kLookAtPeer finds peers
+//     while a command waits, up to kBlockedInput is read, and a look each kLookAtPeer finds peers
 //     that have gone. A command may grow to limits.max_command,
 //     all unfinished ones together to limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
@@ -213,8 +213,8 @@ class Session final : private Subscriptions::Sink,
 
   Transport& transport() { return connection_.transport(); }
   Wakeup& wakeup() { return connection_.wakeup(); }
-  SessionLife& life() { return connection_.life(); }
-  const SessionLife& life() const { return connection_.life(); }
+  ConnectionLife& life() { return connection_.life(); }
+  const ConnectionLife& life() const { return connection_.life(); }
 
   // session.cc
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
@@ -223,7 +223,7 @@ class Session final : private Subscriptions::Sink,
   Turn refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or the store has caught up.
   bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);
-  // The store has settled the first of the replies that wait for it.
+  // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.
   static constexpr std::size_t kMuchToFree = 1 << 20;

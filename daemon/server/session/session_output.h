@@ -30,7 +30,7 @@ class SessionOutput {
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
 
   // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the order of the tickets;
-  // it must call release() with both arguments.
+  // it must call release() for `held`, with the text of the error reply.
   SessionOutput(HeldReplies& queue, Settled settled) : queue_(queue), settled_(std::move(settled)) {}
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;

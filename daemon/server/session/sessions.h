@@ -52,8 +52,8 @@ class Sessions {
   // An outcome of the store has been acted upon.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
 
-  // Each connection closes as soon as what it has written is out; `on_closed` is called when none is left,
-  // within this call or later.
+  // Each connection closes once its received input is executed and its replies are out; `on_closed` is called when none
+  // is left, within this call or later.
   void finish(std::function<void()> on_closed);
   void drop_all(std::string_view reason);
 

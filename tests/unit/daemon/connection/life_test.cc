@@ -1,4 +1,4 @@
-// The states of a session, and the steps between them.
+// The states of a connection, and the steps between them.
 #include "daemon/connection/life.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace locksley::daemon {
 namespace {
 
-TEST(SessionLifeTest, ADroppedSessionStaysDroppedUntilItHasEnded) {
-  SessionLife life(Life::kServing);
+TEST(ConnectionLifeTest, ADroppedConnectionStaysDroppedUntilItHasEnded) {
+  ConnectionLife life(Life::kServing);
   EXPECT_TRUE(life.go_to(Life::kDropped));
   for (const Life later : {Life::kHandshake, Life::kStranger, Life::kServing, Life::kFinishing,
                            Life::kLastReply, Life::kDropped}) {
@@ -20,7 +20,7 @@ TEST(SessionLifeTest, ADroppedSessionStaysDroppedUntilItHasEnded) {
   EXPECT_TRUE(life.is_dropped());
 }
 
-TEST(SessionLifeTest, OnlyALogoutGoesBack) {
+TEST(ConnectionLifeTest, OnlyALogoutGoesBack) {
   const std::vector<Life> order = {Life::kHandshake, Life::kStranger, Life::kServing, Life::kFinishing,
                                    Life::kLastReply, Life::kDropped,  Life::kEnded};
   for (std::size_t from = 0; from < order.size(); ++from) {
@@ -31,8 +31,8 @@ TEST(SessionLifeTest, OnlyALogoutGoesBack) {
   }
 }
 
-TEST(SessionLifeTest, AFinishingSessionIsNeitherOpenNorClosing) {
-  SessionLife life(Life::kStranger);
+TEST(ConnectionLifeTest, AFinishingConnectionIsNeitherOpenNorClosing) {
+  ConnectionLife life(Life::kStranger);
   EXPECT_TRUE(life.is_open());
   EXPECT_TRUE(life.go_to(Life::kServing));
   EXPECT_TRUE(life.is_open());

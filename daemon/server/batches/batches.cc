@@ -9,6 +9,7 @@
 #include "daemon/base/io_mailbox.h"
 #include "daemon/base/log_line.h"
 #include "daemon/store/store.h"
+#include "daemon/store/writer_thread.h"
 
 namespace locksley::daemon {
 
@@ -173,6 +174,7 @@ std::expected<void, std::string> Batches::restore_all() {
         intake_.restore(std::move(stored));
       },
       [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
+        kStoreWriter.assert_held();
         stored_.expect(outcome);
         const bool settles = outcome.error.empty() && !outcome.is_of_kept_ones;
         if (settles && on_written_) on_written_(outcome.up_to);
@@ -261,10 +263,10 @@ void Batches::payloads_arrived(std::uint64_t sequence) {
 }
 
 void Batches::settle(Outcome outcome) {
-  Unsettled unsettled{.outcome = std::move(outcome)};
-  if (outcomes_.empty() && settle_some(unsettled, now() + Slices::kSlice)) return;
-  outcomes_.push_back(std::move(unsettled));
-  if (outcomes_.size() != 1) return;
+  PendingOutcome pending{.outcome = std::move(outcome)};
+  if (pending_outcomes_.empty() && settle_some(pending, now() + Slices::kSlice)) return;
+  pending_outcomes_.push_back(std::move(pending));
+  if (pending_outcomes_.size() != 1) return;
   slices_.add([this](Instant until) {
     kIoThread.assert_held();
     return settle_until(until);
@@ -272,19 +274,19 @@ void Batches::settle(Outcome outcome) {
 }
 
 bool Batches::settle_until(Instant until) {
-  while (!outcomes_.empty()) {
-    if (settle_some(outcomes_.front(), until)) outcomes_.pop_front();
-    if (now() >= until) return outcomes_.empty();
+  while (!pending_outcomes_.empty()) {
+    if (settle_some(pending_outcomes_.front(), until)) pending_outcomes_.pop_front();
+    if (now() >= until) return pending_outcomes_.empty();
   }
   return true;
 }
 
-bool Batches::settle_some(Unsettled& unsettled, Instant until) {
-  if (!unsettled.is_known_to_batches) {
-    unsettled.is_known_to_batches = stored_.settle_some(unsettled.outcome, until);
-    if (!unsettled.is_known_to_batches) return false;
+bool Batches::settle_some(PendingOutcome& pending, Instant until) {
+  if (!pending.is_known_to_batches) {
+    pending.is_known_to_batches = stored_.settle_some(pending.outcome, until);
+    if (!pending.is_known_to_batches) return false;
   }
-  if (on_stored_ && !on_stored_(unsettled.outcome, until)) return false;
+  if (on_stored_ && !on_stored_(pending.outcome, until)) return false;
   timer_.arm();
   call_if_idle();
   return true;

@@ -214,12 +214,12 @@ class Batches {
   // left.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  struct Unsettled {
+  struct PendingOutcome {
     Outcome outcome;
     bool is_known_to_batches = false;  // else on_stored_ waits
   };
   // True: all is done.
-  bool settle_some(Unsettled& unsettled, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  bool settle_some(PendingOutcome& pending, Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Payloads that the batch waits for have come from the store.
   void payloads_arrived(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
@@ -249,7 +249,7 @@ class Batches {
   Intake intake_;
   OnStored on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
   // Those that are not settled; settle_until() is in slices_ then.
-  std::deque<Unsettled> outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::deque<PendingOutcome> pending_outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The batch for which on_idle_ waited the last time.

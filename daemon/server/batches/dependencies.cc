@@ -94,7 +94,7 @@ std::expected<StartCondition, std::string> Dependencies::resolve(const User& by,
     add_wait(condition, after, *looked_up);
   }
   wait_once_for_each(condition.waits.all);
-  condition.waits.open = condition.waits.all.size();
+  condition.waits.unsatisfied = condition.waits.all.size();
   condition.waits.were_any = !condition.waits.all.empty();
   return condition;
 }
@@ -122,7 +122,7 @@ StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_ca
         wait.is_satisfied = !after.only_if_ok || is_all_ok(other->status());
       }
     }
-    if (!wait.is_satisfied) ++condition.waits.open;
+    if (!wait.is_satisfied) ++condition.waits.unsatisfied;
     condition.waits.all.push_back(std::move(wait));
   }
   return condition;
@@ -134,7 +134,7 @@ void Dependencies::hold(BatchRecord& record, StartCondition condition, Instant s
     registry_.schedule(record, Due::kStart, start_at);
   }
   record.waits = std::move(condition.waits);
-  if (record.waits.open == 0) return;
+  if (record.waits.unsatisfied == 0) return;
   record.set_hold(Hold::kBatches);
   if (!condition.broken.empty()) return;
   for (const Wait& wait : record.waits.all) {
@@ -154,7 +154,7 @@ void Dependencies::batch_ended(BatchRecord& record, const BatchStatus& status) {
     if (!wait.is_satisfied) remove(wait.sequence, record.sequence);
   }
   record.waits.all = {};
-  record.waits.open = 0;
+  record.waits.unsatisfied = 0;
   const auto found = dependents_of_.find(record.sequence);
   if (found == dependents_of_.end()) return;
   Ended ended{.sequence = record.sequence,
@@ -205,11 +205,11 @@ void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
       return;
     }
     wait.is_satisfied = true;
-    --waits.open;
+    --waits.unsatisfied;
     is_told = false;
   }
   if (is_told) return;
-  if (waits.open == 0) dependent.lane->release(dependent, Hold::kBatches);
+  if (waits.unsatisfied == 0) dependent.lane->release(dependent, Hold::kBatches);
   stored_.write_changes(dependent);
 }
 

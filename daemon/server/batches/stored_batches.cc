@@ -144,13 +144,13 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
                  .weight = status.weight,
                  .attempt = record.attempt(),
                  .has_no_deadline = record.terms.has_no_deadline,
-                 .is_released = record.waits.were_any && record.waits.open == 0,
+                 .is_released = record.waits.were_any && record.waits.unsatisfied == 0,
                  .satisfied = {},
                  .discarded_rows = status.discarded,
                  .discarded_bytes = status.discarded_bytes,
                  .slots = std::nullopt};
   if (status.slots != record.options().slots) row.slots = status.slots;
-  if (record.waits.open != 0) {
+  if (record.waits.unsatisfied != 0) {
     for (std::size_t i = 0; i < record.waits.all.size(); ++i) {
       if (record.waits.all[i].is_satisfied) row.set_satisfied(i);
     }

@@ -21,6 +21,7 @@
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/store/ticket.h"
+#include "daemon/store/writer_thread.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
@@ -66,7 +67,7 @@ inline bool is_congested(const Account& account) {
 // for its ticket (ticket_of_changes()). A reply that says which jobs there are waits for the ticket of these
 // (BatchRecord::stored.jobs_ticket).
 //
-// Owned by Batches. The I/O thread only. The store may be null: then no batch is stored, and
+// Owned by Batches. The I/O thread only, except expect(). The store may be null: then no batch is stored, and
 // error(), load(), restore() and the functions that take a stored batch must not be called. Only
 // load() and restore() block on the disk.
 class StoredBatches {
@@ -118,10 +119,9 @@ class StoredBatches {
   Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
   // Some jobs wait for the disk before they enter the ring.
   bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
-  // [the store's writer] This outcome will be passed to settle_some(). After a refusal no batch and no job is accepted
-  // until settle_some() has undone the refused writes: otherwise jobs that are added now would get the indexes of
-  // refused jobs.
-  void expect(const Outcome& outcome);
+  // This outcome will be passed to settle_some(). After a refusal no batch and no job is accepted until settle_some() has
+  // undone the refused writes: otherwise jobs that are added now would get the indexes of refused jobs.
+  void expect(const Outcome& outcome) LOCKSLEY_REQUIRES(kStoreWriter);
   // Acts on the writes of this outcome, in their order, until about `until`: on a slow disk a group may have very many. True: it has
   // acted on all of them, and is_settled() is true for their tickets. Needs: expect() was called with the outcome, and
   // the outcomes before it are settled.

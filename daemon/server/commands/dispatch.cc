@@ -21,31 +21,31 @@ using proto::CommandId;
 // is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel)
 // and may take the arguments out of the command. They run on the I/O thread and do not block it;
 // `blocking` may suspend.
-struct CommandHandler {
+struct CommandFunctions {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;
 };
 
 constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
 
-struct HandlerTable {
-  std::array<CommandHandler, index_of(CommandId::kCount)> handlers{};
+struct FunctionTable {
+  std::array<CommandFunctions, index_of(CommandId::kCount)> functions{};
   // How often each command was entered: the addresses of functions are no constants under UBSan.
   std::array<int, index_of(CommandId::kCount)> entries{};
 };
 
-constexpr HandlerTable kTable = [] {
-  HandlerTable table;
+constexpr FunctionTable kTable = [] {
+  FunctionTable table;
   const auto plain = [&](CommandId id, void (*execute)(Session&, proto::Command&)) {
-    table.handlers[index_of(id)].execute = execute;
+    table.functions[index_of(id)].execute = execute;
     ++table.entries[index_of(id)];
   };
   const auto blocking = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command&)) {
-    table.handlers[index_of(id)].blocking = execute;
+    table.functions[index_of(id)].blocking = execute;
     ++table.entries[index_of(id)];
   };
   const auto large = [&](CommandId id, Coroutine<void> (*execute)(Session&, proto::Command&)) {
-    table.handlers[index_of(id)].blocking = execute;
+    table.functions[index_of(id)].blocking = execute;
   };
   plain(CommandId::kActive, active_command);
   plain(CommandId::kAdd, add_command);
@@ -104,7 +104,7 @@ constexpr HandlerTable kTable = [] {
 }();
 
 static_assert(std::ranges::all_of(kTable.entries, [](int entries) { return entries == 1; }),
-              "every command has one handler");
+              "every command has one function");
 
 // CLIENT REPLY SKIP applies to the command after it: goes from "the next one" to "this one", and from this one
 // to none.
@@ -180,7 +180,7 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
 
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command& command) const {
   kIoThread.assert_held();
-  return kTable.handlers[index_of(id)].blocking(session, command);
+  return kTable.functions[index_of(id)].blocking(session, command);
 }
 
 void Dispatcher::finish(Session& session, proto::Command& command) const {
@@ -222,10 +222,10 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
     free_if_large(session, command);
     return Executed::kDone;
   }
-  const CommandHandler& handler = kTable.handlers[index_of(found->id)];
-  const bool is_plain = handler.execute != nullptr && (handler.blocking == nullptr || !is_long(command));
+  const CommandFunctions& functions = kTable.functions[index_of(found->id)];
+  const bool is_plain = functions.execute != nullptr && (functions.blocking == nullptr || !is_long(command));
   if (!is_plain) return Executed::kBlocks;
-  handler.execute(session, command);
+  functions.execute(session, command);
   end_audit_line(session);
   free_if_large(session, command);
   return Executed::kDone;

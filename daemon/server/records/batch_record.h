@@ -97,8 +97,8 @@ class BatchRecord final : public Batch {
 
   // The batches for which it waits. Written by Dependencies. Persistent: `all`, and what is satisfied of it.
   struct Waits {
-    std::vector<Wait> all;  // by sequence, each once; cleared when the batch is over
-    std::size_t open = 0;   // how many of these are not satisfied
+    std::vector<Wait> all;        // by sequence, each once; cleared when the batch is over
+    std::size_t unsatisfied = 0;  // how many of these
     // Some of its AFTER or AFTEROK were not satisfied when it was accepted. So the store must learn when all of
     // them are.
     bool were_any = false;

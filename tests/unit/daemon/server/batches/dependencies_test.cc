@@ -147,10 +147,10 @@ TEST_F(DependenciesTest, ABatchStartsWhenTheLastOfThoseItWaitsForIsOver) {
   const auto second = add("second");
   const auto record = add_after("c", {{"second", false}, {"first", true}});
   EXPECT_TRUE(record->is_held());
-  EXPECT_EQ(record->waits.open, 2u);
+  EXPECT_EQ(record->waits.unsatisfied, 2u);
   end_and_tell(*second);
   EXPECT_TRUE(record->is_held());
-  EXPECT_EQ(record->waits.open, 1u);
+  EXPECT_EQ(record->waits.unsatisfied, 1u);
   end_and_tell(*first);
   EXPECT_FALSE(record->is_held());
   EXPECT_FALSE(record->is_stopping());
@@ -162,7 +162,7 @@ TEST_F(DependenciesTest, ABatchThatIsNamedInTwoWaysIsWaitedForOnce) {
   const auto record = add_after("b", {{"first", true}, {"default/first", false}});
   const auto strict = add_after("c", {{"default/first", false}, {"first", true}});
   ASSERT_EQ(record->waits.all.size(), 1u);
-  EXPECT_EQ(record->waits.open, 1u);
+  EXPECT_EQ(record->waits.unsatisfied, 1u);
   end_and_tell(*first);
   EXPECT_FALSE(record->is_held());
   EXPECT_FALSE(strict->is_held());
@@ -300,7 +300,7 @@ TEST_F(DependenciesTest, ABatchThatEndsAgainMeanwhileTellsTheDependentsOfBothEnd
   std::vector<std::shared_ptr<BatchRecord>> later;
   for (int i = 0; i < kMany; ++i) {
     StartCondition condition;
-    condition.waits = {.all = {{first->sequence, "first", false}}, .open = 1, .were_any = true};
+    condition.waits = {.all = {{first->sequence, "first", false}}, .unsatisfied = 1, .were_any = true};
     later.push_back(add("later" + std::to_string(i)));
     dependencies_.hold(*later.back(), std::move(condition), now_);
     lane_.submit(later.back(), 1, false);
@@ -342,7 +342,7 @@ TEST_F(DependenciesTest, WhatWasNotLookedUpIsLookedUpAtTheAcceptance) {
   const auto b = add("b");
   const FoundDependencies found = look_up({{"a", false}});
   const StartCondition condition = resolve({{"a", false}, {"b", false}}, &found).value();
-  ASSERT_EQ(condition.waits.open, 2U);
+  ASSERT_EQ(condition.waits.unsatisfied, 2U);
   EXPECT_EQ(condition.waits.all[1].sequence, b->sequence);
 }
 
@@ -404,7 +404,7 @@ TEST_F(DependenciesTest, ARestoredBatchWaitsOnlyForWhatIsNotSatisfied) {
   AcceptedRow row;
   row.after = {{active->sequence, "active", true}, {over->sequence, "over", true}};
   const StartCondition condition = dependencies_.resolve_restored(row, false, {});
-  EXPECT_EQ(condition.waits.open, 1u);
+  EXPECT_EQ(condition.waits.unsatisfied, 1u);
   ASSERT_EQ(condition.waits.all.size(), 2u) << "the store counts them by their places";
   EXPECT_FALSE(condition.waits.all[0].is_satisfied);
   EXPECT_TRUE(condition.waits.all[1].is_satisfied);
@@ -415,7 +415,7 @@ TEST_F(DependenciesTest, ADependencyThatWentWithTheMemoryBreaksAfterOkAlone) {
   const ThreadRoleScope io_thread(kIoThread);
   AcceptedRow row;
   row.after = {{77, "gone", false}};
-  EXPECT_EQ(dependencies_.resolve_restored(row, false, {}).waits.open, 0u);
+  EXPECT_EQ(dependencies_.resolve_restored(row, false, {}).waits.unsatisfied, 0u);
   row.after = {{77, "gone", true}};
   EXPECT_THAT(dependencies_.resolve_restored(row, false, {}).broken, HasSubstr("gone"));
 }

@@ -81,8 +81,9 @@ class RocksCursor final : public RowCursor {
 // A write batch of RocksDB's.
 class RocksEngine::RocksGroup final : public Engine::Group {
  public:
-  explicit RocksGroup(RocksEngine& engine) : engine_(engine), batch_(engine.spares_.take()) {}
-  ~RocksGroup() override { engine_.spares_.give_back(std::move(batch_)); }
+  explicit RocksGroup(RocksEngine& engine)
+      : engine_(engine), spares_(engine.spares_), batch_(spares_->take()) {}
+  ~RocksGroup() override { spares_->give_back(std::move(batch_)); }
   RocksGroup(const RocksGroup&) = delete;
   RocksGroup& operator=(const RocksGroup&) = delete;
 
@@ -145,6 +146,7 @@ class RocksEngine::RocksGroup final : public Engine::Group {
   }
 
   RocksEngine& engine_;
+  const std::shared_ptr<SpareBatches> spares_;
   rocksdb::WriteBatch batch_;
   std::optional<EngineError> failure_;
 };

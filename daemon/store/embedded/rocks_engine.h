@@ -131,7 +131,8 @@ class RocksEngine final : public Engine {
   const StoreSizes sizes_;
   std::string id_;  // RocksDB's, in its file IDENTITY; constant after open()
   DiskReserve reserve_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  SpareBatches spares_;
+  const std::shared_ptr<SpareBatches> spares_ =
+      std::make_shared<SpareBatches>();  // groups may outlive the engine
 
   Files files_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // files_, for readings: changes, as files_ does, only while there is none.

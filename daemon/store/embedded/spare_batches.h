@@ -12,7 +12,7 @@ namespace locksley::daemon {
 // RocksDB's write batches that are empty again, with the memory that they have: a large group would touch some hundred new
 // pages, and copy what it has each time that it grows.
 //
-// A member of the engine. Any thread; a mutex, held for some instructions. Only allocation fails.
+// Shared by the engine and its groups. Any thread; a mutex, held for some instructions. Only allocation fails.
 class SpareBatches {
  public:
   // An empty batch.

@@ -114,6 +114,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   // Each once, however often it is named: to show its jobs takes as long as it is wide.
   std::set<OutLease*> told;
   std::set<OutLease*> risen;
+  std::set<OutLease*> corrected;  // jobs may be shown that have not begun
   for (const auto& [name, next] : command->next) {
     OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
     if (out == nullptr) {
@@ -124,16 +125,16 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const IndexRange range = out->lease.range();
     // It falls if jobs went back to the machine's own queue before they had begun.
     const std::uint64_t before = std::exchange(out->next, std::clamp(next, range.low, range.high));
-    const bool has_fallen = out->next < before;
     if (out->next > before) risen.insert(out);
     out->knows_begun = true;
     // No job of it runs: its time-out counts from the start, which the worker has yet to report. If it does not answer a CUT,
     // the lease goes back at the time-out.
     if (out->lease.held().count_below(out->next) == 0 && !out->cut && !out->cut_pushed) out->progress = now_;
     // From the first report on jobs are shown only once they have begun.
-    if (!std::exchange(out->has_reported_next, true) || has_fallen) worker.show_running(*out);
+    if (!std::exchange(out->has_reported_next, true) || out->next < before) corrected.insert(out);
     told.insert(out);
   }
+  for (OutLease* const out : corrected) worker.show_running(*out);
   // Of the two leases of a slot, the one in front has run first.
   std::vector<OutLease*> run(risen.begin(), risen.end());
   std::ranges::partition(run,

@@ -75,6 +75,25 @@ TEST_F(WorkerLinkCostsTest, ABeatDoesNotLookAtJobsThatAreShownAlready) {
   EXPECT_LT(later, 5 * looks_at_all) << "20 times as long, if each of them looked at all";
 }
 
+TEST_F(WorkerLinkCostsTest, ALeaseThatABeatNamesOftenIsShownAnewOnce) {
+  constexpr std::uint64_t kSlots = 60;
+  constexpr std::uint64_t kJobs = OutLease::kMostShown;
+  const WorkerLink::Id id = joined(kSlots);
+  host.submit("echo", kJobs, {}, std::make_unique<RangePayloads>(0));
+  const std::string lease = reclaimed(id, "1 1 0 " + std::to_string(kJobs));
+  for (std::uint64_t job = 0; job < kJobs; ++job)
+    ASSERT_EQ(run(id, {"NOTE", lease, std::to_string(job), "PROGRESS", "5"}), "+OK");
+  const auto beats = [&](std::uint64_t falls) {
+    Words words{"BEAT"};
+    for (std::uint64_t i = 0; i < falls; ++i) words.insert(words.end(), {lease, "1", lease, "0"});
+    Nanoseconds time{};
+    for (int i = 0; i < 20; ++i) time += time_of(id, words);
+    return time;
+  };
+  const Nanoseconds once = beats(1);
+  EXPECT_LT(beats(kSlots), 10 * once) << "60 times as long, if it were shown anew for each";
+}
+
 TEST_F(WorkerLinkCostsTest, ABeatShowsTheJobsThatHaveBegunSinceTheOneBefore) {
   const WorkerLink::Id id = joined(2);
   const auto batch = host.submit("echo", 10);

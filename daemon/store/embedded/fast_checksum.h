@@ -3,8 +3,8 @@
 
 namespace locksley::daemon {
 
-// Whether RocksDB calls the function of fast_checksum.cc in place of its own. If not, all works as well, but checksums take as
-// much time of the store's writer as all else that it does. Any thread; asks the dynamic linker.
+// Whether RocksDB calls the function of fast_checksum.cc in place of its own. If not, all works as well, but in large batches the
+// checksums take a third of the time of the store's writer. Any thread; asks the dynamic linker. Nothing blocks or fails.
 bool has_fast_checksums();
 
 }  // namespace locksley::daemon

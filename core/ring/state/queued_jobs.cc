@@ -36,7 +36,7 @@ void QueuedJobs::add(IndexRange range) {
 }
 
 QueuedJobs::Prepared::Prepared(std::span<const IndexRange> ranges, std::size_t more) : more_(more) {
-  descending_.reserve(ranges.size() + more);
+  descending_.reserve(ranges.size() + more + 1);  // one for take_all()
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
     if (!range->empty()) descending_.push_back(*range);
   }

@@ -82,7 +82,7 @@ class QueuedJobs {
 
   // Takes the indexes of the tail from `from` on. They are as if they had never been added.
   IndexRange withdraw(std::uint64_t from);
-  // Takes all, in no order.
+  // Takes all, in no order. O(1), but once ranges have been added since queue_again(): then perhaps O(ranges).
   std::vector<IndexRange> take_all();
   // Takes those that `wanted` has, of the tail and of the last `most` ranges. Ascending. O(most), and O(n log n) in the
   // ranges taken.

@@ -88,9 +88,13 @@ TEST(QueuedJobsTest, AMillionRangesAreQueuedAgainWithoutACopy) {
   QueuedJobs::Prepared prepared(ranges, 0);
   EXPECT_EQ(prepared.jobs(), 1'000'000U);
   jobs.queue_again(prepared);
-  EXPECT_EQ(jobs.memory_bytes(), ranges.size() * sizeof(IndexRange)) << "the vector that was prepared";
+  const std::uint64_t memory = jobs.memory_bytes();
+  EXPECT_EQ(memory, (ranges.size() + 1) * sizeof(IndexRange)) << "the vector that was prepared";
   EXPECT_EQ(jobs.size(), 1'000'000U);
-  EXPECT_EQ(jobs.take_all().size(), 1'000'000U);
+  jobs.append(1);
+  const std::vector<IndexRange> all = jobs.take_all();
+  EXPECT_EQ(all.size(), 1'000'001U);
+  EXPECT_EQ(all.capacity() * sizeof(IndexRange), memory) << "the tail had room there";
   EXPECT_EQ(jobs.memory_bytes(), 0U);
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Nanoseconds kSyncPeriod = std::chrono::seconds(1);  // durability: async
 
-constexpr std::size_t kMostSpare = 1024;  // writes: some 500 KB
+constexpr std::size_t kMostSpare = 2048;  // writes of a full group: some 1 MB
 
 }  // namespace
 
@@ -68,6 +68,12 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     gathering_.add(std::move(write));
     if (is_urgent) urgent_ = true;
     ticket = ticket_;
+    if (gathering_.cost() >= kMostInGroup) {
+      closed_.push_back({.writes = gathering_.take(), .awaited = std::exchange(awaited_, 0)});
+      ++ticket_;
+      wakes = sleeping_;
+      urgent_ = true;
+    }
   }
   if (wakes) wake_.notify_one();
   return ticket;
@@ -104,10 +110,12 @@ void GroupCommit::run() {
     commit();
     await_expected();
   }
-  // The last attempt to write what is kept, and the last group.
+  // The last attempt to write what is kept, and the last groups.
   const bool was_full = backlog_.is_full();
   if (!error_.empty()) retry();
-  commit();
+  do {
+    commit();
+  } while (!closed_.empty() || !gathering_.empty());
   if (!backlog_.empty() && (was_full || backlog_.is_full())) backlog_.write_with_reserve();
   if (!backlog_.empty()) {
     lost_ = backlog_.size();
@@ -186,16 +194,28 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
 void GroupCommit::await_expected() {
   if (expected_ == 0) return;
   const Nanoseconds until = steady_now() + std::min(patience_.commits * last_took_, patience_.most);
-  while (awaited_ < expected_ && !stopping_ && steady_now() < until) sleep_until(until);
+  while (awaited_ < expected_ && closed_.empty() && !stopping_ && steady_now() < until) sleep_until(until);
   expected_ = 0;
 }
 
+GroupCommit::Group GroupCommit::take_first() {
+  Group first;
+  if (!closed_.empty()) {
+    first = std::move(closed_.front());
+    closed_.pop_front();
+  } else if (!gathering_.empty()) {
+    first = {.writes = gathering_.take(std::exchange(spare_, {})), .awaited = std::exchange(awaited_, 0)};
+    ++ticket_;
+  }
+  urgent_ = !closed_.empty() || awaited_ != 0;
+  return first;
+}
+
 void GroupCommit::commit() {
-  if (gathering_.empty()) return;
-  Writes writes = gathering_.take(std::exchange(spare_, {}));
-  const bool is_awaited = urgent_.exchange(false);
-  const std::size_t awaited = std::exchange(awaited_, 0);
-  const Ticket ticket = ticket_++;
+  auto [writes, awaited] = take_first();
+  if (writes.empty()) return;
+  const bool is_awaited = awaited != 0;
+  const Ticket ticket = last_taken();
   auto failure = error_.empty() ? std::nullopt : std::optional(error_);
   mutex_.unlock();
   Result result = write_group(writes, ticket, std::move(failure));
@@ -207,7 +227,9 @@ void GroupCommit::commit() {
   // Those that are answered now, and those that came meanwhile.
   const std::size_t clients = awaited + awaited_;
   const bool shares_sync = durability_ == config::Durability::kFsync;
-  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients) expected_ = clients;
+  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && closed_.empty()) {
+    expected_ = clients;
+  }
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
   if (is_awaited) on_outcome_({.up_to = ticket, .error = std::move(result.refusal)});
@@ -276,11 +298,12 @@ void GroupCommit::fail(std::string error, Writes writes) {
 }
 
 void GroupCommit::retry() {
+  const Ticket up_to = last_taken();
   mutex_.unlock();
   std::size_t weight = 0;
   auto written = backlog_.write_kept(weight);
   if (written) {
-    weight = note_written(*written, ticket_ - 1);
+    weight = note_written(*written, up_to);
     written->clear();  // while the mutex is not held
   }
   mutex_.lock();
@@ -291,7 +314,6 @@ void GroupCommit::retry() {
         .write(*log_, spdlog::level::info);
     error_.clear();
     room_.notify_all();
-    const Ticket up_to = ticket_ - 1;
     mutex_.unlock();
     on_outcome_({.up_to = up_to, .error = {}, .is_of_kept_ones = true});
     mutex_.lock();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,7 +48,9 @@ struct GroupPatience {
 
 // Group commit: while one group is being synced, new writes gather in the next group, so that all
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
-// of batches, go with the next group, at most kDelay after their put().
+// of batches, go with the next group, at most kDelay after their put(). A group that has kMostInGroup gets no
+// more writes, and the next one gathers: so no client waits for a very long write, and what a client pipelines is written while
+// more of it comes.
 //
 // Clients that are answered together often write again soon, one after the other. If the writer began the next group with
 // the first of these writes, the others would have to wait for the group after that. So after a group the writer waits
@@ -87,7 +90,7 @@ class GroupCommit {
   Ticket gathering() const { return ticket_.load(); }
   Ticket written() const { return written_.load(); }
 
-  // Writes the group that gathers and ends the thread. If the disk fails, the writes are lost, and
+  // Writes all groups and ends the thread. If the disk fails, the writes are lost, and
   // the log says so.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
@@ -99,6 +102,9 @@ class GroupCommit {
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
+  // The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of a slow disk, of which the
+  // sync takes little.
+  static constexpr std::size_t kMostInGroup = 4U << 20;
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
   // From so many clients on the writer waits for their next writes. Measured: six clients gain by it, four
@@ -140,6 +146,15 @@ class GroupCommit {
 
   // ---- One group ----
 
+  // One that gathers, or waits for the writer.
+  struct Group {
+    Writes writes;
+    std::size_t awaited = 0;  // writes for which a client waits
+  };
+  // Takes the first of them out; empty: there is none.
+  Group take_first() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // The ticket of the last group that was taken.
+  Ticket last_taken() const LOCKSLEY_REQUIRES(mutex_) { return ticket_ - 1 - closed_.size(); }
   // What became of it.
   struct Result {
     std::optional<std::string> failure;  // why the disk cannot be written; none: it can
@@ -167,6 +182,8 @@ class GroupCommit {
   mutable Mutex mutex_;
   CondVar wake_;  // the writer
   CondVar room_;  // wait_for_room()
+  std::deque<Group> closed_
+      LOCKSLEY_GUARDED_BY(mutex_);  // get no more writes; the writer takes them before gathering_
   PendingWrites gathering_ LOCKSLEY_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // When the group is written although no client waits for it.
@@ -183,8 +200,9 @@ class GroupCommit {
   Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
 
   // Written under mutex_, read by any thread without it.
-  std::atomic<Ticket> ticket_{1};    // of gathering_: a write that was put before this read has no later one
-  std::atomic<bool> urgent_{false};  // gathering_ has an awaited write; the writer polls it before it sleeps
+  std::atomic<Ticket> ticket_{1};  // of gathering_: a write that was put before this read has no later one
+  std::atomic<bool> urgent_{
+      false};  // a group has an awaited write, or is closed; the writer polls it before it sleeps
 
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit

@@ -23,6 +23,7 @@ void take_over(ChangeBatch& change, const ChangeBatch& before) {
 }  // namespace
 
 void PendingWrites::add(StoreWrite&& write) {
+  cost_ += cost_of(write);
   if (const auto* const customer = std::get_if<SetCustomer>(&write)) {
     const auto [known, is_first] =
         customers_.try_emplace(customer_key(customer->row.user, customer->row.customer), writes_.size());
@@ -42,6 +43,7 @@ void PendingWrites::add(StoreWrite&& write) {
 
 void PendingWrites::append(StoreWrite&& write, std::size_t& known, bool is_first) {
   if (!is_first) {
+    cost_ -= cost_of(writes_[known]);
     writes_[known] = std::monostate();
     known = writes_.size();
     ++replaced_;
@@ -52,6 +54,7 @@ void PendingWrites::append(StoreWrite&& write, std::size_t& known, bool is_first
 
 PendingWrites::Writes PendingWrites::take(Writes spare) {
   replaced_ = 0;
+  cost_ = 0;
   changes_.clear();
   customers_.clear();
   return std::exchange(writes_, std::move(spare));

@@ -31,6 +31,8 @@ class PendingWrites {
   bool empty() const { return writes_.empty(); }
   // Without replaced ones.
   std::size_t size() const { return writes_.size() - replaced_; }
+  // The sum of cost_of(), without replaced ones.
+  std::size_t cost() const { return cost_; }
 
  private:
   // Appends it; unless it is the first of its kind, it replaces the one at `known`, which becomes its place.
@@ -40,6 +42,7 @@ class PendingWrites {
 
   Writes writes_;
   std::size_t replaced_ = 0;
+  std::size_t cost_ = 0;
   std::unordered_map<std::uint64_t, std::size_t> changes_;  // by batch, the place of its last change
   std::unordered_map<std::string, std::size_t> customers_;  // by customer_key(), likewise
 };

@@ -25,14 +25,15 @@ enum class Resource : std::uint8_t {
   kConnections,
   kInputBytes,      // commands that have not arrived whole
   kUnsettledBytes,  // payloads that memory has no room for, until the disk has them
+  kWriteBytes,      // what waits for the writer of the store, as WriteCharges counts it
 };
-inline constexpr std::size_t kResources = 10;
+inline constexpr std::size_t kResources = 11;
 
 // The names of a resource outside the daemon. A test compares the table with the keys of the configuration.
 struct ResourceName {
   Resource resource;
   std::string_view name;       // in metrics and in INFO
-  std::string_view limit;      // the key below users.NAME
+  std::string_view limit;      // the key below users.NAME; empty: none, the bound is fixed
   std::string_view limit_all;  // the key of the limit of all; empty: there is none
 };
 inline constexpr std::array<ResourceName, kResources> kResourceNames{{
@@ -46,6 +47,7 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
     {Resource::kConnections, "connections", "max_clients", "limits.max_clients"},
     {Resource::kInputBytes, "input_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
     {Resource::kUnsettledBytes, "unsettled_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
+    {Resource::kWriteBytes, "write_bytes", "", ""},
 }};
 // Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as in ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";

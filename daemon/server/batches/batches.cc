@@ -48,6 +48,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                              timer_.arm();
                            }}),
       stored_({.store = store,
+               .charges = write_charges_,
                .registry = registry_,
                .retention = retention_,
                .events = events_,
@@ -70,7 +71,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .store = store}),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
-      customers_(config, registry_, retention_, store),
+      customers_(config, registry_, retention_, write_charges_, store),
       handler_batches_(registry_, handlers, slices,
                        [this] {
                          kIoThread.assert_held();
@@ -223,7 +224,9 @@ std::optional<Ticket> Batches::forget(BatchRecord& record) {
   if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
   // This thread may not have learned yet that it is over.
   news_.apply(record);
+  Account& account = registry_.tenant_of(record).account;
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
+  write_charges_.charge(account, ticket.value_or(0), kCostOfWrite);
   timer_.arm();
   return ticket;
 }
@@ -285,6 +288,7 @@ bool Batches::settle_some(PendingOutcome& pending, Instant until) {
   if (!pending.is_known_to_batches) {
     pending.is_known_to_batches = stored_.settle_some(pending.outcome, until);
     if (!pending.is_known_to_batches) return false;
+    write_charges_.refund(pending.outcome.up_to);
   }
   if (on_stored_ && !on_stored_(pending.outcome, until)) return false;
   timer_.arm();

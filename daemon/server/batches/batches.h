@@ -24,6 +24,7 @@
 #include "daemon/server/batches/result_relief.h"
 #include "daemon/server/batches/store_reads.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/batches/write_charges.h"
 #include "daemon/server/records/lookup.h"
 
 namespace locksley::daemon {
@@ -235,6 +236,7 @@ class Batches {
   ChangeQueue change_queue_;
   Retention retention_;
   RestoredTimes restored_times_;
+  WriteCharges write_charges_;
   StoredBatches stored_;
   BatchChanges changes_;
   ResultRelief relief_;

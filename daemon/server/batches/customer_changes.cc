@@ -4,6 +4,7 @@
 
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/batches/retention.h"
+#include "daemon/server/batches/write_charges.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/store/store.h"
 
@@ -69,10 +70,13 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
                      full->used(Resource::kRecordBytes));
 }
 
-Ticket CustomerChanges::write(const Tenant& user, std::string_view customer,
+Ticket CustomerChanges::write(Tenant& user, std::string_view customer,
                               const proto::CustomerSettings& settings) {
   if (store_ == nullptr) return 0;
-  return store_->put(SetCustomer{{user.name, std::string(customer), settings}}, Urgency::kAwaited);
+  const Ticket ticket =
+      store_->put(SetCustomer{{user.name, std::string(customer), settings}}, Urgency::kAwaited);
+  charges_.charge(user.account, ticket, kCostOfWrite);
+  return ticket;
 }
 
 std::expected<void, std::string> CustomerChanges::restore() {

@@ -16,6 +16,7 @@ namespace locksley::daemon {
 class Registry;
 class Retention;
 class Store;
+class WriteCharges;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
 // use, and in the store. A change holds at once, also for what is queued; its reply waits for the
@@ -31,8 +32,9 @@ class CustomerChanges {
   using Refusal = std::string;
 
   // `store` may be null: then settings are in memory alone.
-  CustomerChanges(const config::Config& config, Registry& registry, Retention& retention, Store* store)
-      : config_(config), registry_(registry), retention_(retention), store_(store) {}
+  CustomerChanges(const config::Config& config, Registry& registry, Retention& retention,
+                  WriteCharges& charges, Store* store)
+      : config_(config), registry_(registry), retention_(retention), charges_(charges), store_(store) {}
   CustomerChanges(const CustomerChanges&) = delete;
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
@@ -55,12 +57,13 @@ class CustomerChanges {
   std::string store_error() const;
   // Why one more customer of the user may not have settings; empty: it may.
   Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
-  Ticket write(const Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
+  Ticket write(Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
       LOCKSLEY_REQUIRES(kIoThread);
 
   const config::Config& config_;
   Registry& registry_;
   Retention& retention_;
+  WriteCharges& charges_;
   Store* const store_;
 };
 

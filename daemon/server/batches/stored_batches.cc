@@ -13,6 +13,7 @@
 #include "daemon/base/log_line.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/restored_times.h"
+#include "daemon/server/batches/write_charges.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
 #include "daemon/store/store.h"
@@ -92,7 +93,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   record->stored.payload_bytes = row.payload_bytes;
   parts_.retention.update(*record, 0);
   record->terms.is_closed = !accepted.open;
-  record->stored.ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
+  record->stored.ticket = put(*record, std::move(write));
   record->stored.jobs_ticket = record->stored.ticket;
   record->jobs_added(accepted.jobs);
   if (!accepted.open) record->Batch::close();
@@ -111,8 +112,7 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
   parts_.retention.update(record, record.status().result_bytes);
   record.stored.has_changes = true;
   record.stored.ticket =
-      parts_.store->put(AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_},
-                        Urgency::kAwaited);
+      put(record, AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_});
   record.stored.jobs_ticket = record.stored.ticket;
   wait_for_disk({.ticket = record.stored.ticket,
                  .kind = Unsettled::Kind::kAdd,
@@ -120,6 +120,13 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
                  .jobs = jobs,
                  .bytes = unsettled_bytes,
                  .payload_bytes = payload_bytes});
+}
+
+Ticket StoredBatches::put(BatchRecord& record, StoreWrite&& write) {
+  const std::size_t cost = cost_of(write);
+  const Ticket ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
+  parts_.charges.charge(parts_.registry.tenant_of(record).account, ticket, cost);
+  return ticket;
 }
 
 void StoredBatches::wait_for_disk(Unsettled item) {
@@ -161,8 +168,13 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
 void StoredBatches::write_changes(BatchRecord& record) {
   if (!record.is_stored()) return;
   record.stored.has_changes = true;
-  record.stored.ticket =
-      parts_.store->put(ChangeBatch{record.sequence, changes_of(record)}, Urgency::kAwaited);
+  ChangeBatch change{record.sequence, changes_of(record)};
+  // Of the changes of a batch in one group only the last is written.
+  if (record.stored.ticket == parts_.store->gathering()) {
+    record.stored.ticket = parts_.store->put(std::move(change), Urgency::kAwaited);
+  } else {
+    record.stored.ticket = put(record, std::move(change));
+  }
 }
 
 Ticket StoredBatches::ticket_of_changes(BatchRecord& record) {
@@ -209,10 +221,9 @@ Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
 
 void StoredBatches::write_restored(BatchRecord& record, Payloads payloads) {
   record.stored.has_changes = true;
-  record.stored.ticket = parts_.store->put(ChangeBatch{.sequence = record.sequence,
-                                                       .changes = changes_of(record),
-                                                       .trims_payloads = payloads == Payloads::kTrim},
-                                           Urgency::kAwaited);
+  record.stored.ticket = put(record, ChangeBatch{.sequence = record.sequence,
+                                                 .changes = changes_of(record),
+                                                 .trims_payloads = payloads == Payloads::kTrim});
 }
 
 void StoredBatches::expect(const Outcome& outcome) {

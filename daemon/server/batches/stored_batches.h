@@ -34,6 +34,7 @@ namespace locksley::daemon {
 class Events;
 class RestoredTimes;
 class Store;
+class WriteCharges;
 struct ChangesRow;
 struct StoredBatch;
 
@@ -49,13 +50,6 @@ struct AcceptedJobs {
   std::optional<Digest> digest = {};
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
-
-// Whether this account has so many payloads in memory that only wait for the disk that its connections, if their replies
-// wait for the store, read no further.
-inline bool is_congested(const Account& account) {
-  constexpr std::uint64_t kMostUnsettled = 64U << 20;  // guess: half a second of a slow disk
-  return account.used(Resource::kUnsettledBytes) > kMostUnsettled;
-}
 
 // The stored side of batches: writes them, holds their jobs back until the disk has them, undoes what the disk
 // refuses, and restores them at a start.
@@ -74,6 +68,7 @@ class StoredBatches {
  public:
   struct Parts {
     Store* store;  // null: there is none
+    WriteCharges& charges;
     Registry& registry;
     Retention& retention;
     Events& events;
@@ -159,6 +154,8 @@ class StoredBatches {
     std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
   };
   void wait_for_disk(Unsettled item) LOCKSLEY_REQUIRES(kIoThread);
+  // Puts a write about the batch, whose outcome the store will report, and charges it to the user. Returns its ticket.
+  Ticket put(BatchRecord& record, StoreWrite&& write) LOCKSLEY_REQUIRES(kIoThread);
   class LaneWakes;
   // The disk has the item; or it refused it, and its effects are undone.
   void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);

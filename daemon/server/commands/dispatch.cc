@@ -178,6 +178,14 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
 
 }  // namespace
 
+bool Dispatcher::may_write(const proto::Command& command) const {
+  const proto::CommandSpec* const spec = proto::find_command(command.name());
+  if (spec == nullptr) return false;
+  // A RUN is in memory alone, and CUSTOMER is a command that writes with some of its subcommands.
+  return ((spec->flags & proto::kWrite) != 0 && spec->id != CommandId::kRun) ||
+         spec->id == CommandId::kCustomer;
+}
+
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command& command) const {
   kIoThread.assert_held();
   return kTable.functions[index_of(id)].blocking(session, command);

@@ -124,9 +124,13 @@ Session::Turn Session::execute(Instant began) {
   const std::size_t output_limit = output_size() + kTurnOutput;
   for (int n = 1; n <= kTurnCommands; ++n) {
     if (output_size() > output_limit || is_held_up()) return Turn::kYield;
-    const proto::ReadStatus status = reader_.next(command_);
-    if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
-    if (status == proto::ReadStatus::kError) return refuse_stream();
+    if (!command_waits_) {
+      const proto::ReadStatus status = reader_.next(command_);
+      if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
+      if (status == proto::ReadStatus::kError) return refuse_stream();
+    }
+    command_waits_ = !transaction_.is_open() && waits_for_room_to_write(command_);
+    if (command_waits_) return Turn::kYield;
     active_at_ = began;
     ++commands_;
     if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks) return Turn::kBlock;
@@ -189,9 +193,15 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
   reply().buffer().append(std::move(copy));
 }
 
-bool Session::is_held_up() const {
+bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
-  return output_.size() > pause || (output_.is_held() && sessions_.is_store_congested(*this));
+  // First this: else a client that reads nothing would keep its place at the head of the line.
+  const bool waits = command_waits_ && sessions_.must_wait_to_write(*this);
+  return waits || output_.size() > pause;
+}
+
+bool Session::waits_for_room_to_write(const proto::Command& command) {
+  return sessions_.must_wait_to_write(*this) && sessions_.executor().may_write(command);
 }
 
 void Session::release_replies(SessionOutput::HeldNumber held, const std::string& error) {

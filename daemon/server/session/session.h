@@ -24,6 +24,7 @@
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
+#include "daemon/server/session/write_lines.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/ticket.h"
 #include "proto/command_reader.h"
@@ -183,11 +184,11 @@ class Session final : private Subscriptions::Sink,
   // Its line in CLIENT LIST.
   std::string describe() const;
   const ClientMemory::Share& memory() const { return memory_; }
+  // Its place among those that wait for room to write.
+  WriteLines::Waiter& writing() { return writing_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
-  // Whether it has replies that the store holds up.
-  bool waits_for_store() const { return output_.is_held(); }
   // Drops it, because it holds more than the other connections of its user while `limit` (the key of a limit) is
   // exceeded. From now on its memory does not count.
   void evict(const std::string& limit);
@@ -221,8 +222,10 @@ class Session final : private Subscriptions::Sink,
   // Executes complete commands until the turn is over. `began`: now, when the turn begins.
   Turn execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
   Turn refuse_stream();
-  // Nothing more is to be executed or read until some output is sent, or the store has caught up.
-  bool is_held_up() const LOCKSLEY_REQUIRES(kIoThread);
+  // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
+  bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the command may write, and its user has too much pending. If so, the session is woken when that is over.
+  bool waits_for_room_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.
@@ -292,9 +295,11 @@ class Session final : private Subscriptions::Sink,
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;
+  WriteLines::Waiter writing_{[this] { wake(); }};
   std::size_t read_bytes_ = 0;
 
   proto::Command command_;
+  bool command_waits_ = false;  // it was received, and is not executed before its user has room to write
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
   std::uint64_t commands_ = 0;
   Instant active_at_;

@@ -56,6 +56,13 @@ Coroutine<void> Session::run_transaction() {
   while (transaction_.size() != 0 && !is_dropped()) {
     proto::Command command = transaction_.next();
     const proto::CommandSpec* spec = nullptr;
+    if (waits_for_room_to_write(command)) {
+      const bool may_go_on = co_await await([&] {
+        kIoThread.assert_held();
+        return !waits_for_room_to_write(command);
+      });
+      if (!may_go_on) break;
+    }
     if (exec.size() > most) {
       fail(no_room_error(most));
     } else if (executor.execute(*this, command, spec) == CommandExecutor::Executed::kBlocks) {

@@ -103,24 +103,8 @@ void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
   tell(Instant::max());
 }
 
-void Sessions::store_advanced() {
-  if (!was_congested_) return;
-  was_congested_ = false;
-  // Others do not wait for the store: thousands that are idle would have a turn each.
-  for (const auto& [id, session] : by_id_) {
-    if (!session->waits_for_store()) continue;
-    if (is_congested(session->memory().account())) {
-      was_congested_ = true;
-    } else {
-      session->wake();
-    }
-  }
-}
-
-bool Sessions::is_store_congested(const Session& session) {
-  if (!is_congested(session.memory().account())) return false;
-  was_congested_ = true;
-  return true;
+bool Sessions::must_wait_to_write(Session& session) {
+  return write_lines_.must_wait(session.writing(), session.memory().account());
 }
 
 void Sessions::finish(std::function<void()> on_closed) {
@@ -214,6 +198,7 @@ const Account& Sessions::heaviest_account() const {
 }
 
 void Sessions::ended(Session& session) {
+  write_lines_.leave(session.writing());
   state_.batches().connection_ended(session.id(), session.line());
   by_id_.erase(session.id());
   state_.stats().connections.set(by_id_.size());

@@ -12,6 +12,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
+#include "daemon/server/session/write_lines.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/tls/context.h"
 
@@ -50,7 +51,7 @@ class Sessions {
   // The limits in force have changed. Very many connections learn it in slices.
   void limits_changed();
   // An outcome of the store has been acted upon.
-  void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
+  void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_lines_.store_advanced(); }
 
   // Each connection closes once its received input is executed and its replies are out; `on_closed` is called when none
   // is left, within this call or later.
@@ -66,8 +67,9 @@ class Sessions {
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
   // perhaps among them. Very many are dropped in slices.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether more of the session's user waits for the store than should. If so, the session is woken when that is over.
-  bool is_store_congested(const Session& session) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the session's user has so much pending in the store that a command that writes must wait. If so, the session is woken
+  // when it may have room.
+  bool must_wait_to_write(Session& session) LOCKSLEY_REQUIRES(kIoThread);
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -89,7 +91,7 @@ class Sessions {
   std::uint64_t limits_changed_ = 0;       // likewise
   ById by_id_;
   std::uint64_t next_id_ = 1;
-  bool was_congested_ = false;         // a session may wait for the end of it
+  WriteLines write_lines_;
   std::set<const Account*> shedding_;  // for these, connections are dropped in slices
   std::function<void()> on_closed_;
 };

@@ -1,3 +1,4 @@
+// Length: all of one class, whose tests share what holds the disk up.
 // When writes to the store are written and acknowledged.
 #include "daemon/store/group_commit.h"
 
@@ -125,6 +126,67 @@ TEST(GroupCommitTest, StopWaitsForNoClient) {
   PatientBench bench;
   bench.meet(GroupCommit::kManyClients);
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+// With one payload of so many bytes.
+AcceptBatch large_batch(std::uint64_t sequence, std::size_t bytes) {
+  AcceptBatch accept = accept_batch(sequence, 0);
+  accept.row.jobs = 1;
+  accept.row.payload_bytes = bytes;
+  accept.payloads = testing::payloads_of({std::string(bytes, 'x')});
+  return accept;
+}
+
+TEST(GroupCommitTest, AFullGroupGetsNoMoreWrites) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 3));
+  bench.disk->hold_syncs();
+  const Ticket first = bench.put(accept_batch(2, 3));
+  ASSERT_TRUE(bench.disk->await_held());
+  constexpr std::size_t kHalf = GroupCommit::kMostInGroup / 2;
+  EXPECT_EQ(bench.put(large_batch(3, kHalf)), first + 1);
+  EXPECT_EQ(bench.put(large_batch(4, kHalf)), first + 1) << "it fills the group";
+  EXPECT_EQ(bench.put(large_batch(5, 3 * kHalf)), first + 2) << "which is a group of its own";
+  EXPECT_EQ(bench.put(accept_batch(6, 1)), first + 3);
+  EXPECT_EQ(bench.put(accept_batch(7, 1)), first + 3);
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(first + 3).error, "");
+  std::vector<Ticket> outcomes;
+  for (const Outcome& each : bench.outcomes->all()) outcomes.push_back(each.up_to);
+  EXPECT_THAT(outcomes, ::testing::ElementsAre(first - 1, first, first + 1, first + 2, first + 3));
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, VeryManySmallWritesFillAGroup) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold_syncs();
+  const Ticket first = bench.put(accept_batch(1, 1));
+  ASSERT_TRUE(bench.disk->await_held());
+  Ticket last = first;
+  std::uint64_t sequence = 1;
+  while (last < first + 2) last = bench.put(accept_batch(++sequence, 1));
+  EXPECT_LE((sequence - 2) * kCostOfWrite, GroupCommit::kMostInGroup);
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(last).error, "");
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(GroupCommitTest, StopWritesFullGroupsAndTheLastOne) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold_syncs();
+  bench.put(accept_batch(1, 1));
+  ASSERT_TRUE(bench.disk->await_held());
+  for (std::uint64_t sequence = 2; sequence < 5; ++sequence) {
+    bench.put(large_batch(sequence, GroupCommit::kMostInGroup));
+  }
+  bench.put(accept_batch(5, 1));
+  std::jthread stopping([&bench] { bench.close(); });
+  bench.disk->release();
+  stopping.join();
+  EXPECT_TRUE(is_same(bench.open(), bench.model.picture()));
 }
 
 TEST(GroupCommitTest, TicketsAscendAndOutcomesComeInTheirOrder) {

@@ -46,6 +46,7 @@ TEST(PendingWritesTest, AMillionChangesTakeTheRoomOfTheirBatches) {
   for (std::uint32_t i = 0; i < 1'000'000; ++i) writes.add(change(i % 5, i));
   EXPECT_EQ(writes.size(), 5U);
   EXPECT_LE(writes.all().size(), 16U);
+  EXPECT_EQ(writes.cost(), 5 * kCostOfWrite) << "replaced ones cost nothing";
   EXPECT_THAT(texts(writes),
               ::testing::ElementsAre("c0:999995", "c1:999996", "c2:999997", "c3:999998", "c4:999999"));
 }
@@ -64,8 +65,10 @@ TEST(PendingWritesTest, OfACustomerToo) {
   }
   writes.add(set_customer("u", "a", 2));
   EXPECT_THAT(texts(writes), ::testing::ElementsAre("c1:1", "u/b:999", "v/b:1000", "u/a:2"));
+  EXPECT_EQ(writes.cost(), 4 * kCostOfWrite);
   writes.take();
   writes.add(set_customer("u", "a", 3));
+  EXPECT_EQ(writes.cost(), kCostOfWrite);
   EXPECT_THAT(texts(writes), ::testing::ElementsAre("u/a:3"));
 }
 

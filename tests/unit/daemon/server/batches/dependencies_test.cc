@@ -21,6 +21,7 @@
 #include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/batches/write_charges.h"
 #include "daemon/store/reader.h"
 #include "daemon/store/rows.h"
 #include "tests/support/registry_fixture.h"
@@ -97,7 +98,9 @@ class DependenciesTest : public RegistryFixture {
   Slices slices_{io_.get_executor()};
   Events events_{stats_, slices_};
   RestoredTimes times_{{.io = io_, .slices = slices_, .registry = registry_, .log = log_, .changed = {}}};
+  WriteCharges charges_;
   StoredBatches stored_{{.store = nullptr,
+                         .charges = charges_,
                          .registry = registry_,
                          .retention = retention_,
                          .events = events_,

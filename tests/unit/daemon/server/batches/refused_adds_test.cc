@@ -162,15 +162,22 @@ TEST_F(RefusedAddsTest, PayloadsThatWaitForTheDiskAreBounded) {
   settle(record);
 }
 
-TEST_F(RefusedAddsTest, ConnectionsPauseForTheirOwnPayloadsOnly) {
-  Account all;
-  Account alice(&all, "users.alice.");
-  const Account bob(&all, "users.bob.");
-  alice.charge(Resource::kUnsettledBytes, 65U << 20);
-  EXPECT_TRUE(is_congested(alice));
-  EXPECT_FALSE(is_congested(bob));
-  alice.refund(Resource::kUnsettledBytes, 2U << 20);
-  EXPECT_FALSE(is_congested(alice));
+TEST_F(RefusedAddsTest, AUserIsChargedForItsWritesUntilTheyHaveTheirOutcome) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Account& alice = batches_->registry().tenants().of("default").account;
+  BatchRecord& record = open();
+  settle(record);
+  EXPECT_EQ(alice.used(Resource::kWriteBytes), 0U);
+  EXPECT_EQ(add(record, {std::string(200'000, 'x')}), "1");
+  EXPECT_GE(alice.used(Resource::kWriteBytes), 200'000U);
+  settle(record);
+  EXPECT_EQ(alice.used(Resource::kWriteBytes), 0U);
+  refuse(record, {"refused"});
+  hear_outcomes();
+  EXPECT_EQ(alice.used(Resource::kWriteBytes), kCostOfWrite)
+      << "a refusal is an outcome; it is undone by a write";
+  settle(record);
+  EXPECT_EQ(alice.used(Resource::kWriteBytes), 0U);
 }
 
 TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {

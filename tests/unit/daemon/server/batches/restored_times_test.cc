@@ -13,6 +13,7 @@
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
+#include "daemon/server/batches/write_charges.h"
 #include "daemon/store/reader.h"
 #include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
@@ -72,6 +73,7 @@ class RestoredTimesTest : public RegistryFixture {
                                         .changed = [this] { has_changed_ = true; }},
                    [] { return the_clocks; });
     stored_.emplace(StoredBatches::Parts{.store = store_.get(),
+                                         .charges = charges_,
                                          .registry = registry_,
                                          .retention = retention_,
                                          .events = events_,
@@ -124,6 +126,7 @@ class RestoredTimesTest : public RegistryFixture {
   Events events_{stats_, slices_};
   bool has_changed_ = false;
   std::optional<RestoredTimes> times_;
+  WriteCharges charges_;
   std::optional<StoredBatches> stored_;
   const Instant begin_ = the_clocks.steady = Instant(hours(1000));
   const Instant earliest_ = begin_ + StoreClock::kSecondLook + StoreClock::kMargin;

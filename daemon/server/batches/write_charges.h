@@ -1,0 +1,50 @@
+// What each user's writes cost that wait for the writer of the store.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/account.h"
+#include "daemon/store/group_commit.h"
+#include "daemon/store/ticket.h"
+
+namespace locksley::daemon {
+
+// The store writes in the order in which writes come, so each write waits for all that came before. So that no user makes others
+// wait for long, a connection executes no command that writes while its user has as much pending as a slow disk writes in a tenth of
+// a second: has_room_to_write(). At most that much, and one more command, of each other user comes before a write.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks or fails. The accounts outlive it.
+class WriteCharges {
+ public:
+  // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of the store: one gathers while the
+  // other is written.
+  static constexpr std::uint64_t kMostPending = 2 * GroupCommit::kMostInGroup;
+
+  WriteCharges() = default;
+  WriteCharges(const WriteCharges&) = delete;
+  WriteCharges& operator=(const WriteCharges&) = delete;
+
+  // A write was put into the store, which will report its outcome (Urgency::kAwaited). `ticket`: that of the write; 0: there is
+  // no store. `cost`: as cost_of() has it. O(1).
+  void charge(Account& account, Ticket ticket, std::uint64_t cost) LOCKSLEY_REQUIRES(kIoThread);
+  // The writes up to this ticket have had their outcome: they cost nothing any more. O(1) for each of them.
+  void refund(Ticket up_to) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // The writes of one user that were put one after another into one group.
+  struct Charge {
+    Ticket ticket;
+    Account* account;
+    std::uint64_t cost;
+  };
+  std::deque<Charge> charges_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
+};
+
+// Whether the account of a user has less pending than it may have. O(1).
+inline bool has_room_to_write(const Account& account) {
+  return account.used(Resource::kWriteBytes) < WriteCharges::kMostPending;
+}
+
+}  // namespace locksley::daemon

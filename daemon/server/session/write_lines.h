@@ -1,0 +1,57 @@
+// Connections that wait because their user has too much pending in the store.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/base/io_thread.h"
+#include "daemon/server/accounts/account.h"
+
+namespace locksley::daemon {
+
+// A line for each user. When there is room to write (WriteCharges), the first in line is woken, and once it has had its turn, the
+// next, as long as there is room: so a thousand connections of one user are not all woken for the room of one command.
+//
+// A member of Sessions. The I/O thread only. Nothing blocks.
+class WriteLines {
+ public:
+  // The place of one connection; a member of it.
+  class Waiter {
+   public:
+    // `wake`: the connection asks must_wait() again soon, or leaves.
+    explicit Waiter(std::function<void()> wake) : wake_(std::move(wake)) {}
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+   private:
+    friend class WriteLines;
+    const std::function<void()> wake_;
+    const Account* account_ = nullptr;  // null: it is not waiting
+    std::uint64_t place_ = 0;           // the least is the first in line
+    bool is_called_ = false;            // it was woken, and is not in the line meanwhile
+  };
+
+  WriteLines() = default;
+  WriteLines(const WriteLines&) = delete;
+  WriteLines& operator=(const WriteLines&) = delete;
+
+  // Whether a command of this account that writes must wait. If so, the waiter has a place in the line: that which it had, if it
+  // waited already. O(1), and O(log waiters) if it must wait.
+  bool must_wait(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  // It waits no longer: it has room, or ends. If it was woken, the next one is.
+  void leave(Waiter& waiter) LOCKSLEY_REQUIRES(kIoThread);
+  // Some writes have had their outcome: wakes the first of each line that has room now.
+  void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  using Line = std::map<std::uint64_t, Waiter*>;
+  void wake_first(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+
+  std::unordered_map<const Account*, Line> lines_ LOCKSLEY_GUARDED_BY(kIoThread);  // none is empty
+  std::uint64_t last_place_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+};
+
+}  // namespace locksley::daemon

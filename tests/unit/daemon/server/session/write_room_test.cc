@@ -1,0 +1,136 @@
+// A connection whose user has too much pending in the store executes no further command that writes.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/server/batches/write_charges.h"
+#include "daemon/server/session/session.h"
+#include "proto/command_table.h"
+#include "tests/support/server_fixture.h"
+#include "tests/support/store_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using proto::CommandId;
+using testing::wait_until_true;
+
+constexpr std::size_t kPayload = 1U << 20;
+constexpr std::uint64_t kFit = WriteCharges::kMostPending / kPayload;  // commands with one such payload
+constexpr std::uint64_t kSent = 3 * kFit;
+
+class WriteRoomTest : public ServerFixture {
+ protected:
+  WriteRoomTest() {
+    opened_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
+    store_ = opened_.get();
+    start([](config::Config& config) {
+      for (const char* name : {"alice", "mallory"}) {
+        config.users[name].certificate = name;
+      }
+    });
+  }
+  ~WriteRoomTest() override {
+    bench_.disk->release();
+    stop();
+    opened_->stop();
+    server_.reset();
+  }
+
+  // The connection that was accepted as the n-th, from 1.
+  void log_in(Client& client, std::uint64_t connection, const std::string& user) {
+    client.ask("PING");  // it is accepted now
+    EXPECT_TRUE(on_io_thread([&] {
+      kIoThread.assert_held();
+      return server_->session(connection)->log_in_by_certificate(user);
+    })) << user;
+  }
+  std::uint64_t executed(CommandId id) {
+    return on_io_thread(
+        [&] { return server_->state().stats().commands[static_cast<std::size_t>(id)].get(); });
+  }
+  static std::string submit() {
+    return "*4\r\n$6\r\nSUBMIT\r\n$4\r\necho\r\n$4\r\nJOBS\r\n$" + std::to_string(kPayload) + "\r\n" +
+           std::string(kPayload, 'x') + "\r\n";
+  }
+  // Sends the commands until the connection ends.
+  static std::jthread sending(Client& client, std::string commands) {
+    return std::jthread([&client, all = std::move(commands)] {
+      std::string_view left = all;
+      for (ssize_t sent = 1; sent > 0 && !left.empty();) {
+        sent = client.try_send(left);
+        if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));
+      }
+    });
+  }
+  static std::string submits() {
+    std::string all;
+    for (std::uint64_t i = 0; i < kSent; ++i) all += submit();
+    return all;
+  }
+
+  testing::StoreBench bench_;
+  std::unique_ptr<Store> opened_;
+};
+
+TEST_F(WriteRoomTest, PipelinedWritesWaitForThoseBefore) {
+  Client mallory(port_);
+  log_in(mallory, 1, "mallory");
+  Client alice(port_);
+  log_in(alice, 2, "alice");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(mallory, submits());
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  EXPECT_EQ(alice.ask("PING"), "+PONG");
+  alice.send("SUBMIT echo ID a JOBS first\r\n");
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit + 1; }))
+      << "what mallory has pending is not charged to alice";
+  Client second(port_);
+  log_in(second, 3, "mallory");
+  EXPECT_EQ(second.ask("PING"), "+PONG") << "commands that do not write are executed";
+  second.send("RUN echo JOBS r\r\n");
+  EXPECT_EQ(second.line(), "*1") << "and so is RUN";
+  EXPECT_EQ(executed(CommandId::kSubmit), kFit + 1);
+  bench_.disk->release();
+  EXPECT_EQ(alice.bulk(), "a");
+  for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+  EXPECT_EQ(executed(CommandId::kSubmit), kSent + 1);
+}
+
+TEST_F(WriteRoomTest, SoDoThoseOfATransaction) {
+  Client mallory(port_);
+  log_in(mallory, 1, "mallory");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(mallory, "MULTI\r\n" + submits() + "EXEC\r\n");
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(executed(CommandId::kSubmit), kFit);
+  bench_.disk->release();
+  EXPECT_EQ(mallory.line(), "+OK");
+  for (std::uint64_t i = 0; i < kSent; ++i) EXPECT_EQ(mallory.line(), "+QUEUED");
+  EXPECT_EQ(mallory.line(), "*" + std::to_string(kSent));
+  for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+}
+
+TEST_F(WriteRoomTest, ConnectionsThatEndMeanwhileLeaveTheirPlaceToTheNext) {
+  auto first = std::make_unique<Client>(port_);
+  log_in(*first, 1, "mallory");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(*first, submits());
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  Client second(port_);
+  log_in(second, 2, "mallory");
+  second.send("SUBMIT echo ID b JOBS first\r\n");
+  Client control(port_);
+  log_in(control, 3, "mallory");
+  EXPECT_EQ(control.ask("CLIENT KILL ID 1"), ":1");
+  EXPECT_EQ(executed(CommandId::kSubmit), kFit);
+  bench_.disk->release();
+  EXPECT_EQ(second.bulk(), "b");
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -26,6 +26,7 @@ GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::sha
     : engine_(engine),
       durability_(durability),
       log_(std::move(log)),
+      queue_(sizes.in_group),
       patience_(patience),
       step_compactor_(engine, sizes.steps),
       failed_ranges_(sizes.failed_ranges),
@@ -55,25 +56,20 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
   Ticket ticket = 0;
   {
     const MutexLock lock(mutex_);
-    if (stopping_) return ticket_;
+    if (stopping_) return last_;
     pending_bytes_ += weight_of(write);
-    if (gathering_.empty()) due_ = steady_now() + kDelay;
-    if (is_urgent) ++awaited_;
-    if (expected_ != 0) {
-      wakes = sleeping_ && is_urgent && awaited_ == expected_;
+    if (queue_.is_new_group()) due_ = steady_now() + kDelay;
+    ticket = queue_.put(std::move(write), urgency);
+    last_ = queue_.last();
+    const bool was_urgent = urgent_.exchange(queue_.awaited() != 0 || queue_.is_long());
+    if (queue_.is_long()) {
+      wakes = sleeping_;
+    } else if (expected_ != 0) {
+      wakes = sleeping_ && is_urgent && queue_.awaited() == expected_;
     } else {
-      wakes = sleeping_ && (is_urgent ? !urgent_.load() : due_ < sleeps_until_);
+      wakes = sleeping_ && (is_urgent ? !was_urgent : due_ < sleeps_until_);
     }
     if (wakes) sleeps_until_ = due_;
-    gathering_.add(std::move(write));
-    if (is_urgent) urgent_ = true;
-    ticket = ticket_;
-    if (gathering_.cost() >= kMostInGroup) {
-      closed_.push_back({.writes = gathering_.take(), .awaited = std::exchange(awaited_, 0)});
-      ++ticket_;
-      wakes = sleeping_;
-      urgent_ = true;
-    }
   }
   if (wakes) wake_.notify_one();
   return ticket;
@@ -115,7 +111,7 @@ void GroupCommit::run() {
   if (!error_.empty()) retry();
   do {
     commit();
-  } while (!closed_.empty() || !gathering_.empty());
+  } while (!queue_.empty());
   if (!backlog_.empty() && (was_full || backlog_.is_full())) backlog_.write_with_reserve();
   if (!backlog_.empty()) {
     lost_ = backlog_.size();
@@ -136,14 +132,14 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
       continue;
     }
     const Nanoseconds now = steady_now();
-    if (!gathering_.empty() && now >= due_) return Woken::kByWork;
+    if (!queue_.is_new_group() && now >= due_) return Woken::kByWork;
     if (!error_.empty() && now >= backlog_.next_attempt()) {
       retry();
       continue;
     }
     Nanoseconds until = Nanoseconds::max();
     if (now < expects_steps_until_) until = expects_steps_until_;
-    if (!gathering_.empty()) until = due_;
+    if (!queue_.is_new_group()) until = due_;
     if (!error_.empty()) until = std::min(until, backlog_.next_attempt());
     if (unsynced_ && error_.empty()) {
       if (now >= next_sync_) {
@@ -158,7 +154,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (found || urgent_ || stopping_) continue;
     if (!results_freed_.empty()) continue;
     // A write may have been put since.
-    if (!gathering_.empty() && due_ < until) continue;
+    if (!queue_.is_new_group() && due_ < until) continue;
     sleep_until(until);
     if (urgent_) spin_.slept();
   }
@@ -194,68 +190,74 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
 void GroupCommit::await_expected() {
   if (expected_ == 0) return;
   const Nanoseconds until = steady_now() + std::min(patience_.commits * last_took_, patience_.most);
-  while (awaited_ < expected_ && closed_.empty() && !stopping_ && steady_now() < until) sleep_until(until);
+  while (queue_.awaited() < expected_ && !queue_.is_long() && !stopping_ && steady_now() < until) {
+    sleep_until(until);
+  }
   expected_ = 0;
 }
 
-GroupCommit::Group GroupCommit::take_first() {
-  Group first;
-  if (!closed_.empty()) {
-    first = std::move(closed_.front());
-    closed_.pop_front();
-  } else if (!gathering_.empty()) {
-    first = {.writes = gathering_.take(std::exchange(spare_, {})), .awaited = std::exchange(awaited_, 0)};
-    ++ticket_;
-  }
-  urgent_ = !closed_.empty() || awaited_ != 0;
-  return first;
-}
-
 void GroupCommit::commit() {
-  auto [writes, awaited] = take_first();
-  if (writes.empty()) return;
-  const bool is_awaited = awaited != 0;
-  const Ticket ticket = last_taken();
   auto failure = error_.empty() ? std::nullopt : std::optional(error_);
+  auto group = queue_.take_first(std::exchange(spare_, {}));
+  if (!group) return;
+  last_ = queue_.last();
+  urgent_ = queue_.awaited() != 0 || queue_.is_long();
+  const bool is_awaited = group->awaited != 0;
   mutex_.unlock();
-  Result result = write_group(writes, ticket, std::move(failure));
+  Result result = write_group(*group, std::move(failure));
   const bool has_failed = result.failure.has_value();
   mutex_.lock();
   pending_bytes_ -= result.weight;
   room_.notify_all();
+  if (result.part) {
+    queue_.part_written(*result.part);
+  } else if (group->part) {
+    queue_.write_whole();
+  }
+  Writes& writes = group->writes;
   if (has_failed) fail(std::move(*result.failure), std::move(writes));
   // Those that are answered now, and those that came meanwhile.
-  const std::size_t clients = awaited + awaited_;
+  const std::size_t clients = group->awaited + queue_.awaited();
   const bool shares_sync = durability_ == config::Durability::kFsync;
-  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && closed_.empty()) {
+  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && !queue_.is_long()) {
     expected_ = clients;
   }
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
-  if (is_awaited) on_outcome_({.up_to = ticket, .error = std::move(result.refusal)});
+  if (is_awaited) on_outcome_({.up_to = group->ticket, .error = std::move(result.refusal)});
   // Once the clients have been told, and while the mutex is not held. Empty already, if the group failed.
   writes.clear();
   if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
   mutex_.lock();
 }
 
-GroupCommit::Result GroupCommit::write_group(Writes& writes, Ticket ticket,
-                                             std::optional<std::string> failure) {
+GroupCommit::Result GroupCommit::write_group(WriteQueue::Group& group, std::optional<std::string> failure) {
+  Writes& writes = group.writes;
   WriteBacklog::Refusal refused;
-  if (!failure) {
+  std::optional<StagedWrites::Written> ahead;
+  if (!failure && (!writes.empty() || group.part)) {
     const Nanoseconds began = steady_now();
-    refused = backlog_.refuse_without_room(writes, ticket);
+    refused = backlog_.refuse_without_room(writes, group.ticket);
     if (backlog_.is_full()) {
       failure = refused.why;
     } else {
       if (!refused.why.empty()) ++errors_;
-      if (auto written = write(writes); !written) failure = std::move(written.error().what);
+      const bool has_room = group.part && engine_.check_room(group.part->most_bytes).has_value();
+      auto written = write(writes, has_room ? &*group.part : nullptr);
+      if (!written) {
+        failure = std::move(written.error().what);
+      } else if (has_room) {
+        ahead = *written;
+      }
     }
     last_took_ = steady_now() - began;
     commit_time_.observe(last_took_);
   }
-  if (!failure) return {.failure = {}, .refusal = refused.why, .weight = note_written(writes, ticket)};
-  backlog_.note_refused(writes, ticket);
+  if (!failure) {
+    const std::size_t weight = note_written(writes, group.ticket);
+    return {.failure = {}, .refusal = refused.why, .weight = weight, .part = ahead};
+  }
+  backlog_.note_refused(writes, group.ticket);
   Result result{.failure = failure, .refusal = *failure};
   if (!backlog_.is_full()) return result;
   const bool has_deletions_only = std::ranges::all_of(writes, is_deletion);
@@ -272,17 +274,25 @@ std::size_t GroupCommit::note_written(const Writes& writes, Ticket up_to) {
   return weight;
 }
 
-EngineDone GroupCommit::write(const Writes& writes) {
+std::expected<StagedWrites::Written, EngineError> GroupCommit::write(const Writes& writes,
+                                                                     const StagedWrites::Part* part) {
+  StagedWrites::Written ahead;
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
+  if (part != nullptr) ahead = group.add_part(*part);
   group.add_new(writes);
   if (durability_ == config::Durability::kAsync && !std::exchange(unsynced_, true)) {
     next_sync_ = steady_now() + kSyncPeriod;
   }
-  return group.finish(durability_ == config::Durability::kFsync ? Engine::Sync::kSynced
-                                                                : Engine::Sync::kWritten);
+  const auto sync =
+      durability_ == config::Durability::kFsync ? Engine::Sync::kSynced : Engine::Sync::kWritten;
+  // A part by itself is safe with the write that it belongs to.
+  auto done = writes.empty() ? group.finish_ahead() : group.finish(sync);
+  if (!done) return std::unexpected(std::move(done.error()));
+  return ahead;
 }
 
 void GroupCommit::fail(std::string error, Writes writes) {
+  queue_.write_whole();
   backlog_.keep(std::move(writes));
   if (error_.empty()) {
     ++errors_;
@@ -298,7 +308,7 @@ void GroupCommit::fail(std::string error, Writes writes) {
 }
 
 void GroupCommit::retry() {
-  const Ticket up_to = last_taken();
+  const Ticket up_to = queue_.last_taken();
   mutex_.unlock();
   std::size_t weight = 0;
   auto written = backlog_.write_kept(weight);

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,11 +20,11 @@
 #include "core/sync/mutex.h"
 #include "daemon/store/engine.h"
 #include "daemon/store/failed_jobs.h"
-#include "daemon/store/pending_writes.h"
 #include "daemon/store/recent_results.h"
 #include "daemon/store/step_compactor.h"
 #include "daemon/store/ticket.h"
 #include "daemon/store/write_backlog.h"
+#include "daemon/store/write_queue.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
@@ -34,10 +34,15 @@ class logger;
 
 namespace locksley::daemon {
 
-// How many steps, and ranges of failed jobs, the store puts into one row; fewer in tests.
+// The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of a slow disk, of which the
+// sync takes little.
+inline constexpr std::size_t kMostInGroup = 4U << 20;
+
+// How many steps, and ranges of failed jobs, the store puts into one row, and how much into one group; less in tests.
 struct RowSizes {
   std::uint64_t steps = StepCompactor::kSteps;
   std::uint64_t failed_ranges = kFailedRangesInRow;
+  std::size_t in_group = kMostInGroup;
 };
 
 // How long the writer waits for the next writes of clients that it has just answered. Longer in tests.
@@ -79,15 +84,15 @@ class GroupCommit {
   // write, and after the backlog was written.
   void start(std::function<void(Outcome)> on_outcome);
 
-  // Adds a write to the group that gathers, and returns that group's ticket. Does nothing after
+  // Adds a write to the group that gathers, or to a later one if it is large (StagedWrites), and returns that group's ticket. Does nothing after
   // stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
   Ticket put(StoreWrite&& write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
   // The README promises that a result is durable this long after its publication, plus a sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);
 
-  // The ticket of the group that gathers; and of the last group that is in the database, with all
-  // before it.
-  Ticket gathering() const { return ticket_.load(); }
+  // The ticket of the last group that has a write, or of the one that gathers if that is later; and of the last group that is in
+  // the database, with all before it.
+  Ticket gathering() const { return last_.load(); }
   Ticket written() const { return written_.load(); }
 
   // Writes all groups and ends the thread. If the disk fails, the writes are lost, and
@@ -102,9 +107,6 @@ class GroupCommit {
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
-  // The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of a slow disk, of which the
-  // sync takes little.
-  static constexpr std::size_t kMostInGroup = 4U << 20;
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
   // From so many clients on the writer waits for their next writes. Measured: six clients gain by it, four
@@ -146,26 +148,21 @@ class GroupCommit {
 
   // ---- One group ----
 
-  // One that gathers, or waits for the writer.
-  struct Group {
-    Writes writes;
-    std::size_t awaited = 0;  // writes for which a client waits
-  };
-  // Takes the first of them out; empty: there is none.
-  Group take_first() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  // The ticket of the last group that was taken.
-  Ticket last_taken() const LOCKSLEY_REQUIRES(mutex_) { return ticket_ - 1 - closed_.size(); }
   // What became of it.
   struct Result {
     std::optional<std::string> failure;  // why the disk cannot be written; none: it can
     std::string refusal;                 // why the group's clients are refused; empty: they are not
     std::size_t weight = 0;              // weight_of() all that does not wait for the disk any more
+    std::optional<StagedWrites::Written> part = std::nullopt;  // none: it was not written
   };
-  // Writes it, and takes out of `writes` what was refused or deleted. `failure`: why the disk cannot be written; then
-  // only deletions are, and only if it is full.
-  Result write_group(Writes& writes, Ticket ticket, std::optional<std::string> failure)
+  // Writes it, and takes out of its writes what was refused or deleted. `failure`: why the disk cannot be written; then only
+  // deletions are, and only if it is full.
+  Result write_group(WriteQueue::Group& group, std::optional<std::string> failure)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  EngineDone write(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
+  // `part`: null: there is none. Returns what was written of it.
+  std::expected<StagedWrites::Written, EngineError> write(const Writes& writes,
+                                                          const StagedWrites::Part* part)
+      LOCKSLEY_REQUIRES(kStoreWriter);
   // The writes are in the database. Returns what they weighed.
   std::size_t note_written(const Writes& writes, Ticket up_to) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -182,14 +179,11 @@ class GroupCommit {
   mutable Mutex mutex_;
   CondVar wake_;  // the writer
   CondVar room_;  // wait_for_room()
-  std::deque<Group> closed_
-      LOCKSLEY_GUARDED_BY(mutex_);  // get no more writes; the writer takes them before gathering_
-  PendingWrites gathering_ LOCKSLEY_GUARDED_BY(mutex_);
+  WriteQueue queue_ LOCKSLEY_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // When the group is written although no client waits for it.
   Nanoseconds due_ LOCKSLEY_GUARDED_BY(mutex_){};
-  std::size_t awaited_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // writes of gathering_ for which a client waits
-  // With how many of them the writer will have waited enough; 0: it does not wait for any number.
+  // With how many awaited writes the writer will have waited enough; 0: it does not wait for any number.
   std::size_t expected_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   // If sleeping_: when it will look for what is due, by itself or because a write wakes it.
@@ -200,9 +194,9 @@ class GroupCommit {
   Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
 
   // Written under mutex_, read by any thread without it.
-  std::atomic<Ticket> ticket_{1};  // of gathering_: a write that was put before this read has no later one
-  std::atomic<bool> urgent_{
-      false};  // a group has an awaited write, or is closed; the writer polls it before it sleeps
+  std::atomic<Ticket> last_{1};  // of queue_: a write that was put before this read has no later one
+  // Clients wait, or there is more than one group: the writer polls it before it sleeps.
+  std::atomic<bool> urgent_{false};
 
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit

@@ -162,7 +162,10 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
       }
     }
     if (!row->status()) break;  // other rows of this batch may be missing
-    if (!assembly.is_accepted()) continue;
+    if (!assembly.is_accepted()) {
+      orphans_.push_back(batch.sequence);
+      continue;
+    }
     if (auto finished = assembly.finish(); !finished) return damaged(batch.sequence, finished.error());
     if (assembly.is_over() && batch.history.failed.size() > failed_ranges_) {
       long_ends_.push_back(batch.sequence);
@@ -183,7 +186,7 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   if (*highest < next_sequence_) return {};
   auto orphans = numbers_with_rows(reading, next_sequence_, *highest);
   if (!orphans) return cannot_read(orphans.error());
-  orphans_ = *std::move(orphans);
+  orphans_.insert(orphans_.end(), orphans->begin(), orphans->end());
   next_sequence_ = *highest + 1;
   return {};
 }

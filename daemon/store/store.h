@@ -211,7 +211,7 @@ class Store {
   std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
   std::optional<TakeNumbers> numbers_to_take_;  // start() puts it
-  // Numbers that have rows and are those of no batch: recover() has found them, and start() deletes their rows.
+  // Numbers that have rows and are those of no accepted batch: recover() has found them, and start() deletes their rows.
   std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;

@@ -32,10 +32,12 @@ std::uint64_t bytes_of(const StoreWrite& write) {
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
     const auto& range = accept->row.range;
     return (range && range->payload ? range->payload->size() : 0) +
-           (accept->payloads == nullptr ? 0 : accept->payloads->payload_bytes());
+           (accept->payloads == nullptr ? 0 : accept->payloads->payload_bytes()) - accept->ahead.bytes;
   }
   if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
-  if (const auto* add = std::get_if<AddJobs>(&write)) return add->payloads->payload_bytes();
+  if (const auto* add = std::get_if<AddJobs>(&write)) {
+    return add->payloads->payload_bytes() - add->ahead.bytes;
+  }
   const auto* step = std::get_if<RecordStep>(&write);
   return step == nullptr ? 0 : step->step.rows.size_bytes;
 }

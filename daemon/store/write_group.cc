@@ -103,7 +103,8 @@ void WriteGroup::put(const AcceptBatch& accept) {
     last_->put(Table::kIndex, key, join_rows(encode(accept.row), encode_all_payloads(*accept.payloads)));
     return;
   }
-  if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads);
+  if (accept.ahead.were_begun) last_->erase(Table::kIndex, row_key(kChangesKey, accept.sequence));
+  if (accept.payloads != nullptr) put_payloads(accept.sequence, 0, *accept.payloads, accept.ahead.count);
   if (accept.row.range && lies_apart(*accept.row.range)) {
     put_pattern(accept.sequence, *accept.row.range->payload);
   }
@@ -118,7 +119,7 @@ void WriteGroup::put(const MovePattern& move) {
 
 void WriteGroup::put(const AddJobs& add) {
   of_batch_.has_rows = true;
-  put_payloads(add.sequence, add.first, *add.payloads);
+  put_payloads(add.sequence, add.first, *add.payloads, add.ahead.count);
   put_changes(add.sequence, add.changes);
 }
 
@@ -200,7 +201,10 @@ void WriteGroup::put(const ForgetBatch& forget) {
   const bool has_no_end = forget.rows.has_one_step && of_batch_.has_no_end;
   last_->erase(Table::kIndex, row_key(kAcceptedKey, forget.sequence));
   if (!has_no_end) last_->erase(Table::kIndex, row_key(kEndKey, forget.sequence));
-  if (forget.rows.may_have_changes) last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
+  // The payloads of a batch with many may have been written ahead, with a row of changes.
+  if (forget.rows.may_have_changes || forget.rows.parts == PayloadParts::kUnknown) {
+    last_->erase(Table::kIndex, row_key(kChangesKey, forget.sequence));
+  }
   compactor_.forget(forget.sequence);
   delete_payloads(forget.sequence, forget.rows.parts);
   if (forget.rows.may_have_failed_rows) delete_failed(forget.sequence);
@@ -231,9 +235,13 @@ void WriteGroup::put(const TakeNumbers& take) {
 }
 
 EngineDone WriteGroup::finish(Engine::Sync sync) {
-  flush_payloads();
-  if (!ahead_) return ahead_;
+  if (auto done = finish_ahead(); !done) return done;
   return engine_.commit(*last_, sync);
+}
+
+EngineDone WriteGroup::finish_ahead() {
+  flush_payloads();
+  return ahead_;
 }
 
 void WriteGroup::put_pattern(std::uint64_t sequence, std::string_view pattern) {
@@ -245,12 +253,19 @@ void WriteGroup::put_changes(std::uint64_t sequence, const ChangesRow& changes) 
 }
 
 void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
-                              const proto::ArgumentList& payloads) {
+                              const proto::ArgumentList& payloads, std::uint64_t from) {
   // The payloads of a small batch go into the last write: that saves a write.
   const bool is_small = parts_of(payloads) != PayloadParts::kUnknown;
-  Engine::Group& into = is_small ? *last_ : large_payloads();
+  constexpr std::size_t kAll = ~std::size_t{0};
+  put_chunks(is_small ? *last_ : large_payloads(), sequence, first, payloads, from, kAll);
+}
+
+StagedWrites::Written WriteGroup::put_chunks(Engine::Group& into, std::uint64_t sequence, std::uint64_t first,
+                                             const proto::ArgumentList& payloads, std::uint64_t from,
+                                             std::size_t most_bytes) {
+  StagedWrites::Written written;
   std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
-  for (std::uint64_t done = 0; done < payloads.size();) {
+  for (std::uint64_t done = from; done < payloads.size() && written.bytes < most_bytes;) {
     const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
     std::size_t bytes = 0;
     std::size_t take = 0;
@@ -259,8 +274,20 @@ void WriteGroup::put_payloads(std::uint64_t sequence, std::uint64_t first,
     }
     into.put(Table::kPayloads, part_key(sequence, first + done), encode_payload_chunk(fetched.first(take)));
     done += take;
-    if (!is_small && into.size_bytes() >= engine_.write_ahead_bytes()) flush_payloads();
+    written.payloads += take;
+    written.bytes += bytes;
+    if (&into == payloads_.get() && into.size_bytes() >= engine_.write_ahead_bytes()) flush_payloads();
   }
+  return written;
+}
+
+StagedWrites::Written WriteGroup::add_part(const StagedWrites::Part& part) {
+  Engine::Group& ahead = large_payloads();
+  // A batch that has this row alone was not accepted: a start deletes its payloads.
+  if (part.begins_batch) {
+    ahead.put(Table::kIndex, row_key(kChangesKey, part.sequence), encode(ChangesRow{}));
+  }
+  return put_chunks(ahead, part.sequence, part.first, *part.payloads, part.from, part.most_bytes);
 }
 
 Engine::Group& WriteGroup::large_payloads() {

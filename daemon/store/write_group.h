@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/store/engine.h"
+#include "daemon/store/staged_writes.h"
 #include "daemon/store/writer_thread.h"
 #include "daemon/store/writes.h"
 
@@ -41,8 +42,13 @@ class WriteGroup {
   // before it are left out, and what only they would have written is not deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
+  // Payloads of a write that a later group has.
+  StagedWrites::Written add_part(const StagedWrites::Part& part) LOCKSLEY_REQUIRES(kStoreWriter);
+
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
+  // In place of finish(), if there is nothing but a part.
+  EngineDone finish_ahead() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
   // A write, and the batch to which it belongs. Writes lie in memory in the order in which they came.
@@ -70,8 +76,13 @@ class WriteGroup {
 
   void put_pattern(std::uint64_t sequence, std::string_view pattern);
   void put_changes(std::uint64_t sequence, const ChangesRow& changes) LOCKSLEY_REQUIRES(kStoreWriter);
-  void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads)
-      LOCKSLEY_REQUIRES(kStoreWriter);
+  // Those from `from` on, of which the first has the index `first`.
+  void put_payloads(std::uint64_t sequence, std::uint64_t first, const proto::ArgumentList& payloads,
+                    std::uint64_t from) LOCKSLEY_REQUIRES(kStoreWriter);
+  // At most about `most_bytes`.
+  StagedWrites::Written put_chunks(Engine::Group& into, std::uint64_t sequence, std::uint64_t first,
+                                   const proto::ArgumentList& payloads, std::uint64_t from,
+                                   std::size_t most_bytes) LOCKSLEY_REQUIRES(kStoreWriter);
   Engine::Group& large_payloads();
   void flush_payloads() LOCKSLEY_REQUIRES(kStoreWriter);
   void put_end(const RecordStep& end) LOCKSLEY_REQUIRES(kStoreWriter);

@@ -19,13 +19,21 @@ namespace locksley::daemon {
 
 constexpr Ticket kAllSettled = std::numeric_limits<Ticket>::max();
 
-// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in
-// the store, so are all that were put before it.
+// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
+// put before it, but for large ones of other batches (StagedWrites).
+
+// Payloads of a large write that lie in groups before its own (StagedWrites).
+struct PayloadsAhead {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  bool were_begun = false;  // some were written ahead, also if `count` is 0 since a later part failed
+};
 struct AcceptBatch {
   std::uint64_t sequence;
   AcceptedRow row;
   std::shared_ptr<const proto::ArgumentList> payloads;  // null: the batch has no payloads
   Ticket settled = kAllSettled;                         // as AddJobs has it
+  PayloadsAhead ahead = {};
 };
 // A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or none if no job of the batch
 // can run again.
@@ -41,6 +49,7 @@ struct AddJobs {
   ChangesRow changes;  // count the new jobs
   // The last group of writes whose outcome was known when `first` was chosen.
   Ticket settled = kAllSettled;
+  PayloadsAhead ahead = {};
 };
 struct ChangeBatch {
   std::uint64_t sequence;

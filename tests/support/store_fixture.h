@@ -113,8 +113,12 @@ class StoreBench {
       : disk(make_store_disk(folder.path(), seed)), durability_(durability) {}
 
   daemon::Store::Options options() const {
-    return {folder.path().string(),         durability_, disk->engine(),
-            {compact_steps, failed_ranges}, patience,    fetching};
+    return {folder.path().string(),
+            durability_,
+            disk->engine(),
+            {compact_steps, failed_ranges, in_group},
+            patience,
+            fetching};
   }
 
   // Opens and recovers: what is in it, or the error of either.
@@ -182,7 +186,8 @@ class StoreBench {
   const std::unique_ptr<StoreDisk> disk;
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
   std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
-  daemon::GroupPatience patience;   // as in the daemon
+  std::size_t in_group = daemon::kMostInGroup;
+  daemon::GroupPatience patience;  // as in the daemon
   // A fetch waits for its payloads, however busy the machine is.
   daemon::PayloadFetcher::Options fetching{.patience = std::chrono::seconds(30)};
 

@@ -131,7 +131,9 @@ Ticket StoredBatches::put(BatchRecord& record, StoreWrite&& write) {
 
 void StoredBatches::wait_for_disk(Unsettled item) {
   parts_.registry.tenant_of(*item.record).account.charge(Resource::kUnsettledBytes, item.bytes);
-  unsettled_.push_back(std::move(item));
+  // Those of large writes have tickets of groups that come later.
+  const auto behind = std::ranges::upper_bound(unsettled_, item.ticket, {}, &Unsettled::ticket);
+  unsettled_.insert(behind, std::move(item));
 }
 
 void StoredBatches::close(BatchRecord& record) {

@@ -1,15 +1,23 @@
 #include "daemon/server/batches/write_charges.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace locksley::daemon {
 
 void WriteCharges::charge(Account& account, Ticket ticket, std::uint64_t cost) {
   if (ticket == 0) return;
   account.charge(Resource::kWriteBytes, cost);
-  if (!charges_.empty() && charges_.back().ticket == ticket && charges_.back().account == &account) {
-    charges_.back().cost += cost;
-  } else {
-    charges_.push_back({.ticket = ticket, .account = &account, .cost = cost});
+  // Large writes have tickets of groups that come later.
+  const auto behind = std::ranges::upper_bound(charges_, ticket, {}, &Charge::ticket);
+  if (behind != charges_.begin()) {
+    Charge& before = *std::prev(behind);
+    if (before.ticket == ticket && before.account == &account) {
+      before.cost += cost;
+      return;
+    }
   }
+  charges_.insert(behind, {.ticket = ticket, .account = &account, .cost = cost});
 }
 
 void WriteCharges::refund(Ticket up_to) {

@@ -20,7 +20,7 @@ class WriteCharges {
  public:
   // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of the store: one gathers while the
   // other is written.
-  static constexpr std::uint64_t kMostPending = 2 * GroupCommit::kMostInGroup;
+  static constexpr std::uint64_t kMostPending = 2 * kMostInGroup;
 
   WriteCharges() = default;
   WriteCharges(const WriteCharges&) = delete;

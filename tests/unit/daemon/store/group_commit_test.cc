@@ -144,7 +144,7 @@ TEST(GroupCommitTest, AFullGroupGetsNoMoreWrites) {
   bench.disk->hold_syncs();
   const Ticket first = bench.put(accept_batch(2, 3));
   ASSERT_TRUE(bench.disk->await_held());
-  constexpr std::size_t kHalf = GroupCommit::kMostInGroup / 2;
+  constexpr std::size_t kHalf = kMostInGroup / 2;
   EXPECT_EQ(bench.put(large_batch(3, kHalf)), first + 1);
   EXPECT_EQ(bench.put(large_batch(4, kHalf)), first + 1) << "it fills the group";
   EXPECT_EQ(bench.put(large_batch(5, 3 * kHalf)), first + 2) << "which is a group of its own";
@@ -167,7 +167,7 @@ TEST(GroupCommitTest, VeryManySmallWritesFillAGroup) {
   Ticket last = first;
   std::uint64_t sequence = 1;
   while (last < first + 2) last = bench.put(accept_batch(++sequence, 1));
-  EXPECT_LE((sequence - 2) * kCostOfWrite, GroupCommit::kMostInGroup);
+  EXPECT_LE((sequence - 2) * kCostOfWrite, kMostInGroup);
   bench.disk->release();
   EXPECT_EQ(bench.outcomes->await(last).error, "");
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
@@ -180,7 +180,7 @@ TEST(GroupCommitTest, StopWritesFullGroupsAndTheLastOne) {
   bench.put(accept_batch(1, 1));
   ASSERT_TRUE(bench.disk->await_held());
   for (std::uint64_t sequence = 2; sequence < 5; ++sequence) {
-    bench.put(large_batch(sequence, GroupCommit::kMostInGroup));
+    bench.put(large_batch(sequence, kMostInGroup));
   }
   bench.put(accept_batch(5, 1));
   std::jthread stopping([&bench] { bench.close(); });

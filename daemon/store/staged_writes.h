@@ -1,0 +1,89 @@
+// Writes with more payloads than one group should have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "daemon/store/pending_writes.h"
+#include "daemon/store/ticket.h"
+#include "daemon/store/writes.h"
+#include "proto/argument_list.h"
+
+namespace locksley::daemon {
+
+// The payloads of a large write go into the groups that the writer takes next, a part into each, so that the writes of other clients go
+// with the same groups and do not wait for all of it. The write itself, which makes the payloads count, goes with the last part. Its
+// ticket is known when it is put, because each group takes one part.
+//
+// Writes about the same batch that are put meanwhile follow it, into the same group.
+//
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails.
+class StagedWrites {
+ public:
+  using Writes = PendingWrites::Writes;
+
+  // Some payloads of a write that comes later: those from `from` on, until `most_bytes` are written.
+  struct Part {
+    std::uint64_t sequence = 0;
+    std::uint64_t first = 0;  // the index of the first job of the write
+    std::shared_ptr<const proto::ArgumentList> payloads;
+    std::uint64_t from = 0;
+    std::size_t most_bytes = 0;
+    bool begins_batch = false;  // it is the first one of a batch that is not accepted yet
+  };
+
+  // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of its payloads is kUnknown.
+  explicit StagedWrites(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  bool empty() const { return staged_.empty(); }
+  // Whether the write belongs here: because it is large, or because it follows one of its batch. O(1) while nothing is staged, else
+  // O(writes that are staged), of which each user has few (WriteCharges).
+  bool takes(const StoreWrite& write, std::size_t cost);
+  // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
+  // the write.
+  Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
+  // A write of nothing that must come after all steps put so far (Store::put_marker()). 0: none of them is here.
+  Ticket add_marker();
+  // The ticket of the last write; 0: there was none yet.
+  Ticket last() const { return last_; }
+
+  // ---- The writer ----
+
+  // The part that goes into the group of this ticket.
+  std::optional<Part> part_for(Ticket ticket);
+  // It was written.
+  struct Written {
+    std::uint64_t payloads = 0;
+    std::uint64_t bytes = 0;
+  };
+  void part_written(const Written& written);
+  // A part could not be written. All that is here is written with its own group, whole.
+  void write_whole();
+  // Appends the writes that go into the group of this ticket. Returns for how many of them a client waits.
+  std::size_t take(Ticket ticket, Writes& to);
+
+ private:
+  struct Staged {
+    Ticket ticket;
+    StoreWrite write;
+    std::size_t awaited;  // of it and of its followers
+    PendingWrites followers = {};
+    Ticket first;            // the group that has its first part
+    std::size_t parts;       // that are yet to be written ahead
+    bool has_steps = false;  // among its followers
+  };
+  // The last write that is staged for the batch; staged_.rend(): there is none.
+  std::deque<Staged>::reverse_iterator find(std::uint64_t sequence);
+  std::deque<Staged>::iterator first_with_parts();
+
+  const std::size_t most_bytes_;
+  std::deque<Staged> staged_;  // in the order of their tickets
+  Ticket last_ = 0;
+  Ticket without_parts_ = 0;  // the first group that has no part yet
+};
+
+}  // namespace locksley::daemon

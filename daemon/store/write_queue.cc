@@ -1,0 +1,47 @@
+#include "daemon/store/write_queue.h"
+
+#include <variant>
+
+namespace locksley::daemon {
+
+Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
+  const std::size_t cost = cost_of(write);
+  if (!staged_.empty() && std::holds_alternative<std::monostate>(write)) {
+    if (const Ticket ticket = staged_.add_marker(); ticket != 0) return ticket;
+  }
+  if (staged_.takes(write, cost)) {
+    // Not before writes of the same batch that gather.
+    const Ticket first = gathering_.empty() ? gathering_ticket_ : gathering_ticket_ + 1;
+    return staged_.add(std::move(write), cost, urgency, first);
+  }
+  const Ticket ticket = gathering_ticket_;
+  if (urgency == Urgency::kAwaited) ++awaited_;
+  gathering_.add(std::move(write));
+  if (gathering_.cost() >= most_in_group_) {
+    full_.push_back({.ticket = gathering_ticket_++,
+                     .writes = gathering_.take(),
+                     .awaited = std::exchange(awaited_, 0),
+                     .part = std::nullopt});
+  }
+  return ticket;
+}
+
+std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
+  if (empty()) return std::nullopt;
+  Group first;
+  if (!full_.empty()) {
+    first = std::move(full_.front());
+    full_.pop_front();
+  } else {
+    first.ticket = gathering_ticket_++;
+    first.writes = gathering_.take(std::move(spare));
+    first.awaited = std::exchange(awaited_, 0);
+  }
+  if (!staged_.empty()) {
+    first.awaited += staged_.take(first.ticket, first.writes);
+    first.part = staged_.part_for(first.ticket);
+  }
+  return first;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,175 @@
+// Large writes: their parts, their tickets, and what follows them.
+#include "daemon/store/staged_writes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/store_fixture.h"
+#include "tests/support/store_model.h"
+
+namespace locksley::daemon {
+namespace {
+
+using testing::accept_batch;
+using testing::count_rows;
+using ::testing::ElementsAre;
+using testing::is_same;
+using ::testing::IsEmpty;
+using testing::payloads_of;
+using testing::StoreBench;
+
+constexpr std::size_t kPart = 10'000;
+
+// With so many payloads of 1,000 bytes.
+AcceptBatch batch_of(std::uint64_t sequence, std::size_t payloads) {
+  AcceptBatch accept = accept_batch(sequence, 0);
+  accept.row.jobs = payloads;
+  accept.row.payload_bytes = 1'000 * payloads;
+  accept.payloads = payloads_of(std::vector(payloads, std::string(1'000, 'x')));
+  return accept;
+}
+
+Ticket add(StagedWrites& staged, StoreWrite write, Ticket first) {
+  const std::size_t cost = cost_of(write);
+  EXPECT_TRUE(staged.takes(write, cost));
+  return staged.add(std::move(write), cost, Urgency::kAwaited, first);
+}
+
+bool takes(StagedWrites& staged, const StoreWrite& write) { return staged.takes(write, cost_of(write)); }
+
+TEST(StagedWritesTest, TakesLargeWritesAndWhatFollowsThem) {
+  StagedWrites staged(kPart);
+  EXPECT_FALSE(takes(staged, batch_of(1, 5)));
+  AcceptBatch one_payload = accept_batch(1, 0);
+  one_payload.payloads = payloads_of({std::string(100'000, 'x')});
+  EXPECT_FALSE(takes(staged, one_payload)) << "one payload is one row";
+  EXPECT_EQ(add(staged, batch_of(1, 30), 5), 5U + 3) << "three groups have parts";
+  EXPECT_TRUE(takes(staged, ChangeBatch{.sequence = 1, .changes = {}}));
+  EXPECT_FALSE(takes(staged, ChangeBatch{.sequence = 2, .changes = {}}));
+  EXPECT_FALSE(takes(staged, SetCustomer{}));
+}
+
+TEST(StagedWritesTest, EachGroupHasAPartAndTheLastHasTheWriteWithItsFollowers) {
+  StagedWrites staged(kPart);
+  const Ticket ticket = add(staged, batch_of(1, 30), 5);
+  EXPECT_EQ(add(staged, ChangeBatch{.sequence = 1, .changes = {}}, 5), ticket);
+  EXPECT_EQ(staged.last(), ticket);
+  StagedWrites::Writes writes;
+  std::vector<std::uint64_t> begins;
+  for (Ticket group = 5; group < ticket; ++group) {
+    EXPECT_EQ(staged.take(group, writes), 0U);
+    const auto part = staged.part_for(group);
+    ASSERT_TRUE(part.has_value());
+    EXPECT_EQ(part->begins_batch, group == 5);
+    begins.push_back(part->from);
+    staged.part_written({.payloads = 10, .bytes = 10'000});
+  }
+  EXPECT_THAT(begins, ElementsAre(0, 10, 20));
+  EXPECT_FALSE(staged.part_for(ticket).has_value());
+  EXPECT_EQ(staged.take(ticket, writes), 2U) << "two clients wait";
+  ASSERT_EQ(writes.size(), 2U);
+  EXPECT_EQ(std::get<AcceptBatch>(writes[0]).ahead.count, 30U);
+  EXPECT_TRUE(std::holds_alternative<ChangeBatch>(writes[1]));
+  EXPECT_TRUE(staged.empty());
+}
+
+TEST(StagedWritesTest, TheNextOneBeginsWhenThePartsBeforeAreWritten) {
+  StagedWrites staged(kPart);
+  EXPECT_EQ(add(staged, batch_of(1, 30), 5), 8U);
+  EXPECT_EQ(add(staged, batch_of(2, 20), 5), 10U);
+  EXPECT_EQ(add(staged, batch_of(3, 20), 20), 22U) << "not before what gathered when it came";
+  EXPECT_FALSE(staged.part_for(4).has_value());
+}
+
+TEST(StagedWritesTest, AfterAFailureEachIsWrittenWhole) {
+  StagedWrites staged(kPart);
+  const Ticket ticket = add(staged, batch_of(1, 30), 5);
+  ASSERT_TRUE(staged.part_for(5).has_value());
+  staged.part_written({.payloads = 10, .bytes = 10'000});
+  staged.write_whole();
+  EXPECT_FALSE(staged.part_for(5).has_value());
+  StagedWrites::Writes writes;
+  staged.take(ticket, writes);
+  const PayloadsAhead& ahead = std::get<AcceptBatch>(writes.at(0)).ahead;
+  EXPECT_EQ(ahead.count, 0U);
+  EXPECT_TRUE(ahead.were_begun);
+}
+
+TEST(StagedWritesTest, AMarkerComesAfterTheStepsThatAreHere) {
+  StagedWrites staged(kPart);
+  const Ticket ticket = add(staged, batch_of(1, 30), 5);
+  EXPECT_EQ(staged.add_marker(), 0U);
+  add(staged, RecordStep{.sequence = 1, .step = {}}, 5);
+  EXPECT_EQ(staged.add_marker(), ticket);
+}
+
+// ---- With a store ----
+
+AcceptBatch large_batch(std::uint64_t sequence) { return batch_of(sequence, 20 * kMostInGroup / 1'000 / 4); }
+
+TEST(StagedWritesTest, ASmallWriteDoesNotWaitForALargeOneBeforeIt) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold_syncs();
+  bench.put(accept_batch(1, 1));
+  ASSERT_TRUE(bench.disk->await_held());
+  const Ticket large = bench.put(large_batch(2));
+  const Ticket small = bench.put(accept_batch(3, 1));
+  EXPECT_LE(small + 4, large);
+  ChangeBatch change{.sequence = 2, .changes = {}};
+  change.changes.weight = 7;
+  const Ticket follows = bench.put(change);
+  EXPECT_EQ(follows, large);
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(small).up_to, small);
+  EXPECT_EQ(bench.outcomes->await(large).error, "");
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+TEST(StagedWritesTest, OfOneThatWasNotAcceptedAStartDeletesThePayloads) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 1));
+  bench.close();
+  bench.edit([](Engine::Group& rows) {
+    rows.put(Table::kIndex, row_key(kChangesKey, 5), encode(ChangesRow{}));
+    rows.put(Table::kPayloads, part_key(5, 0), "x");
+    const AcceptBatch later = accept_batch(6, 0);
+    rows.put(Table::kIndex, row_key(kAcceptedKey, 6), encode(later.row));
+  });
+  bench.open();
+  bench.close();
+  EXPECT_EQ(count_rows(bench.raw(), 5, "payloads"), 0U);
+  EXPECT_EQ(count_rows(bench.raw(), 5, "index"), 0U);
+  EXPECT_EQ(count_rows(bench.raw(), 6, "index"), 1U);
+}
+
+TEST(StagedWritesTest, WhatIsForgottenBeforeItWasAcceptedLeavesNothing) {
+  StoreBench bench;
+  bench.open();
+  bench.disk->hold_syncs();
+  bench.put(accept_batch(1, 1));
+  ASSERT_TRUE(bench.disk->await_held());
+  const Ticket large = bench.put(large_batch(2));
+  EXPECT_EQ(bench.put(ForgetBatch{.sequence = 2}), large);
+  bench.disk->release();
+  EXPECT_EQ(bench.outcomes->await(large).error, "");
+  bench.close();
+  EXPECT_EQ(count_rows(bench.raw(), 2, "payloads"), 0U);
+  EXPECT_EQ(count_rows(bench.raw(), 2, "index"), 0U);
+}
+
+TEST(StagedWritesTest, AStopWritesWhatIsStaged) {
+  StoreBench bench;
+  bench.open();
+  bench.put(large_batch(1));
+  bench.put(accept_batch(2, 1));
+  EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
+}
+
+}  // namespace
+}  // namespace locksley::daemon

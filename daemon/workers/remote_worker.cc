@@ -35,6 +35,16 @@ bool RemoteWorker::is_overdue(const OutLease& out, Nanoseconds now) const {
   return slots.so_far(out.occupation, now) > 2 * quantum() * width;
 }
 
+Nanoseconds RemoteWorker::answer_due(const OutLease& out) const {
+  // A guess: how long a busy machine may take to let the thread run that answers.
+  constexpr Nanoseconds kLeast = std::chrono::milliseconds(100);
+  // A worker without PUSH learns it with its next BEAT. A guess: one that lives sends it by then.
+  constexpr Nanoseconds kLongestToBeat = std::chrono::seconds(5);
+  const Nanoseconds told =
+      out.cut->told.value_or(out.cut->planned + std::min(lease_time / 3, kLongestToBeat));
+  return told + std::max(kLeast, time_of_cut());
+}
+
 std::vector<OutLease*> RemoteWorker::behind(const OutLease& out) {
   std::vector<OutLease*> others;
   for (std::uint32_t i = out.occupation.first; i < out.occupation.first + out.occupation.width; ++i) {

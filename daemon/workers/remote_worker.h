@@ -104,6 +104,8 @@ struct OutLease {
     std::uint64_t at;
     Nanoseconds planned;
     bool is_for_idle_worker;  // else for batches that wait for its slots
+    // When the worker was told first, by a push or with the reply to a BEAT; none: it has yet to be.
+    std::optional<Nanoseconds> told = std::nullopt;
   };
   std::optional<Cut> cut;
   // When it was last cut because it lasts too long while others wait.
@@ -165,6 +167,11 @@ class RemoteWorker {
   void count_splits(OutLease& out) const;
   // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
+  // A lease that ends sooner is not worth a cut: two quanta, and ten round trips.
+  Nanoseconds time_of_cut() const { return 2 * quantum() + 10 * round_trip.mean(); }
+  // Until when the answer to the order of OutLease::cut, which is not none, may be under way. A worker that has not answered by then is not
+  // taken to help others soon.
+  Nanoseconds answer_due(const OutLease& out) const;
   // How long the leases of each slot will take together, by their first slot, estimated from their jobs that have ended;
   // 0: unknown. O(slots + leases).
   std::vector<Nanoseconds> times_to_go(Nanoseconds now) const;

@@ -293,7 +293,8 @@ class WorkerLink {
   };
   // Whether the cut helps: what goes back has a place to run, and does not wait there as before.
   static bool is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlots& idle);
-  // The leases at these gates that are worth a cut. Adds to `ordered` how many leases have an order already.
+  // The leases at these gates that are worth a cut, of workers that answer. Adds to `ordered` how many leases have an order already
+  // whose answer may be under way.
   // O(leases + slots of all workers).
   std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);
 

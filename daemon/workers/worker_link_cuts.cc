@@ -141,22 +141,32 @@ WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const WaitingClaims&
 std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, const GateSet& gates,
                                                           std::size_t& ordered) {
   std::vector<Candidate> worth;
+  const auto is_wanted = [&](const OutLease& out) {
+    return &out.lease.lane() == &lane && gates.has(out.lease.gate());
+  };
   for (auto& [id, worker] : workers_) {
     if (worker.leases.empty()) continue;
-    const bool takes_orders = worker.takes_orders(now_);
-    const Nanoseconds least = 2 * worker.quantum() + 10 * worker.round_trip.mean();
-    const std::vector<Nanoseconds> times = worker.times_to_go(now_);
+    bool owes_answer = false;
     for (const auto& [number, out] : worker.leases) {
-      if (&out->lease.lane() != &lane || !gates.has(out->lease.gate())) continue;
-      // A worker that does not answer keeps others from a cut for no longer than a lease lasts, and no longer than the
-      // lease has jobs to give.
+      // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to give.
       if (out->cut &&
           (now_ - out->cut->planned >= worker.lease_time || !RemoteWorker::first_not_started(*out)))
         out->cut.reset();
-      if (out->cut) ++ordered;
-      if (out->cut || out->cut_pushed || !takes_orders) continue;
+      if (!out->cut) continue;
+      if (now_ >= worker.answer_due(*out)) {
+        owes_answer = true;
+      } else if (is_wanted(*out)) {
+        ++ordered;
+      }
+    }
+    // One that does not answer in time would keep others from a cut with each of its leases, one after the other.
+    if (owes_answer || !worker.takes_orders(now_)) continue;
+    const std::vector<Nanoseconds> times = worker.times_to_go(now_);
+    for (const auto& [number, out] : worker.leases) {
+      if (!is_wanted(*out) || out->cut || out->cut_pushed) continue;
       const Nanoseconds to_go = times[out->occupation.first];
-      if (to_go > least && RemoteWorker::middle(*out)) worth.push_back({to_go, &worker, out.get()});
+      if (to_go > worker.time_of_cut() && RemoteWorker::middle(*out))
+        worth.push_back({to_go, &worker, out.get()});
     }
   }
   return worth;

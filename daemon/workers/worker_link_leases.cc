@@ -148,6 +148,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   } else {
     for (const auto& [number, out] : worker.leases) {
       if (const auto order = order_for(*out)) orders.push_back(*order);
+      if (out->cut && !out->cut->told) out->cut->told = now_;
     }
     if (is_draining_) orders.push_back({});
   }
@@ -274,6 +275,7 @@ void WorkerLink::push_orders(RemoteWorker& worker) {
   for (const auto& [number, out] : worker.leases) {
     const auto order = order_for(*out);
     if (!order) continue;
+    if (out->cut && !out->cut->told) out->cut->told = now_;
     if (order->kind == Order::Kind::kStop) {
       if (std::exchange(out->stop_pushed, true)) continue;
     } else {

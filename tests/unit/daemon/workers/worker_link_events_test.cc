@@ -300,27 +300,6 @@ TEST_F(CutTest, WhoHasNothingToDoIsServedBeforeWhoOnlyWantsToBeEarly) {
   EXPECT_TRUE(parse(sent(idle)));
 }
 
-TEST_F(CutTest, AWorkerThatDoesNotAnswerKeepsOthersFromACutForOneLease) {
-  slow = joined_with_pushes();
-  const WorkerLink::Id other = joined_with_pushes(), idle = joined();
-  host.submit("echo", 100);
-  lease = reclaimed(slow, "1 1 0 60");
-  const std::string shorter = reclaimed(other, "1 1 60 100");
-  pass(1s);
-  say(slow, "SETTLE " + lease + " ok 0 x");
-  say(other, "SETTLE " + shorter + " ok 60 x");
-  say(idle, "CLAIM BLOCK 60000");
-  pass(20ms);
-  EXPECT_EQ(sent(slow).find(">3 $3 CUT"), 0U);
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(sent(other), "");
-    link->heard(slow, now);
-    link->heard(other, now);
-    pass(5s);
-  }
-  EXPECT_EQ(sent(other).find(">3 $3 CUT"), 0U);
-}
-
 // A worker whose one slot has run a job for 5 s, with a lease of one job behind it.
 class CutOfOneJobTest : public WorkerLinkFixture {
  protected:

@@ -184,7 +184,7 @@ Batch::ServedAs Batch::served_as() const {
 
 void Batch::set_hold(Hold hold) {
   const MutexLock lock(mutex_);
-  // [batch-hold] relaxed: as in is_held().
+  // [batch-hold] relaxed: as in holds().
   holds_.fetch_or(static_cast<Holds>(hold), std::memory_order_relaxed);
 }
 
@@ -192,7 +192,7 @@ void Batch::clear_hold(Hold hold) {
   bool over = false;
   {
     const MutexLock lock(mutex_);
-    // [batch-hold] relaxed: as in is_held().
+    // [batch-hold] relaxed: as in holds().
     holds_.fetch_and(static_cast<Holds>(~static_cast<Holds>(hold)), std::memory_order_relaxed);
     over = finish_and_record();
   }
@@ -210,7 +210,7 @@ std::uint64_t Batch::stop(std::string reason, RunningJobs running) {
   cancelled_ = true;
   // [batch-stop] relaxed: as in is_stopping().
   stopping_.store(true, std::memory_order_relaxed);
-  // [batch-hold] relaxed: as in is_held().
+  // [batch-hold] relaxed: as in holds().
   holds_.store(0, std::memory_order_relaxed);
   const std::uint64_t left = jobs_ - (ended_.total() - failed_.requeued());
   // An executor whose jobs have all ended may have yet to leave.

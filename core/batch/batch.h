@@ -97,8 +97,8 @@ struct BatchStatus {
 
 // Receives notifications of changes of batches. Implemented by the program; outlives the batches. Called on any
 // thread, without the mutex of the batch. But the mutex of a worker's results may be held (core/lane/result_writer.h), and
-// Lane::release() holds the one that Lane::hold() takes: so a call must not wait for an executor, nor call hold() or
-// release(). It must be quick and must not throw; it may read the batch.
+// Lane::release() holds the one that Lane::hold() takes: so a call must not wait for an executor, nor call hold(),
+// release() or cancel(). It must be quick and must not throw; it may read the batch.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
@@ -159,12 +159,12 @@ class Batch : public std::enable_shared_from_this<Batch> {
     return aborting_.load(std::memory_order_relaxed);
   }
 
-  // No new jobs of it are started. One load, read between jobs.
-  bool is_held() const {
-    // [batch-hold] relaxed: a stale value only runs one job more; the ring starts no turn of a
-    // paused queue.
-    return holds_.load(std::memory_order_relaxed) != 0;
+  // The reasons why no new jobs of it are started. One load, read between jobs; exact under the mutex of Lane::hold().
+  Holds holds() const {
+    // [batch-hold] relaxed: a stale value only runs one job more; the ring starts no turn of a paused queue.
+    return holds_.load(std::memory_order_relaxed);
   }
+  bool is_held() const { return holds() != 0; }
 
   // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }

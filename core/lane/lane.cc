@@ -169,8 +169,12 @@ std::uint64_t Lane::cancel(Batch& batch, std::string reason, RunningJobs running
 }
 
 Lane::Cancelled Lane::begin_cancel(Batch& batch, std::string reason, RunningJobs running) {
-  Cancelled cancelled{.will_not_run = batch.stop(std::move(reason), running), .left = {}};
-  cancelled.left = ring_.cancel(batch.ring_queue(), steady_now());
+  Cancelled cancelled;
+  {
+    const MutexLock lock(hold_mutex_);
+    cancelled.will_not_run = batch.stop(std::move(reason), running);
+    cancelled.left = ring_.cancel(batch.ring_queue(), steady_now());
+  }
   batch.close();
   tell_to_stop();
   return cancelled;
@@ -198,6 +202,19 @@ void Lane::set_quantum(Nanoseconds quantum) {
   // [lane-quantum] relaxed: as in quantum().
   quantum_.store(quantum.count(), std::memory_order_relaxed);
   ring_.set_quantum(quantum);
+}
+
+std::optional<FairRing::Leases::Reclaimed> Lane::reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
+                                                         Nanoseconds now) {
+  std::optional<FairRing::Leases::Reclaimed> reclaimed;
+  {
+    // After hold() with this reason, executors get no more jobs of the batch, so that hand_over() succeeds once none has any.
+    const MutexLock lock(hold_mutex_);
+    if (has(batch.holds(), Hold::kHandler)) return std::nullopt;
+    reclaimed = ring_.leases().reclaim(batch.ring_queue(), wanted, width, now);
+  }
+  tell_of_wait();
+  return reclaimed;
 }
 
 void Lane::give_back(Batch& batch, std::span<const IndexRange> ranges, std::uint64_t unused_starts,

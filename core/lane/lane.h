@@ -44,7 +44,7 @@ class RemoteExecutors {
 // add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its halves,
 // hand_over(), withdraw(), release(), and settlements.
 // Calls for a batch whose queue is in no ring, or that was cancelled meanwhile, have no effect on the ring. After hand_over() all
-// calls for a batch go to its new lane: this one would lock the wrong ring. A turn in progress makes hand_over() fail.
+// calls for a batch go to its new lane: this one would lock the wrong ring. Only Lease::reclaim() refuses a batch of another lane. A turn in progress makes hand_over() fail.
 class Lane {
  public:
   using Notify = std::function<void()>;
@@ -130,7 +130,8 @@ class Lane {
     std::uint64_t will_not_run = 0;
     std::vector<IndexRange> left;  // to be dropped, besides jobs that wait for a retry
   };
-  Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
+  Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop)
+      LOCKSLEY_EXCLUDES(hold_mutex_);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
   // Cancels the rest of a batch that has reached its max_fails.
   void cancel_after_failures(Batch& batch);
@@ -152,8 +153,8 @@ class Lane {
   // The most jobs of the batch that run at once; 0: no cap. Running jobs go on. Thieves may steal from claims
   // made before the change, for about a quantum. Calls wake().
   void set_slots(Batch& batch, std::uint32_t slots);
-  // No new jobs of the batch are started while it has at least one reason for a hold. Releasing a
-  // reason that the batch does not have has no effect.
+  // No new jobs of the batch are started while it has at least one reason for a hold. With Hold::kHandler none is reclaimed, either.
+  // Releasing a reason that the batch does not have has no effect.
   void hold(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void pause(Batch& batch) { hold(batch, Hold::kCommand); }
@@ -282,12 +283,9 @@ class Lane {
     return claim;
   }
   Charge join(Batch& batch, Nanoseconds now) { return ring_.join(batch.ring_queue(), now); }
+  // None, too, if the batch is in another lane, or is held since its handler may move.
   std::optional<FairRing::Leases::Reclaimed> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width,
-                                                     Nanoseconds now) {
-    auto reclaimed = ring_.leases().reclaim(batch.ring_queue(), wanted, width, now);
-    tell_of_wait();
-    return reclaimed;
-  }
+                                                     Nanoseconds now) LOCKSLEY_EXCLUDES(hold_mutex_);
   void charge_so_far(Batch& batch, Charge& charged, Nanoseconds service, Nanoseconds now) {
     ring_.leases().charge_so_far(batch.ring_queue(), charged, service, now);
   }
@@ -326,8 +324,8 @@ class Lane {
   ShownJobs running_;
   FairRing ring_;
 
-  // Guards nothing by itself: it makes the two steps of hold(), of release() and of attach() (record, then ring)
-  // one, for threads that hold, release and submit the same batch.
+  // Guards nothing by itself: it makes the two steps of hold(), release(), attach(), reclaim() and begin_cancel() (record, then ring)
+  // one, for threads that do this with the same batch.
   Mutex hold_mutex_;
 
   // Nanoseconds. Written by set_quantum(), read by executors.

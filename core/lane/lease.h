@@ -88,7 +88,8 @@ class Lease {
   bool claim(const LeaseRequest& request);
   // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that runs them already: it had
   // lost its connection, or this process has just started. Looks at no more than kMostParts ranges of jobs with equal
-  // attempts. Takes back one loss of each job that it takes (LossCounts). There are no payloads. False: it took none.
+  // attempts. Takes back one loss of each job that it takes (LossCounts). There are no payloads. False: it took none,
+  // since none was left, or the batch is in another lane, or is held since its handler may move (Hold::kHandler).
   bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
                LossCounts& losses);
   static constexpr std::size_t kMostParts = 1024;  // a guess; as FairRing::Leases::kMostSearched

@@ -50,7 +50,7 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
 std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& queue, IndexRange wanted,
                                                                      std::uint32_t width, Nanoseconds now) {
   const RingLock lock(ring_.mutex_);
-  if (queue.seat_ == nullptr || wanted.empty()) return std::nullopt;
+  if (queue.ring_ != &ring_ || wanted.empty()) return std::nullopt;
   Reclaimed reclaimed;
   reclaimed.ranges = queue.jobs_.take_common(wanted, kMostSearched);
   if (reclaimed.ranges.empty()) return std::nullopt;

@@ -15,6 +15,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   RingGroup& group = group_of(options.tenant, options.customer);
   RingSeat& seat = seat_of(group, gate);
   queue.seat_ = &seat;
+  queue.ring_ = this;
   queue.batch_ = options.batch;
   queue.kind_ = options.kind;
   queue.keepalive_ = std::move(keepalive);
@@ -155,6 +156,7 @@ std::vector<IndexRange> FairRing::take_all(RingQueue& queue) {
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   end_backoff(queue);
   RingSeat& seat = *std::exchange(queue.seat_, nullptr);
+  queue.ring_ = nullptr;
   RingGroup& group = seat.group;
   --seat.gate.queues;
   (queue.previous_ != nullptr ? queue.previous_->next_ : group.first) = queue.next_;

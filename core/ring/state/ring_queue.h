@@ -24,7 +24,7 @@ struct RingSeat;
 // Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive. Any thread may call batch()
 // while the queue is attached, and memory_bytes() at any time; all else is guarded by the ring's mutex
 // (core/ring/state/ring_lock.h). Nothing blocks or fails, except that its destruction while it is attached ends the process.
-// 296 bytes.
+// 304 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -45,6 +45,9 @@ class RingQueue final : public RingNode {
   // Written by attach(), constant while the queue is attached: executors read it without the mutex.
   void* batch_ = nullptr;
 
+  // The ring in which it is; null: none. Written under the mutex of that ring. So a thread that holds a ring's mutex knows whether the queue
+  // is in this ring, although another ring may have it.
+  std::atomic<const FairRing*> ring_ = nullptr;
   // Set by attach(), cleared when the queue leaves.
   RingSeat* seat_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
   std::shared_ptr<void> keepalive_ LOCKSLEY_GUARDED_BY(kFairNodes);
@@ -81,6 +84,6 @@ class RingQueue final : public RingNode {
   bool paused_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
   bool internal_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
 };
-static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 296);
+static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 304);
 
 }  // namespace locksley

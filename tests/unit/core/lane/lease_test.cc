@@ -300,6 +300,24 @@ TEST_F(LeaseTest, AMachineThatComesBackReclaimsWhatIsQueued) {
   EXPECT_EQ(losses.size(), 0U);
 }
 
+TEST_F(LeaseTest, ABatchWhoseHandlerIsHeldIsNotReclaimedSinceItMayMove) {
+  const auto batch = submit(10);
+  lane.hold(*batch, Hold::kHandler);
+  EXPECT_FALSE(first.reclaim(*batch, {0, 10}, 1, 1, losses));
+  lane.release(*batch, Hold::kHandler);
+  EXPECT_TRUE(first.reclaim(*batch, {0, 10}, 1, 1, losses));
+}
+
+TEST_F(LeaseTest, ABatchIsReclaimedInTheLaneThatHasIt) {
+  Lane other("other", {});
+  const auto batch = submit(10);
+  ASSERT_TRUE(lane.hand_over(batch, other));
+  EXPECT_FALSE(first.reclaim(*batch, {0, 10}, 1, 1, losses));
+  Lease there(other, buffers);
+  EXPECT_TRUE(there.reclaim(*batch, {0, 10}, 1, 1, losses));
+  other.cancel(*batch, "over");
+}
+
 TEST_F(LeaseTest, AReclaimTakesBackTheLossesOfItsOwnJobsAlone) {
   const auto batch = lease_all(submit(10));
   (void)first.lose(seconds(1), 1, losses);

@@ -194,7 +194,7 @@ bool WorkerSession::flush() {
     for (std::size_t i = 0; i < used; ++i) total += views[i].size();
     const std::optional<std::size_t> sent = transport().send(std::span(views).first(used));
     if (!sent) return false;
-    output.consume(*sent);
+    if (service_.link().sent(id_, *sent)) service_.lane_has_work();
     // While much is unsent, no command is read: that the peer takes bytes shows that it lives.
     if (has_waited && *sent != 0) service_.link().heard(id_, boot_time());
     has_unsent_ = *sent < total;

@@ -76,6 +76,8 @@ struct OutLease {
   LeaseUse counted;    // of it, in WorkerAccount::leases
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
+  // Where the reply with its payloads ends: WorkerConnections::Connection::end_of_replies(). 0: there was none.
+  std::uint64_t reply_end = 0;
   std::uint64_t next =
       0;  // the lowest index that the worker has not started, by its last BEAT; else the first
   bool has_reported_next = false;  // in a BEAT
@@ -218,7 +220,6 @@ class RemoteWorker {
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost
-  std::uint64_t unread_bytes = 0;  // of their payloads: those that it may not have read yet
   Nanoseconds charged{};           // when its leases were charged for what they had used so far
   std::size_t next_lane = 0;       // of `lanes`, for the next CLAIM
   std::optional<Nanoseconds> due;  // its place among the link's timers

@@ -11,7 +11,7 @@ struct LeaseUse {
   std::uint64_t splits = 0;  // in how many more ranges than one their jobs lie
 };
 
-// The workers of one user together. Owned by the link, while one of them has joined. One thread.
+// The workers of one user together. Owned by the link, while one of them has joined, or bytes are charged. One thread.
 struct WorkerAccount {
   WorkerAccount(std::uint64_t its_number, LeaseUse& of_all_users)
       : number(its_number), of_all(of_all_users) {}
@@ -31,7 +31,7 @@ struct WorkerAccount {
   std::uint64_t workers = 0;
   std::uint64_t slots = 0;
   std::uint64_t name_bytes = 0;    // RemoteWorker::name_bytes
-  std::uint64_t leased_bytes = 0;  // payloads of leases, and of lost ones that still wait to be read
+  std::uint64_t leased_bytes = 0;  // payloads of leases, and of those that are over but are still unsent
   LeaseUse leases;
   LeaseUse& of_all;
 };

@@ -44,12 +44,16 @@ class WorkerConnections {
     bool is_urgent = false;             // `output`, if it is not empty, has more than patient replies
     bool is_ready = false;              // it is in ready_
     bool is_put_off = false;            // it has replies that were put off
+    std::uint64_t sent = 0;             // bytes of `output` that the peer has taken
     bool waits_long = false;  // note_long_waits() has found that its first replies wait, and they still do
 
     // Of all replies that are in memory, whether they may be sent or wait.
     std::size_t unsent_bytes() const {
       return output.size() + held_bytes_before + (held.empty() ? 0 : held.back().bytes.size());
     }
+    // Where its last reply ends, among all bytes of the connection. Once `sent` is as large, the peer has taken that reply. Pushes overtake
+    // replies that wait, so it may lack as many bytes as these have.
+    std::uint64_t end_of_replies() const { return sent + unsent_bytes(); }
   };
 
   // `user`: empty before the login.

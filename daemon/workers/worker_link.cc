@@ -51,6 +51,7 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
     remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
   }
+  (void)reduce_unsent(id);  // nothing of it is in memory any longer
   serve_waiting();
 }
 
@@ -66,7 +67,6 @@ void WorkerLink::heard(Id id, Nanoseconds now) {
   if (worker == workers_.end()) return;
   worker->second.heard = now_;
   worker->second.is_silent = false;
-  if (worker->second.unread_bytes != 0) set_unread(worker->second, worker->second.unread_bytes);
 }
 
 void WorkerLink::has_unfinished(Id id, Nanoseconds now) {
@@ -254,7 +254,6 @@ void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& argument
 void WorkerLink::remove(RemoteWorker& worker, End end) {
   end_wait(worker);
   end_all(worker, end);
-  set_unread(worker, 0);
   disarm(worker);
   serve(worker, {});
   --stats_.workers;
@@ -262,7 +261,8 @@ void WorkerLink::remove(RemoteWorker& worker, End end) {
   stats_.name_bytes -= worker.name_bytes;
   worker.account.slots -= worker.slots.size();
   worker.account.name_bytes -= worker.name_bytes;
-  if (--worker.account.workers == 0) accounts_.erase(worker.user);
+  --worker.account.workers;
+  forget_if_empty(accounts_.find(worker.user));
   workers_.erase(worker.connection);
 }
 

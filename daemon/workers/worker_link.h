@@ -36,7 +36,7 @@ struct WorkerLinkOptions {
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
-  // Payloads of all leases, and of lost ones that their workers have not read. The workers of one user hold no more of
+  // Payloads of all leases, and of those that are over, as long as they are in memory since their workers have not read them. The workers of one user hold no more of
   // it than they leave free (room_beside_others()): half, if no others do. A user that holds nothing gets one job
   // whatever others hold, and the payload with which a user comes to its limit is leased; so beyond the limit is at most
   // one payload of each user.
@@ -93,7 +93,7 @@ class IdleSlots;
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant come out:
 //
 //   id = link.connect(user, protocol); link.execute(id, arguments, now); …; link.disconnect(id, now);
-//   for (id : link.take_ready()) send(link.output(id));
+//   for (id : link.take_ready()) link.sent(id, send(link.output(id)));
 //   sleep until link.next_timer(), then link.advance(now)
 //
 // The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what each does and
@@ -138,6 +138,9 @@ class WorkerLink {
   // Whether to read from the connection. Asked after each call.
   bool accepts_commands(Id id) { return has_room() && connections_.accepts_commands(id); }
   proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
+  // The peer has taken so many bytes of output(), which loses them. True: a user may have room again for CLAIMs that wait, so call
+  // wake() soon.
+  [[nodiscard]] bool sent(Id id, std::size_t bytes);
   // The connection has replies that wait until results are written.
   bool holds_replies(Id id) const { return connections_.is_holding(id); }
   // Connections that got bytes to send.
@@ -182,6 +185,11 @@ class WorkerLink {
   const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
   // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets jobs.
   bool is_at_limit(const RemoteWorker& worker) const { return room_of(worker.account) == 0; }
+  // How many bytes are charged for payloads of leases of the connection that are over.
+  std::uint64_t unsent_bytes(Id id) const {
+    const auto found = unsent_.find(id);
+    return found == unsent_.end() ? 0 : found->second.bytes;
+  }
 
  private:
   // Why a lease is over.
@@ -251,10 +259,20 @@ class WorkerLink {
   // The same; `in_front`: how many of its slots may have run a job of it.
   void end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
   void end_all(RemoteWorker& worker, End end);
-  // Its account is charged for `change` more bytes of payloads; may be below zero, modulo 2^64.
-  void charge_bytes(RemoteWorker& worker, std::uint64_t change);
-  // Charges the worker for payloads of leases that are over, as far as they are still unsent.
-  void set_unread(RemoteWorker& worker, std::uint64_t bytes);
+  // For `change` more bytes of payloads; may be below zero, modulo 2^64.
+  void charge_bytes(WorkerAccount& account, std::uint64_t change);
+  // Payloads of leases of one connection that are over, but may still be in its replies. The connection may have left.
+  using Accounts = std::map<std::string, WorkerAccount>;
+  struct Unsent {
+    Accounts::iterator account;  // of the user that had the last of these leases
+    std::uint64_t bytes = 0;     // charged to it
+    std::uint64_t end = 0;       // of the last of these replies, as OutLease::reply_end
+  };
+  // The lease ends: its payloads stay charged, as far as the connection has not sent them.
+  void keep_unsent(const RemoteWorker& worker, const OutLease& out);
+  // The connection has sent bytes, or is gone. True if it is charged for less than before.
+  bool reduce_unsent(Id id);
+  void forget_if_empty(Accounts::iterator account);
   // Orders of one lease, as they stand.
   struct Order {
     enum class Kind : std::uint8_t { kCut, kStop, kDrain, kNone } kind = Kind::kDrain;
@@ -333,6 +351,7 @@ class WorkerLink {
   WorkerConnections connections_;
   LeaseUse of_all_;                                // by the leases of all accounts
   std::map<std::string, WorkerAccount> accounts_;  // by user
+  std::map<Id, Unsent> unsent_;                    // of the connections that have such bytes
   std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, WaitingClaims> waiting_;
   std::map<Lane*, RemoteService> lanes_;

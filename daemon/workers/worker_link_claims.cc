@@ -91,6 +91,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
   ++stats_.claims;
   ++lanes_[served.lane].claims;
   write_claim(worker, added);
+  added.reply_end = connections_.find(worker.connection)->end_of_replies();
   return true;
 }
 
@@ -106,7 +107,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
-  charge_bytes(worker, out.lease.payload_bytes());
+  charge_bytes(worker.account, out.lease.payload_bytes());
   worker.count_splits(out);
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));

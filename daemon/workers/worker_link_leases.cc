@@ -168,10 +168,8 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
   const Nanoseconds service = worker.slots.release(out.occupation, now_, out.may_have_begun());
-  charge_bytes(worker, -std::uint64_t{out.lease.payload_bytes()});
-  // A worker that reads nothing is silent, and so loses its leases. What it was sent stays in memory.
-  if (end == End::kSilent || end == End::kTimedOut)
-    set_unread(worker, worker.unread_bytes + out.lease.payload_bytes());
+  keep_unsent(worker, out);
+  charge_bytes(worker.account, -std::uint64_t{out.lease.payload_bytes()});
   --stats_.leases;
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
@@ -209,17 +207,58 @@ void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
   for (const auto& [number, count] : in_front) end(worker, *worker.find(number), end_of_all, count);
 }
 
-void WorkerLink::charge_bytes(RemoteWorker& worker, std::uint64_t change) {
-  worker.account.leased_bytes += change;
+void WorkerLink::charge_bytes(WorkerAccount& account, std::uint64_t change) {
+  account.leased_bytes += change;
   stats_.leased_bytes += change;
 }
 
-void WorkerLink::set_unread(RemoteWorker& worker, std::uint64_t bytes) {
+void WorkerLink::keep_unsent(const RemoteWorker& worker, const OutLease& out) {
   const WorkerConnections::Connection* const connection = connections_.find(worker.connection);
-  const std::uint64_t unsent = connection != nullptr ? connection->unsent_bytes() : 0;
-  const std::uint64_t unread = std::min(bytes, unsent);
-  charge_bytes(worker, unread - worker.unread_bytes);
-  worker.unread_bytes = unread;
+  if (connection == nullptr || out.reply_end <= connection->sent) return;
+  const std::uint64_t bytes =
+      std::min<std::uint64_t>(out.lease.payload_bytes(), out.reply_end - connection->sent);
+  if (bytes == 0) return;
+  const auto account = accounts_.find(worker.user);
+  Unsent& unsent = unsent_.try_emplace(worker.connection, Unsent{.account = account}).first->second;
+  charge_bytes(account->second, bytes);
+  if (unsent.account != account) {
+    // The connection had a worker of another user before.
+    charge_bytes(account->second, unsent.bytes);
+    charge_bytes(unsent.account->second, -unsent.bytes);
+    forget_if_empty(std::exchange(unsent.account, account));
+  }
+  unsent.bytes += bytes;
+  unsent.end = std::max(unsent.end, out.reply_end);
+}
+
+bool WorkerLink::sent(Id id, std::size_t bytes) {
+  WorkerConnections::Connection& connection = *connections_.find(id);
+  connection.output.consume(bytes);
+  connection.sent += bytes;
+  return reduce_unsent(id);
+}
+
+bool WorkerLink::reduce_unsent(Id id) {
+  const auto found = unsent_.find(id);
+  if (found == unsent_.end()) return false;
+  Unsent& unsent = found->second;
+  const WorkerConnections::Connection* const connection = connections_.find(id);
+  const std::uint64_t sent = connection == nullptr ? unsent.end : std::min(unsent.end, connection->sent);
+  const std::uint64_t left = std::min(unsent.bytes, unsent.end - sent);
+  const std::uint64_t less = unsent.bytes - left;
+  unsent.bytes = left;
+  const auto account = unsent.account;
+  charge_bytes(account->second, -less);
+  if (left == 0) {
+    unsent_.erase(found);
+    forget_if_empty(account);
+  }
+  return less != 0;
+}
+
+void WorkerLink::forget_if_empty(Accounts::iterator account) {
+  // Without workers it has no leases: what is charged are bytes that are unsent.
+  if (account->second.workers == 0 && account->second.leased_bytes == 0) accounts_.erase(account);
 }
 
 std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) const {

@@ -184,14 +184,16 @@ void Owner::send(WorkerLink::Id id, Peer& peer) {
   proto::OutputBuffer& output = link_->output(id);
   if (output.size() == 0) return;
   std::string bytes = output.to_string();
-  output.consume(output.size());
+  if (link_->sent(id, output.size())) link_->wake(clock_.now());
   peer.wire->send(Wire::End::kOwner, std::move(bytes));
 }
 
 void Owner::pump() {
   if (!is_up()) return;
-  for (const WorkerLink::Id id : link_->take_ready()) {
-    if (const auto peer = peers_.find(id); peer != peers_.end()) send(id, peer->second);
+  for (auto ready = link_->take_ready(); !ready.empty(); ready = link_->take_ready()) {
+    for (const WorkerLink::Id id : ready) {
+      if (const auto peer = peers_.find(id); peer != peers_.end()) send(id, peer->second);
+    }
   }
   sync_soon();
   set_timer();

@@ -487,7 +487,7 @@ TEST_F(WorkerLinkEventsTest, RepliesThatWaitBehindAnotherAreBoundedInBytes) {
     host.writes = job + 1;
     EXPECT_EQ(say(id, "SETTLE " + lease + " ok " + std::to_string(job) + " x"), "") << "the store is slow";
   }
-  // It gives back what it claims: so the lease costs it nothing, and its payload is in a reply that waits.
+  // It gives back what it claims: the payload is in a reply that waits.
   std::size_t claims = 0;
   while (link->accepts_commands(id)) {
     ASSERT_LT(claims, 100U);

@@ -165,8 +165,8 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
     std::map<const WorkerAccount*, std::uint64_t> accounts;
     for (const auto& [id, worker] : link->workers()) {
       leases += worker.leases.size();
-      bytes += worker.unread_bytes;
-      accounts[&worker.account] += worker.unread_bytes;
+      bytes += link->unsent_bytes(id);
+      accounts[&worker.account] += link->unsent_bytes(id);
       for (const auto& [number, out] : worker.leases) {
         known += out->lease.held().size();
         bytes += out->lease.payload_bytes();

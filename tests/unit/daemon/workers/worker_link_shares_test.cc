@@ -242,6 +242,99 @@ TEST_F(WorkerLinkSharesTest, WhatAWorkerDoesNotReadIsChargedAfterTheLeaseIsLost)
   EXPECT_TRUE(claim(other, "JOBS 1"));
 }
 
+// Payloads of leases that are over, in replies that wait or that the worker does not read.
+class UnreadPayloadsTest : public WorkerLinkSharesTest {
+ protected:
+  void SetUp() override {
+    restart({.max_leased_bytes = 1'000});
+    submit_jobs(20);
+  }
+  // The reply is not read.
+  void send(WorkerLink::Id id, const std::string& line) {
+    const Words words = split(line);
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    link->execute(id, proto::ArgumentList::copy_of(views), now);
+  }
+  std::string last_lease() { return "000000000000002b-" + std::to_string(++leases); }
+  std::uint64_t charged() const { return link->stats().leased_bytes; }
+
+  std::uint64_t leases = 0;
+};
+
+TEST_F(UnreadPayloadsTest, WhatAWorkerGivesBackUnreadIsChargedUntilItHasReadIt) {
+  const WorkerLink::Id deaf = joined_as("mallory"), other = joined_as("mallory");
+  for (int i = 0; i < 5; ++i) {
+    send(deaf, "CLAIM JOBS 1");
+    send(deaf, "YIELD " + last_lease());
+  }
+  ASSERT_EQ(link->stats().leases, 0U);
+  EXPECT_EQ(charged(), 500U);
+  EXPECT_EQ(say(other, "CLAIM JOBS 1 BLOCK 60000"), "") << "its user holds as much as it may";
+  EXPECT_FALSE(link->sent(deaf, 1)) << "more than the payloads is unsent";
+  EXPECT_TRUE(link->sent(deaf, link->output(deaf).size()));
+  EXPECT_EQ(charged(), 0U);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(other)));
+}
+
+TEST_F(UnreadPayloadsTest, WhatIsHalfReadIsChargedByHalf) {
+  const WorkerLink::Id deaf = joined_as("mallory");
+  send(deaf, "CLAIM JOBS 1");
+  (void)link->sent(deaf, link->output(deaf).size() - 60);
+  send(deaf, "YIELD " + last_lease());
+  EXPECT_EQ(charged(), 60U);
+  EXPECT_TRUE(link->sent(deaf, 20));
+  EXPECT_EQ(charged(), 40U);
+}
+
+TEST_F(UnreadPayloadsTest, RepliesThatWaitForTheStoreAreCharged) {
+  const WorkerLink::Id id = joined_as("mallory");
+  const Granted first = claim(id, "JOBS 1");
+  ++leases;
+  host.writes = 1;
+  EXPECT_EQ(settle_all(id, first), "") << "the store is slow";
+  EXPECT_EQ(charged(), 0U) << "the worker has read it";
+  EXPECT_EQ(say(id, "CLAIM JOBS 1"), "");
+  EXPECT_EQ(say(id, "YIELD " + last_lease()), "");
+  EXPECT_EQ(charged(), 100U);
+  link->written(1);
+  EXPECT_EQ(charged(), 100U);
+  EXPECT_NE(sent(id), "");
+  EXPECT_EQ(charged(), 0U);
+}
+
+TEST_F(UnreadPayloadsTest, AWorkerThatLeavesIsChargedForThemToo) {
+  const WorkerLink::Id deaf = joined_as("mallory");
+  for (int i = 0; i < 5; ++i) {
+    send(deaf, "CLAIM JOBS 1");
+    send(deaf, "LEAVE");
+    send(deaf, "JOIN w SLOTS 1 HANDLERS echo");
+  }
+  send(deaf, "LEAVE");
+  EXPECT_EQ(charged(), 500U);
+  EXPECT_TRUE(take_all(joined_as("mallory")).empty()) << "its user has no other worker";
+  EXPECT_EQ(take_all(joined_as("grace")).size(), 3U);
+  link->disconnect(deaf, now);
+  EXPECT_EQ(charged(), 300U);
+  EXPECT_FALSE(take_all(joined_as("mallory")).empty());
+}
+
+TEST_F(UnreadPayloadsTest, TheNextUserOfAConnectionIsChargedForThem) {
+  const WorkerLink::Id deaf = joined_as("mallory");
+  send(deaf, "CLAIM JOBS 1");
+  send(deaf, "LEAVE");
+  link->set_user(deaf, "grace");
+  send(deaf, "JOIN w SLOTS 1 HANDLERS echo");
+  send(deaf, "CLAIM JOBS 1");
+  send(deaf, "LEAVE");
+  EXPECT_EQ(charged(), 200U);
+  EXPECT_EQ(take_all(joined_as("mallory")).size(), 4U);
+  (void)sent(deaf);
+  EXPECT_EQ(charged(), 400U);
+  link->disconnect(deaf, now);
+  EXPECT_EQ(charged(), 400U);
+}
+
 TEST_F(WorkerLinkSharesTest, AConnectionThatIsClosedHoldsNothing) {
   restart({.max_leased_bytes = 1'000});
   submit_jobs(20);

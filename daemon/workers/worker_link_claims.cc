@@ -212,7 +212,9 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   const auto slot = slot_for(worker, command->slot, command->width);
   if (!slot) return error(id, slot.error());
   const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
-  if (batch == nullptr) return error(id, "LOST there is no such batch");
+  // A user learns nothing of batches that it may not serve.
+  if (batch == nullptr || !host_.may_serve(worker.user, batch->handler().name()))
+    return error(id, "LOST there is no such batch");
   const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);
   if (served == worker.handlers.end())
     return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));

@@ -510,5 +510,12 @@ TEST_F(WorkerLinkTest, ReclaimNeedsTheHandler) {
   EXPECT_EQ(say(id, "RECLAIM 1 1 0 1"), "-NOHANDLER the worker has not joined for 'resize'");
 }
 
+TEST_F(WorkerLinkTest, ReclaimTellsNothingOfABatchWhoseHandlerTheUserMayNotServe) {
+  const WorkerLink::Id id = connect("limited");
+  EXPECT_EQ(say(id, "JOIN w SLOTS 1 HANDLERS echo").front(), '*');
+  host.submit("resize", 1);
+  EXPECT_EQ(say(id, "RECLAIM 1 1 0 1"), say(id, "RECLAIM 2 1 0 1")) << "there is no batch 2";
+}
+
 }  // namespace
 }  // namespace locksley::daemon::test

@@ -107,6 +107,8 @@ class Turn {
   void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
+  // So much of the time since began() was for another batch, which is charged for it: began() moves on.
+  void exclude(Nanoseconds time) { began_ += time; }
   // If the batch has reached its max_fails, its rest is cancelled.
   void publish() { follow_up(writer_->publish()); }
   // The same, for a turn without a writer, after its holder has published.

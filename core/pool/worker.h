@@ -40,8 +40,8 @@ class Pool;
 // its job's error.
 //
 // Invariant: a job returns only when all its sub-jobs have ended, and while a worker waits it runs
-// sub-jobs of the same batch only. So a deque never holds tasks of two batches, and it is empty
-// whenever its worker is between jobs.
+// sub-jobs of the same batch only; if it happens to get one of another batch, its deque is empty before and after.
+// So a deque never holds tasks of two batches, and it is empty whenever its worker is between jobs.
 class Worker {
  public:
   Worker(Pool& pool, std::uint32_t number);
@@ -147,6 +147,8 @@ class Worker {
   std::uint32_t pool_workers() const;
   void run_stolen_tasks(Worker& victim, Task* task) LOCKSLEY_REQUIRES(own_thread_);
   void run_task(Task* task) LOCKSLEY_REQUIRES(own_thread_);
+  // In a wait: the same for a task of another batch, which pays for it.
+  void run_task_of_other(Task* task) LOCKSLEY_REQUIRES(own_thread_);
   void wait_for_thieves(TaskCount& count, const JobFrame& frame) LOCKSLEY_REQUIRES(own_thread_);
   Task* steal_task_of(const Batch* batch) LOCKSLEY_REQUIRES(own_thread_);
   bool may_find_task_of(const Batch* batch);
@@ -181,6 +183,8 @@ class Worker {
   alignas(kCacheLine) StealRange<ClaimTag>::Owner own_range_ LOCKSLEY_GUARDED_BY(own_thread_);
   ResultWriter writer_;  // the monitor publishes, too
   Turn turn_ LOCKSLEY_GUARDED_BY(own_thread_);
+  // The innermost turn: turn_, or that of run_task_of_other(). It is charged for what runs now.
+  Turn* paying_ LOCKSLEY_GUARDED_BY(own_thread_) = &turn_;
   std::string scratch_ LOCKSLEY_GUARDED_BY(own_thread_);  // of PayloadSource::fetch()
   // Payloads of the present burst.
   std::unique_ptr<std::string_view[]> views_ LOCKSLEY_GUARDED_BY(own_thread_);

@@ -68,7 +68,7 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
     }
     if (Task* task = steal_task_of(frame.batch)) {
       if (std::exchange(woken, false)) forward_wake_up(frame.batch);
-      run_task(task);
+      task->frame->batch == frame.batch ? run_task(task) : run_task_of_other(task);
       looks = 0;
       continue;
     }
@@ -112,14 +112,31 @@ Task* Worker::steal_task_of(const Batch* batch) {
     if (&victim == this || victim.spawner_.batch() != batch || victim.spawner_.empty()) continue;
     stats_.steal_attempts.add(1);
     // The victim may have changed to another batch between the check and the steal. Then the task
-    // is of that batch. It is run all the same, since it cannot be put back; this worker's own
-    // deque is empty, so the invariant holds.
+    // is of that batch. It is run all the same, since it cannot be put back: run_task_of_other().
     if (const auto stolen = victim.spawner_.steal(); stolen.stolen()) {
       count_steal(victim, 1);
       return stolen.value;
     }
   }
   return nullptr;
+}
+
+void Worker::run_task_of_other(Task* task) {
+  Batch& batch = *task->frame->batch;
+  const Batch* const own = spawner_.exchange_batch(&batch);
+  Turn turn(lane_);
+  Turn& outer = *std::exchange(paying_, &turn);
+  turn.join(batch, {});
+  turn.begin_at_claim();
+  const Nanoseconds began = turn.began();
+  run_task(task);
+  turn.leave();
+  const Nanoseconds now = steady_now();
+  stats_.busy_ns.add(static_cast<std::uint64_t>((now - turn.began()).count()));
+  turn.settle(now);
+  outer.exclude(now - began);
+  paying_ = &outer;
+  spawner_.exchange_batch(own);
 }
 
 void Worker::run_stolen_tasks(Worker& victim, Task* task) {

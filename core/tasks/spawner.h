@@ -66,6 +66,11 @@ class Spawner {
   }
   // The job that has spawned is over.
   void end();
+  // The tasks that follow belong to this batch. Returns the batch of those before. Needs: is_spawning(), and no task is left.
+  const Batch* exchange_batch(const Batch* batch) {
+    own_thread_.assume_held();
+    return batch_.exchange(batch);
+  }
 
   // ---- Any thread ----
 
@@ -91,8 +96,8 @@ class Spawner {
   Idle& idle_;
   const ThreadRole own_thread_;  // never taken, only assumed: the worker's own_thread_ is
 
-  // Written by the worker's own thread, at the first spawn of a job and at the job's end; read by
-  // any. Thieves only compare the batch.
+  // Written by the worker's own thread, at the first spawn of a job and at the job's end, and the batch by exchange_batch(); read
+  // by any. Thieves only compare the batch.
   std::atomic<const Batch*> batch_{nullptr};
   std::atomic<bool> spawns_{false};
 

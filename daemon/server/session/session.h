@@ -256,11 +256,13 @@ class Session final : private Subscriptions::Sink,
 
   // session_io.cc
   // One read of what is there.
-  void receive();
-  void update_input_memory();
+  void receive() LOCKSLEY_REQUIRES(kIoThread);
+  void update_input_memory() LOCKSLEY_REQUIRES(kIoThread);
+  // Of what was received and is not executed yet.
+  std::uint64_t input_bytes() const;
   // Frees what was received of a command that is not executed any more. A client that does not close takes no memory for it until its
   // connection is closed here.
-  void drop_input();
+  void drop_input() LOCKSLEY_REQUIRES(kIoThread);
   // Gives the memory of what was read back, unless a part of a command is in it.
   void release_input();
   // Writes what the socket takes. False if the peer has gone.
@@ -272,7 +274,7 @@ class Session final : private Subscriptions::Sink,
   bool flush_or_drop();
   bool is_over_output_limit();
   // While a command waits: reads and writes what the socket allows. False if no reply is wanted any more.
-  bool serve_socket();
+  bool serve_socket() LOCKSLEY_REQUIRES(kIoThread);
   void wake_at(Instant at) { connection_.wake_at(*this, at); }
   // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login. False if
   // that has run out.

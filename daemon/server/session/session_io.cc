@@ -29,7 +29,7 @@ void Session::receive() {
 }
 
 void Session::update_input_memory() {
-  if (memory_.set_input(reader_.memory_bytes())) return;
+  if (memory_.set_input(input_bytes())) return;
   const Account& account = memory_.account();
   const Account& all = sessions_.memory().all();
   const std::string too_much =
@@ -47,7 +47,15 @@ void Session::update_input_memory() {
   drop_input();
 }
 
+std::uint64_t Session::input_bytes() const {
+  return reader_.memory_bytes() + (command_waits_ ? command_.arguments.memory_bytes() : 0);
+}
+
 void Session::drop_input() {
+  if (std::exchange(command_waits_, false)) {
+    sessions_.waits_to_write_no_longer(*this);
+    state_.batches().free_refused(std::move(command_.arguments));
+  }
   if (reader_.memory_bytes() > kMuchToFree) {
     state_.batches().free_refused(reader_.abandon());
   } else {
@@ -59,7 +67,7 @@ void Session::drop_input() {
 void Session::release_input() {
   if (reader_.is_idle()) reader_.release();
   // It only shrinks here, so that it is not refused.
-  if (const std::uint64_t memory = reader_.memory_bytes(); memory != memory_.input()) {
+  if (const std::uint64_t memory = input_bytes(); memory != memory_.input()) {
     memory_.set_input(memory);
   }
 }

@@ -107,6 +107,8 @@ bool Sessions::must_wait_to_write(Session& session) {
   return write_lines_.must_wait(session.writing(), session.memory().account());
 }
 
+void Sessions::waits_to_write_no_longer(Session& session) { write_lines_.leave(session.writing()); }
+
 void Sessions::finish(std::function<void()> on_closed) {
   for (const auto& [id, session] : by_id_) session->finish();
   on_closed_ = std::move(on_closed);

@@ -70,6 +70,8 @@ class Sessions {
   // Whether the session's user has so much pending in the store that a command that writes must wait. If so, the session is woken
   // when it may have room.
   bool must_wait_to_write(Session& session) LOCKSLEY_REQUIRES(kIoThread);
+  // The session has given up the command for which it waited.
+  void waits_to_write_no_longer(Session& session) LOCKSLEY_REQUIRES(kIoThread);
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 

@@ -52,6 +52,12 @@ class WriteRoomTest : public ServerFixture {
     return on_io_thread(
         [&] { return server_->state().stats().commands[static_cast<std::size_t>(id)].get(); });
   }
+  std::uint64_t input_bytes(const std::string& user) {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return server_->batches().registry().tenants().of(user).account.used(Resource::kInputBytes);
+    });
+  }
   static std::string submit() {
     return "*4\r\n$6\r\nSUBMIT\r\n$4\r\necho\r\n$4\r\nJOBS\r\n$" + std::to_string(kPayload) + "\r\n" +
            std::string(kPayload, 'x') + "\r\n";
@@ -84,6 +90,8 @@ TEST_F(WriteRoomTest, PipelinedWritesWaitForThoseBefore) {
   bench_.disk->hold_syncs();
   const std::jthread sender = sending(mallory, submits());
   ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  EXPECT_TRUE(wait_until_true([&] { return input_bytes("mallory") >= kPayload; }))
+      << "the command that waits is charged";
   EXPECT_EQ(alice.ask("PING"), "+PONG");
   alice.send("SUBMIT echo ID a JOBS first\r\n");
   ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit + 1; }))

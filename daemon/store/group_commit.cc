@@ -58,11 +58,11 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     const MutexLock lock(mutex_);
     if (stopping_) return last_;
     pending_bytes_ += weight_of(write);
-    if (queue_.is_new_group()) due_ = steady_now() + kDelay;
+    if (queue_.is_gathering_empty()) due_ = steady_now() + kDelay;
     ticket = queue_.put(std::move(write), urgency);
     last_ = queue_.last();
-    const bool was_urgent = urgent_.exchange(queue_.awaited() != 0 || queue_.is_long());
-    if (queue_.is_long()) {
+    const bool was_urgent = urgent_.exchange(queue_.awaited() != 0 || queue_.has_full_or_staged());
+    if (queue_.has_full_or_staged()) {
       wakes = sleeping_;
     } else if (expected_ != 0) {
       wakes = sleeping_ && is_urgent && queue_.awaited() == expected_;
@@ -132,14 +132,14 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
       continue;
     }
     const Nanoseconds now = steady_now();
-    if (!queue_.is_new_group() && now >= due_) return Woken::kByWork;
+    if (!queue_.is_gathering_empty() && now >= due_) return Woken::kByWork;
     if (!error_.empty() && now >= backlog_.next_attempt()) {
       retry();
       continue;
     }
     Nanoseconds until = Nanoseconds::max();
     if (now < expects_steps_until_) until = expects_steps_until_;
-    if (!queue_.is_new_group()) until = due_;
+    if (!queue_.is_gathering_empty()) until = due_;
     if (!error_.empty()) until = std::min(until, backlog_.next_attempt());
     if (unsynced_ && error_.empty()) {
       if (now >= next_sync_) {
@@ -154,7 +154,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (found || urgent_ || stopping_) continue;
     if (!results_freed_.empty()) continue;
     // A write may have been put since.
-    if (!queue_.is_new_group() && due_ < until) continue;
+    if (!queue_.is_gathering_empty() && due_ < until) continue;
     sleep_until(until);
     if (urgent_) spin_.slept();
   }
@@ -190,7 +190,7 @@ void GroupCommit::sleep_until(Nanoseconds instant) {
 void GroupCommit::await_expected() {
   if (expected_ == 0) return;
   const Nanoseconds until = steady_now() + std::min(patience_.commits * last_took_, patience_.most);
-  while (queue_.awaited() < expected_ && !queue_.is_long() && !stopping_ && steady_now() < until) {
+  while (queue_.awaited() < expected_ && !queue_.has_full_or_staged() && !stopping_ && steady_now() < until) {
     sleep_until(until);
   }
   expected_ = 0;
@@ -201,7 +201,7 @@ void GroupCommit::commit() {
   auto group = queue_.take_first(std::exchange(spare_, {}));
   if (!group) return;
   last_ = queue_.last();
-  urgent_ = queue_.awaited() != 0 || queue_.is_long();
+  urgent_ = queue_.awaited() != 0 || queue_.has_full_or_staged();
   const bool is_awaited = group->awaited != 0;
   mutex_.unlock();
   Result result = write_group(*group, std::move(failure));
@@ -219,7 +219,7 @@ void GroupCommit::commit() {
   // Those that are answered now, and those that came meanwhile.
   const std::size_t clients = group->awaited + queue_.awaited();
   const bool shares_sync = durability_ == config::Durability::kFsync;
-  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && !queue_.is_long()) {
+  if (!has_failed && is_awaited && shares_sync && clients >= kManyClients && !queue_.has_full_or_staged()) {
     expected_ = clients;
   }
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
@@ -242,7 +242,7 @@ GroupCommit::Result GroupCommit::write_group(WriteQueue::Group& group, std::opti
       failure = refused.why;
     } else {
       if (!refused.why.empty()) ++errors_;
-      const bool has_room = group.part && engine_.check_room(group.part->most_bytes).has_value();
+      const bool has_room = group.part && engine_.check_room(group.part->left).has_value();
       auto written = write(writes, has_room ? &*group.part : nullptr);
       if (!written) {
         failure = std::move(written.error().what);
@@ -285,8 +285,7 @@ std::expected<StagedWrites::Written, EngineError> GroupCommit::write(const Write
   }
   const auto sync =
       durability_ == config::Durability::kFsync ? Engine::Sync::kSynced : Engine::Sync::kWritten;
-  // A part by itself is safe with the write that it belongs to.
-  auto done = writes.empty() ? group.finish_ahead() : group.finish(sync);
+  auto done = writes.empty() ? group.finish_part(sync) : group.finish(sync);
   if (!done) return std::unexpected(std::move(done.error()));
   return ahead;
 }

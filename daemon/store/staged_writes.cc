@@ -1,6 +1,7 @@
 #include "daemon/store/staged_writes.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -23,21 +24,40 @@ bool may_be_large(const StoreWrite& write) {
 
 }  // namespace
 
-std::deque<StagedWrites::Staged>::reverse_iterator StagedWrites::find(std::uint64_t sequence) {
-  return std::find_if(staged_.rbegin(), staged_.rend(),
-                      [sequence](const Staged& each) { return sequence_of(each.write) == sequence; });
+StagedWrites::Position StagedWrites::find(std::uint64_t sequence) {
+  return std::find_if(staged_.rbegin(), staged_.rend(), [sequence](const Staged& each) {
+    return sequence_of(each.write) == sequence || each.accepted.contains(sequence);
+  });
+}
+
+StagedWrites::Position StagedWrites::leader_of(const StoreWrite& write) {
+  if (staged_.empty()) return staged_.rend();
+  if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
+    // Else a crash could leave a batch without the one for which it waits, and it would start.
+    return std::find_if(staged_.rbegin(), staged_.rend(), [accept](const Staged& each) {
+      return std::ranges::any_of(accept->row.after, [&each](const AcceptedRow::After& after) {
+        return each.accepted.contains(after.sequence);
+      });
+    });
+  }
+  const auto leader = find(sequence_of(write));
+  const auto* record = std::get_if<RecordStep>(&write);
+  const bool is_ordinary_step = record != nullptr && record->step.finished_at == 0 && !record->step.is_base;
+  const bool passes =
+      leader != staged_.rend() && is_ordinary_step && std::holds_alternative<AddJobs>(leader->write);
+  return passes ? staged_.rend() : leader;
 }
 
 bool StagedWrites::takes(const StoreWrite& write, std::size_t cost) {
-  if (cost > most_bytes_ && may_be_large(write)) return true;
-  return !staged_.empty() && find(sequence_of(write)) != staged_.rend();
+  return (cost > most_bytes_ && may_be_large(write)) || leader_of(write) != staged_.rend();
 }
 
 Ticket StagedWrites::add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first) {
   const std::size_t awaited = urgency == Urgency::kAwaited ? 1 : 0;
   if (cost <= most_bytes_ || !may_be_large(write)) {
-    Staged& leader = *find(sequence_of(write));
+    Staged& leader = *leader_of(write);
     leader.awaited += awaited;
+    if (std::holds_alternative<AcceptBatch>(write)) leader.accepted.insert(sequence_of(write));
     leader.has_steps = leader.has_steps || std::holds_alternative<RecordStep>(write);
     leader.followers.add(std::move(write));
     return leader.ticket;
@@ -46,15 +66,25 @@ Ticket StagedWrites::add(StoreWrite&& write, std::size_t cost, Urgency urgency, 
   first = std::max(first, without_parts_);
   without_parts_ = first + parts;
   last_ = std::max(last_, without_parts_);
-  staged_.push_back(
-      {.ticket = last_, .write = std::move(write), .awaited = awaited, .first = first, .parts = parts});
+  Staged staged{.ticket = last_,
+                .write = std::move(write),
+                .awaited = awaited,
+                .accepted = {},
+                .followers = {},
+                .first = first,
+                .parts = parts};
+  if (std::holds_alternative<AcceptBatch>(staged.write)) staged.accepted = {sequence_of(staged.write)};
+  staged_.push_back(std::move(staged));
   return last_;
 }
 
+Ticket StagedWrites::last_step() const {
+  const auto found = std::find_if(staged_.rbegin(), staged_.rend(), std::mem_fn(&Staged::has_steps));
+  return found == staged_.rend() ? 0 : found->ticket;
+}
+
 Ticket StagedWrites::add_marker() {
-  const auto found =
-      std::find_if(staged_.rbegin(), staged_.rend(), [](const Staged& each) { return each.has_steps; });
-  if (found == staged_.rend()) return 0;
+  const auto found = std::find_if(staged_.rbegin(), staged_.rend(), std::mem_fn(&Staged::has_steps));
   ++found->awaited;
   return found->ticket;
 }
@@ -72,12 +102,13 @@ std::optional<StagedWrites::Part> StagedWrites::part_for(Ticket ticket) {
   part.most_bytes = most_bytes_;
   if (const auto* accept = std::get_if<AcceptBatch>(&staged->write)) {
     part.payloads = accept->payloads;
-    part.begins_batch = part.from == 0;
+    part.begins_batch = !accept->ahead.were_begun;
   } else {
     const auto& add = std::get<AddJobs>(staged->write);
     part.payloads = add.payloads;
     part.first = add.first;
   }
+  part.left = part.payloads->payload_bytes() - ahead_of(staged->write).bytes;
   return part;
 }
 

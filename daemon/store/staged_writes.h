@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <vector>
+#include <unordered_set>
 
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/ticket.h"
@@ -19,7 +19,8 @@ namespace locksley::daemon {
 // with the same groups and do not wait for all of it. The write itself, which makes the payloads count, goes with the last part. Its
 // ticket is known when it is put, because each group takes one part.
 //
-// Writes about the same batch that are put meanwhile follow it, into the same group.
+// Writes about the same batch that are put meanwhile follow it, into the same group; but for steps of a batch whose jobs are added,
+// which are about other jobs. So do batches that are to start after a batch that is not accepted yet, and what is put about them.
 //
 // A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails.
 class StagedWrites {
@@ -32,8 +33,9 @@ class StagedWrites {
     std::uint64_t first = 0;  // the index of the first job of the write
     std::shared_ptr<const proto::ArgumentList> payloads;
     std::uint64_t from = 0;
-    std::size_t most_bytes = 0;
-    bool begins_batch = false;  // it is the first one of a batch that is not accepted yet
+    std::size_t most_bytes = 0;  // and their sizes
+    std::uint64_t left = 0;      // bytes of all payloads from `from` on
+    bool begins_batch = false;   // it is the first one of a batch that is not accepted yet
   };
 
   // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of its payloads is kUnknown.
@@ -46,7 +48,9 @@ class StagedWrites {
   // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
   // the write.
   Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
-  // A write of nothing that must come after all steps put so far (Store::put_marker()). 0: none of them is here.
+  // The highest ticket of a step that is here; 0: there is none.
+  Ticket last_step() const;
+  // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its ticket.
   Ticket add_marker();
   // The ticket of the last write; 0: there was none yet.
   Ticket last() const { return last_; }
@@ -61,7 +65,7 @@ class StagedWrites {
     std::uint64_t bytes = 0;
   };
   void part_written(const Written& written);
-  // A part could not be written. All that is here is written with its own group, whole.
+  // A part could not be written. All that is here goes with its own group, whole; while the disk fails, it is refused there.
   void write_whole();
   // Appends the writes that go into the group of this ticket. Returns for how many of them a client waits.
   std::size_t take(Ticket ticket, Writes& to);
@@ -71,13 +75,18 @@ class StagedWrites {
     Ticket ticket;
     StoreWrite write;
     std::size_t awaited;  // of it and of its followers
+    std::unordered_set<std::uint64_t>
+        accepted;  // batches whose acceptance is among the write and its followers
     PendingWrites followers = {};
     Ticket first;            // the group that has its first part
     std::size_t parts;       // that are yet to be written ahead
     bool has_steps = false;  // among its followers
   };
-  // The last write that is staged for the batch; staged_.rend(): there is none.
-  std::deque<Staged>::reverse_iterator find(std::uint64_t sequence);
+  using Position = std::deque<Staged>::reverse_iterator;
+  // The last one that has a write of the batch; staged_.rend(): there is none.
+  Position find(std::uint64_t sequence);
+  // The one that the write must follow; staged_.rend(): it may go before.
+  Position leader_of(const StoreWrite& write);
   std::deque<Staged>::iterator first_with_parts();
 
   const std::size_t most_bytes_;

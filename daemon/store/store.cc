@@ -163,6 +163,12 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
     }
     if (!row->status()) break;  // other rows of this batch may be missing
     if (!assembly.is_accepted()) {
+      // Looked up again: what was accepted is never deleted.
+      std::string accepted;
+      const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, batch.sequence), accepted);
+      if (!found) return cannot_read(found.error());
+      if (*found)
+        return cannot_read({EngineError::Kind::kAway, "the rows that were read lack its first one"});
       orphans_.push_back(batch.sequence);
       continue;
     }

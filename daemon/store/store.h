@@ -106,7 +106,7 @@ class Store {
   // ---- After start(): writing ----
 
   Ticket put(StoreWrite&& write, Urgency urgency) { return group_->put(std::move(write), urgency); }
-  // A write of nothing, for which a client waits: its outcome comes once all that was put before is written.
+  // A write of nothing, for which a client waits: its outcome comes once all results that were put before are written.
   Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
   // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }

@@ -146,7 +146,8 @@ WriteBacklog::Refusal WriteBacklog::refuse_without_room(Writes& writes, Ticket t
   note_refused(writes, ticket);
   std::vector<std::uint64_t> refused;
   for (const StoreWrite& each : writes) {
-    if (std::holds_alternative<AcceptBatch>(each)) refused.push_back(sequence_of(each));
+    const auto* const accept = std::get_if<AcceptBatch>(&each);
+    if (accept != nullptr && !accept->ahead.were_begun) refused.push_back(accept->sequence);
   }
   Refusal refusal{.why = room ? "there was no room for jobs before these" : room.error().what,
                   .has_jobs = erase_jobs(writes)};

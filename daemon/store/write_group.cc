@@ -235,11 +235,13 @@ void WriteGroup::put(const TakeNumbers& take) {
 }
 
 EngineDone WriteGroup::finish(Engine::Sync sync) {
-  if (auto done = finish_ahead(); !done) return done;
+  flush_payloads();
+  if (!ahead_) return ahead_;
   return engine_.commit(*last_, sync);
 }
 
-EngineDone WriteGroup::finish_ahead() {
+EngineDone WriteGroup::finish_part(Engine::Sync sync) {
+  if (!last_->empty()) return finish(sync);
   flush_payloads();
   return ahead_;
 }
@@ -265,7 +267,8 @@ StagedWrites::Written WriteGroup::put_chunks(Engine::Group& into, std::uint64_t 
                                              std::size_t most_bytes) {
   StagedWrites::Written written;
   std::vector<std::string_view> views(std::min<std::uint64_t>(kChunkPayloads, payloads.size()));
-  for (std::uint64_t done = from; done < payloads.size() && written.bytes < most_bytes;) {
+  std::size_t cost = 0;
+  for (std::uint64_t done = from; done < payloads.size() && cost < most_bytes;) {
     const std::span<const std::string_view> fetched(views.data(), payloads.fetch(done, views));
     std::size_t bytes = 0;
     std::size_t take = 0;
@@ -276,18 +279,18 @@ StagedWrites::Written WriteGroup::put_chunks(Engine::Group& into, std::uint64_t 
     done += take;
     written.payloads += take;
     written.bytes += bytes;
+    cost += bytes + take * sizeof(std::uint32_t);
     if (&into == payloads_.get() && into.size_bytes() >= engine_.write_ahead_bytes()) flush_payloads();
   }
   return written;
 }
 
 StagedWrites::Written WriteGroup::add_part(const StagedWrites::Part& part) {
-  Engine::Group& ahead = large_payloads();
+  // A commit with rows that went ahead is not tried again on a server: there they go with the group, which others share.
+  Engine::Group& into = engine_.is_on_network() ? *last_ : large_payloads();
   // A batch that has this row alone was not accepted: a start deletes its payloads.
-  if (part.begins_batch) {
-    ahead.put(Table::kIndex, row_key(kChangesKey, part.sequence), encode(ChangesRow{}));
-  }
-  return put_chunks(ahead, part.sequence, part.first, *part.payloads, part.from, part.most_bytes);
+  if (part.begins_batch) into.put(Table::kIndex, row_key(kChangesKey, part.sequence), encode(ChangesRow{}));
+  return put_chunks(into, part.sequence, part.first, *part.payloads, part.from, part.most_bytes);
 }
 
 Engine::Group& WriteGroup::large_payloads() {

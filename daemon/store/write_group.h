@@ -47,8 +47,8 @@ class WriteGroup {
 
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
-  // In place of finish(), if there is nothing but a part.
-  EngineDone finish_ahead() LOCKSLEY_REQUIRES(kStoreWriter);
+  // In place of finish(), if there is nothing but a part, which is safe with the write that it belongs to.
+  EngineDone finish_part(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
   // A write, and the batch to which it belongs. Writes lie in memory in the order in which they came.

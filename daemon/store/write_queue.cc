@@ -6,8 +6,9 @@ namespace locksley::daemon {
 
 Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
   const std::size_t cost = cost_of(write);
-  if (!staged_.empty() && std::holds_alternative<std::monostate>(write)) {
-    if (const Ticket ticket = staged_.add_marker(); ticket != 0) return ticket;
+  // A marker comes after all steps that were put before.
+  if (std::holds_alternative<std::monostate>(write) && staged_.last_step() > gathering_ticket_) {
+    return staged_.add_marker();
   }
   if (staged_.takes(write, cost)) {
     // Not before writes of the same batch that gather.

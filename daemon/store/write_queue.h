@@ -37,11 +37,11 @@ class WriteQueue {
   // The ticket of the last group that has a write, or of the one that gathers if that is later.
   Ticket last() const { return std::max(gathering_ticket_, staged_.last()); }
 
-  bool empty() const { return gathering_.empty() && !is_long(); }
+  bool empty() const { return gathering_.empty() && !has_full_or_staged(); }
   // The group that gathers has no writes.
-  bool is_new_group() const { return gathering_.empty(); }
+  bool is_gathering_empty() const { return gathering_.empty(); }
   // There is more than the group that gathers: the writer need not wait for more.
-  bool is_long() const { return !full_.empty() || !staged_.empty(); }
+  bool has_full_or_staged() const { return !full_.empty() || !staged_.empty(); }
   // Writes of the group that gathers for which a client waits.
   std::size_t awaited() const { return awaited_; }
 
@@ -51,7 +51,7 @@ class WriteQueue {
   Ticket last_taken() const { return gathering_ticket_ - 1 - full_.size(); }
   // For the parts of groups that were taken.
   void part_written(const StagedWrites::Written& written) { staged_.part_written(written); }
-  // The disk fails: large writes are written whole, with their own groups.
+  // As in StagedWrites.
   void write_whole() { staged_.write_whole(); }
 
  private:

@@ -20,7 +20,7 @@ namespace locksley::daemon {
 constexpr Ticket kAllSettled = std::numeric_limits<Ticket>::max();
 
 // Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
-// put before it, but for large ones of other batches (StagedWrites).
+// put before it, but for large ones of other batches that it does not wait for (StagedWrites).
 
 // Payloads of a large write that lie in groups before its own (StagedWrites).
 struct PayloadsAhead {

@@ -11,7 +11,7 @@
 
 namespace locksley::daemon {
 
-// The store writes in the order in which writes come, so each write waits for all that came before. So that no user makes others
+// A write waits for nearly all that came before (StagedWrites has the exception). So that no user makes others
 // wait for long, a connection executes no command that writes while its user has as much pending as a slow disk writes in a tenth of
 // a second: has_room_to_write(). At most that much, and one more command, of each other user comes before a write.
 //
@@ -27,7 +27,7 @@ class WriteCharges {
   WriteCharges& operator=(const WriteCharges&) = delete;
 
   // A write was put into the store, which will report its outcome (Urgency::kAwaited). `ticket`: that of the write; 0: there is
-  // no store. `cost`: as cost_of() has it. O(1).
+  // no store. `cost`: as cost_of() has it. O(1), but for large writes.
   void charge(Account& account, Ticket ticket, std::uint64_t cost) LOCKSLEY_REQUIRES(kIoThread);
   // The writes up to this ticket have had their outcome: they cost nothing any more. O(1) for each of them.
   void refund(Ticket up_to) LOCKSLEY_REQUIRES(kIoThread);

@@ -178,12 +178,18 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
 
 }  // namespace
 
-bool Dispatcher::may_write(const proto::Command& command) const {
+CommandExecutor::Writes Dispatcher::writes(const proto::Command& command) const {
   const proto::CommandSpec* const spec = proto::find_command(command.name());
-  if (spec == nullptr) return false;
-  // A RUN is in memory alone, and CUSTOMER is a command that writes with some of its subcommands.
-  return ((spec->flags & proto::kWrite) != 0 && spec->id != CommandId::kRun) ||
-         spec->id == CommandId::kCustomer;
+  if (spec == nullptr) return Writes::kNothing;
+  if (spec->id == CommandId::kCustomer && command.arguments.size() > 1) {
+    const proto::SubcommandSpec* const found = proto::find_subcommand(spec->id, command.arguments[1]);
+    return found != nullptr && found->group == proto::CommandGroup::kControl ? Writes::kMore
+                                                                             : Writes::kNothing;
+  }
+  // A RUN is in memory alone.
+  if ((spec->flags & proto::kWrite) == 0 || spec->id == CommandId::kRun) return Writes::kNothing;
+  const bool changes = spec->group == proto::CommandGroup::kControl && spec->id != CommandId::kForget;
+  return changes ? Writes::kChange : Writes::kMore;
 }
 
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command& command) const {

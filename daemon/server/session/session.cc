@@ -129,7 +129,7 @@ Session::Turn Session::execute(Instant began) {
       if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
       if (status == proto::ReadStatus::kError) return refuse_stream();
     }
-    command_waits_ = !transaction_.is_open() && waits_for_room_to_write(command_);
+    command_waits_ = !transaction_.is_open() && must_wait_to_write(command_);
     if (command_waits_) return Turn::kYield;
     active_at_ = began;
     ++commands_;
@@ -196,12 +196,18 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
   // First this: else a client that reads nothing would keep its place at the head of the line.
-  const bool waits = command_waits_ && sessions_.must_wait_to_write(*this);
+  const bool waits = command_waits_ && must_wait_to_write(command_);
   return waits || output_.size() > pause;
 }
 
-bool Session::waits_for_room_to_write(const proto::Command& command) {
-  return sessions_.must_wait_to_write(*this) && sessions_.executor().may_write(command);
+bool Session::must_wait_to_write(const proto::Command& command) {
+  if (!WriteLines::may_wait(writing_, memory_.account())) return false;
+  using Writes = CommandExecutor::Writes;
+  const Writes writes = sessions_.executor().writes(command);
+  const bool waits = writes == Writes::kMore || (writes == Writes::kChange && output_.is_held());
+  if (waits) return sessions_.must_wait_to_write(*this);
+  sessions_.waits_to_write_no_longer(*this);
+  return false;
 }
 
 void Session::release_replies(SessionOutput::HeldNumber held, const std::string& error) {

@@ -224,8 +224,9 @@ class Session final : private Subscriptions::Sink,
   Turn refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the command may write, and its user has too much pending. If so, the session is woken when that is over.
-  bool waits_for_room_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the command may write, and its user has too much pending. If so, the session gets a place in the line, and is woken when
+  // it may have room.
+  bool must_wait_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.

@@ -164,7 +164,7 @@ bool Session::rest() {
     wake_at(login_deadline());
   }
   const auto limit = state_.config().limits.idle_timeout;
-  if (limit.count() == 0 || !subscriptions_.empty()) return true;
+  if (limit.count() == 0 || !subscriptions_.empty() || command_waits_) return true;
   const Instant at = active_at_ + limit;
   if (now() >= at) return false;
   wake_at(at);

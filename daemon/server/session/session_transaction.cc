@@ -56,12 +56,15 @@ Coroutine<void> Session::run_transaction() {
   while (transaction_.size() != 0 && !is_dropped()) {
     proto::Command command = transaction_.next();
     const proto::CommandSpec* spec = nullptr;
-    if (waits_for_room_to_write(command)) {
+    if (must_wait_to_write(command)) {
       const bool may_go_on = co_await await([&] {
         kIoThread.assert_held();
-        return !waits_for_room_to_write(command);
+        return !must_wait_to_write(command);
       });
-      if (!may_go_on) break;
+      if (!may_go_on) {
+        executor.finish(*this, command);
+        break;
+      }
     }
     if (exec.size() > most) {
       fail(no_room_error(most));

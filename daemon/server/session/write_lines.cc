@@ -1,7 +1,5 @@
 #include "daemon/server/session/write_lines.h"
 
-#include "daemon/server/batches/write_charges.h"
-
 namespace locksley::daemon {
 
 bool WriteLines::must_wait(Waiter& waiter, const Account& account) {

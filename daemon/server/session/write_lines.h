@@ -9,6 +9,7 @@
 
 #include "daemon/base/io_thread.h"
 #include "daemon/server/accounts/account.h"
+#include "daemon/server/batches/write_charges.h"
 
 namespace locksley::daemon {
 
@@ -38,6 +39,10 @@ class WriteLines {
   WriteLines(const WriteLines&) = delete;
   WriteLines& operator=(const WriteLines&) = delete;
 
+  // Whether must_wait() could be true, or the waiter is in a line: asked before each command.
+  static bool may_wait(const Waiter& waiter, const Account& account) {
+    return waiter.account_ != nullptr || !has_room_to_write(account);
+  }
   // Whether a command of this account that writes must wait. If so, the waiter has a place in the line: that which it had, if it
   // waited already. O(1), and O(log waiters) if it must wait.
   bool must_wait(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);

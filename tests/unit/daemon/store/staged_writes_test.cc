@@ -102,9 +102,33 @@ TEST(StagedWritesTest, AfterAFailureEachIsWrittenWhole) {
 TEST(StagedWritesTest, AMarkerComesAfterTheStepsThatAreHere) {
   StagedWrites staged(kPart);
   const Ticket ticket = add(staged, batch_of(1, 30), 5);
-  EXPECT_EQ(staged.add_marker(), 0U);
+  EXPECT_EQ(staged.last_step(), 0U);
   add(staged, RecordStep{.sequence = 1, .step = {}}, 5);
+  EXPECT_EQ(staged.last_step(), ticket);
   EXPECT_EQ(staged.add_marker(), ticket);
+}
+
+TEST(StagedWritesTest, StepsOfABatchDoNotWaitForJobsThatAreAdded) {
+  StagedWrites staged(kPart);
+  AddJobs jobs{.sequence = 1, .first = 7, .payloads = batch_of(1, 30).payloads, .changes = {}};
+  add(staged, std::move(jobs), 5);
+  RecordStep step{.sequence = 1, .step = {}};
+  EXPECT_FALSE(takes(staged, step));
+  step.step.finished_at = 1;
+  EXPECT_TRUE(takes(staged, step)) << "the end is about all jobs";
+}
+
+TEST(StagedWritesTest, ABatchDoesNotComeBeforeOneThatItWaitsFor) {
+  StagedWrites staged(kPart);
+  const Ticket ticket = add(staged, batch_of(1, 30), 5);
+  AcceptBatch waits = accept_batch(2, 1);
+  waits.row.after.push_back({1, "", false});
+  EXPECT_EQ(add(staged, waits, 5), ticket);
+  EXPECT_EQ(add(staged, ChangeBatch{.sequence = 2, .changes = {}}, 5), ticket) << "and what is put about it";
+  waits = accept_batch(3, 1);
+  waits.row.after.push_back({2, "", false});
+  EXPECT_EQ(add(staged, waits, 5), ticket);
+  EXPECT_FALSE(takes(staged, accept_batch(4, 1)));
 }
 
 // ---- With a store ----

@@ -123,6 +123,43 @@ TEST_F(WriteRoomTest, SoDoThoseOfATransaction) {
   for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
 }
 
+TEST_F(WriteRoomTest, AConnectionThatOnlyReadsTakesNoPlaceInTheLine) {
+  Client mallory(port_);
+  log_in(mallory, 1, "mallory");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(mallory, submits());
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  Client reading(port_);
+  log_in(reading, 2, "mallory");
+  EXPECT_EQ(reading.ask("PING"), "+PONG");
+  Client writing(port_);
+  log_in(writing, 3, "mallory");
+  writing.send("SUBMIT echo ID b JOBS first\r\n");
+  bench_.disk->release();
+  EXPECT_EQ(writing.bulk(), "b");
+  for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+}
+
+TEST_F(WriteRoomTest, OneCommandThatChangesABatchDoesNotWait) {
+  Client mallory(port_);
+  log_in(mallory, 1, "mallory");
+  mallory.send("SUBMIT echo ID b DELAY 1000000 JOBS a\r\n");
+  EXPECT_EQ(mallory.bulk(), "b");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(mallory, submits());
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit + 1; }));
+  Client control(port_);
+  log_in(control, 2, "mallory");
+  control.send("CANCEL b\r\nPAUSE b\r\n");
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kCancel) == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(executed(CommandId::kPause), 0U) << "a pipeline waits";
+  bench_.disk->release();
+  EXPECT_EQ(control.line(), ":1");
+  control.line();
+  for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+}
+
 TEST_F(WriteRoomTest, ConnectionsThatEndMeanwhileLeaveTheirPlaceToTheNext) {
   auto first = std::make_unique<Client>(port_);
   log_in(*first, 1, "mallory");

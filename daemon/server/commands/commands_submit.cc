@@ -39,8 +39,14 @@ bool wants_reply(const Session& session) { return !session.is_dropped() && sessi
 // So many batches are looked up at once. Guess: 160 us, where only the store has them.
 constexpr std::size_t kFewWaits = 8;
 
-// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the bytes of the command.
-// False: no reply is wanted any more.
+// Bytes of the command that nothing else counts while it is executed in parts. A command from the socket counts to its
+// connection's input until the connection reads again; a command of an EXEC has left the queue of its transaction.
+std::size_t uncounted_bytes(Session& session, const proto::Command& command) {
+  return session.transaction().is_running() ? command.arguments.memory_bytes() : 0;
+}
+
+// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the bytes that the command
+// holds and nothing else counts. False: no reply is wanted any more.
 Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& options, std::size_t held,
                               FoundDependencies& found) LOCKSLEY_REQUIRES(kIoThread) {
   if (options.after.size() <= kFewWaits) co_return true;
@@ -57,13 +63,13 @@ Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& optio
   co_return wants_reply(session);
 }
 
-// Copies the pattern of a range in slices. False: no reply is wanted any more.
-Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::optional<Pattern>& to)
-    LOCKSLEY_REQUIRES(kIoThread) {
+// Copies the pattern of a range in slices. `held`: as above. False: no reply is wanted any more.
+Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::size_t held,
+                             std::optional<Pattern>& to) LOCKSLEY_REQUIRES(kIoThread) {
   auto parts = std::make_shared<PatternInParts>(from);
   bool is_wanted = true;
   while (is_wanted && !(to = parts->go_on(now() + Slices::kSlice))) {
-    session.update_memory(from.size());
+    session.update_memory(held + from.size());
     co_await session.wait_for_slice();
     is_wanted = wants_reply(session);
   }
@@ -147,21 +153,23 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
   }
   Batches::Prepared prepared;
   bool is_wanted = true;
+  std::size_t held = uncounted_bytes(session, command);
   const auto* const range = std::get_if<proto::RangeSource>(&parsed->source);
   if (range != nullptr && range->payload_at) {
-    is_wanted = co_await copy_pattern(session, command.arguments[*range->payload_at], prepared.pattern);
+    is_wanted = co_await copy_pattern(session, command.arguments[*range->payload_at], held, prepared.pattern);
+    if (prepared.pattern) held += prepared.pattern->text->size();
   }
   const auto* const jobs = std::get_if<proto::JobsSource>(&parsed->source);
   if (jobs != nullptr && !parsed->options.id.empty()) {
     DigestInParts parts(command.arguments, jobs->first);
     while (is_wanted && !(prepared.digest = parts.go_on(now() + Slices::kSlice))) {
+      session.update_memory(held);
       co_await session.wait_for_slice();
       is_wanted = wants_reply(session);
     }
   }
   if (is_wanted) {
-    is_wanted = co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(),
-                                       prepared.dependencies);
+    is_wanted = co_await look_up_waits(session, parsed->options, held, prepared.dependencies);
   }
   Batches& batches = session.state().batches();
   if (is_wanted) {
@@ -187,8 +195,8 @@ Coroutine<void> open_long_command(Session& session, proto::Command& command) {
     co_return;
   }
   FoundDependencies found;
-  const bool is_wanted =
-      co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(), found);
+  const std::size_t held = uncounted_bytes(session, command);
+  const bool is_wanted = co_await look_up_waits(session, parsed->options, held, found);
   if (!is_wanted) co_return;
   reply_id(session, session.state().batches().open(session.user(), *parsed, session.id(), &found));
 }
@@ -219,8 +227,8 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
   Batches& batches = session.state().batches();
   Batches::Prepared prepared;
   if (parsed->options.after.size() > kFewWaits) {
-    const bool is_wanted = co_await look_up_waits(session, parsed->options, command.arguments.memory_bytes(),
-                                                  prepared.dependencies);
+    const std::size_t held = uncounted_bytes(session, command);
+    const bool is_wanted = co_await look_up_waits(session, parsed->options, held, prepared.dependencies);
     if (!is_wanted) co_return;
   }
   auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);

@@ -209,11 +209,13 @@ void OutputBuffer::clear() {
   size_ = 0;
 }
 
-std::string OutputBuffer::to_string() const {
+std::string OutputBuffer::to_string(std::size_t most) const {
   std::string text;
-  text.reserve(size_);
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    text.append(chunks_[i].bytes.get() + chunks_[i].begin, end_of(i) - chunks_[i].begin);
+  most = std::min(most, size_);
+  text.reserve(most);
+  for (std::size_t i = 0; text.size() < most; ++i) {
+    const std::size_t length = end_of(i) - chunks_[i].begin;
+    text.append(chunks_[i].bytes.get() + chunks_[i].begin, std::min(length, most - text.size()));
   }
   return text;
 }

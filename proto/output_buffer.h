@@ -68,8 +68,8 @@ class OutputBuffer {
   // Removes all bytes and frees all memory.
   void clear();
 
-  // All bytes as one string; for tests and small replies.
-  std::string to_string() const;
+  // All bytes as one string, or the first `most`; for tests and small replies.
+  std::string to_string(std::size_t most = std::string::npos) const;
 
   std::size_t memory_bytes() const;
 

@@ -50,7 +50,8 @@ void SessionOutput::push(Held held) {
 void SessionOutput::hold(Ticket ticket, Ticket earlier) {
   if (!held_.empty()) {
     const Held& last = held_.back();
-    if (last.place && last.ticket == ticket && last.earlier == earlier) return;
+    const bool is_full = last.parts.size() >= kMostMarked || last.bytes.size() >= kMostBytes;
+    if (last.place && last.ticket == ticket && last.earlier == earlier && !is_full) return;
   }
   Held::Place earlier_place;
   if (earlier != 0) earlier_place = place_for(earlier);
@@ -133,8 +134,8 @@ std::size_t SessionOutput::release(HeldNumber number, std::string_view error, pr
   std::size_t errors = 0;
   if (!error.empty()) {
     errors = held.parts.size();
+    set_apart(number);
     replace_marked(held, error, protocol);
-    are_sums_old_ = true;
   }
   if (held.earlier_place) {
     held.earlier_place.reset();
@@ -168,14 +169,18 @@ void SessionOutput::send_settled() {
 }
 
 void SessionOutput::replace_marked(Held& held, std::string_view error, proto::Protocol protocol) {
-  const std::string bytes = std::exchange(held.bytes, {}).to_string();
+  if (held.parts.empty()) return;
+  const std::size_t end = held.parts.back().end;
+  const std::string bytes = held.bytes.to_string(end);
+  held.bytes.consume(end);
+  proto::OutputBuffer rest = std::exchange(held.bytes, {});
   std::size_t at = 0;
   for (const Held::Part part : held.parts) {
     held.bytes.append(std::string_view(bytes).substr(at, part.begin - at));
     proto::ReplyWriter(held.bytes, protocol).error(error);
     at = part.end;
   }
-  held.bytes.append(std::string_view(bytes).substr(at));
+  held.bytes.append(std::move(rest));
   held.parts.clear();
 }
 

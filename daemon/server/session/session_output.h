@@ -25,9 +25,14 @@ namespace locksley::daemon {
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
 class SessionOutput {
  public:
-  // Numbers a run of consecutive held replies that report the same writes. The connection's first run has 0.
+  // Numbers a run of consecutive held replies that report the same writes; very many are several runs. The connection's
+  // first run has 0.
   using HeldNumber = std::uint64_t;
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
+
+  // What one release() replaces by errors at most, but for the last reply. Guess: some 50 us.
+  static constexpr std::size_t kMostMarked = 512;
+  static constexpr std::size_t kMostBytes = 64 * 1024;
 
   // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the order of the tickets;
   // it must call release() for `held`, with the text of the error reply.
@@ -134,7 +139,7 @@ class SessionOutput {
   void set_apart(HeldNumber number);
   // The entry that is added next has a place in the queue for this ticket.
   HeldReplies::Place place_for(Ticket ticket);
-  // The error comes in place of each marked reply.
+  // The error comes in place of each marked reply. What follows the last of them is not copied.
   static void replace_marked(Held& held, std::string_view error, proto::Protocol protocol);
   // The first entries that wait for nothing become sendable.
   void send_settled();

@@ -48,14 +48,15 @@ class HeldReplies {
   EarlyReplies& early() { return early_; }
 
   // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's function; until about
-  // `until`, since one client may have very many. True: none is left. If false, call again with the same outcome before any
-  // later one.
+  // `until`, since one client may have very many. The replies of a failed write become errors, so one function may then take
+  // as long as many others. True: none is left. If false, call again with the same outcome before any later one.
   bool settle_some(const Outcome& outcome, Instant until) {
     for (int n = 1; !queue_.empty() && queue_.begin()->first <= outcome.up_to; ++n) {
       auto first = queue_.extract(queue_.begin());
       first.mapped()(outcome.error);
       if (spare_.size() < kMostSpare) spare_.push_back(std::move(first));
-      if (n % kBetweenLooks == 0 && now() >= until) return false;
+      const bool is_due = n % kBetweenLooks == 0 || !outcome.error.empty();
+      if (is_due && now() >= until) return false;
     }
     return true;
   }

@@ -40,6 +40,7 @@ TEST(OutputBufferTest, BytesComeOutAsTheyWentInWhateverTheSizes) {
     buffer.consume(taken);
     expected.erase(0, taken);
     ASSERT_EQ(buffer.size(), expected.size());
+    ASSERT_EQ(buffer.to_string(taken), expected.substr(0, taken));
   }
   EXPECT_EQ(buffer.to_string(), expected);
 }

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace locksley::daemon {
 namespace {
@@ -331,49 +332,45 @@ TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {
   EXPECT_TRUE(output_.empty());
 }
 
-TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
-  HeldReplies queue;
-  std::vector<std::string> called;
-  for (const Ticket ticket : {Ticket{3}, Ticket{1}, Ticket{2}, Ticket{1}}) {
-    queue.hold(ticket, [&called, ticket](const std::string& error) {
-      called.push_back(std::to_string(ticket) + error);
-    });
+// One client may pipeline a hundred thousand writes that become one group of the store.
+TEST_F(SessionOutputTest, VeryManyRepliesOfAFailedWriteBecomeErrorsAFewAtATime) {
+  constexpr std::size_t kMany = 10 * SessionOutput::kMostMarked;
+  std::string expected;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    write_held(1, "a");
+    write("b");
+    expected += "-no\r\nb";
   }
-  queue.settle_some({.up_to = 2, .error = "!"}, Instant::max());
-  EXPECT_EQ(called, (std::vector<std::string>{"1!", "1!", "2!"}));
-  EXPECT_FALSE(queue.empty());
-}
-
-TEST(HeldRepliesTest, AnOutcomeOfManyRepliesIsActedOnAFewAtATimeAndInOrder) {
-  constexpr int kMany = 1000;
-  HeldReplies queue;
-  std::vector<int> called;
-  for (int i = 0; i < kMany; ++i) {
-    queue.hold(Ticket{1}, [&called, i](const std::string& error) {
-      EXPECT_EQ(error, "!");
-      called.push_back(i);
-    });
-  }
-  std::size_t largest = 0;
+  std::size_t most = 0;
   bool is_done = false;
   while (!is_done) {
-    const std::size_t before = called.size();
-    is_done = queue.settle_some({.up_to = 1, .error = "!"}, Instant{});
-    largest = std::max(largest, called.size() - before);
+    const std::size_t before = errors_;
+    is_done = queue_.settle_some({.up_to = 1, .error = "no"}, Instant{});
+    most = std::max(most, errors_ - before);
+    EXPECT_EQ(output_.size(), 2 * kMany + 4 * errors_) << "each error has four bytes more than a reply";
   }
-  EXPECT_LE(largest, 64U);
-  EXPECT_EQ(called.size(), std::size_t{kMany});
-  EXPECT_TRUE(std::ranges::is_sorted(called));
+  EXPECT_LE(most, SessionOutput::kMostMarked);
+  EXPECT_EQ(errors_, kMany);
+  EXPECT_EQ(sendable(), expected);
 }
 
-TEST(HeldRepliesTest, ACallbackMayHoldAnotherReply) {
-  HeldReplies queue;
-  int called = 0;
-  queue.hold(1, [&](const std::string&) { queue.hold(2, [&](const std::string&) { ++called; }); });
-  queue.settle_some({.up_to = 1, .error = {}}, Instant::max());
-  EXPECT_EQ(called, 0);
-  queue.settle_some({.up_to = 2, .error = {}}, Instant::max());
-  EXPECT_EQ(called, 1);
+TEST_F(SessionOutputTest, ALargeReplyAfterAFailedWriteIsNotCopied) {
+  const std::string large(std::size_t{1} << 20, 'x');
+  const auto end_of = [](const proto::OutputBuffer& buffer) {
+    std::array<std::string_view, 16> views;
+    const std::string_view last = views.at(buffer.gather(views) - 1);
+    return last.data() + last.size();
+  };
+  write_held(1, "a");
+  write(large);
+  const char* const end = end_of(output_.end());
+  write_held(1, "b");
+  write("c");
+  queue_.settle_some({.up_to = 1, .error = "no"}, Instant{});
+  EXPECT_EQ(output_.sendable().size(), large.size() + 5);
+  EXPECT_EQ(end_of(output_.sendable()), end);
+  queue_.settle_some({.up_to = 1, .error = "no"}, Instant{});
+  EXPECT_EQ(sendable(), "-no\r\n" + large + "-no\r\nc");
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
-  discarded_[record.sequence] = {ticket, status.discarded, status.discarded_bytes};
+  discarded_.add(record.sequence, ticket, {.rows = status.discarded, .bytes = status.discarded_bytes});
 }
 
 Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
@@ -429,13 +429,13 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
 }
 
 Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
+  // Asked before: what is written after that is among what is read, or among the discards that are pending.
+  const Ticket written = parts_.store->written();
   auto stored = parts_.store->load(sequence);
   if (!stored) return std::unexpected(std::move(stored.error()));
-  std::erase_if(discarded_,
-                [this](const auto& entry) { return parts_.store->is_written(entry.second.ticket); });
-  if (const auto found = discarded_.find(sequence); found != discarded_.end()) {
-    stored->history.discarded = found->second.rows;
-    stored->history.discarded_bytes = found->second.bytes;
+  if (const auto discard = discarded_.find(sequence, written)) {
+    stored->history.discarded = discard->rows;
+    stored->history.discarded_bytes = discard->bytes;
   }
   const auto record = record_of(*stored);
   record->is_active = false;

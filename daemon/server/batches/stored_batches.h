@@ -6,7 +6,6 @@
 #include <deque>
 #include <expected>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/pending_discards.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
@@ -174,14 +174,7 @@ class StoredBatches {
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.
   std::atomic<std::uint64_t> refusals_{0};
-  // Discards of results of retired batches that the store has yet to write: load() adds them to what it reads. Entries
-  // that the store has written since the last load() stay until the next one.
-  struct Discarded {
-    Ticket ticket;
-    std::uint64_t rows;
-    std::uint64_t bytes;
-  };
-  std::map<std::uint64_t, Discarded> discarded_ LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
+  PendingDiscards discarded_ LOCKSLEY_GUARDED_BY(kIoThread);  // load() adds them to what it reads
 };
 
 }  // namespace locksley::daemon

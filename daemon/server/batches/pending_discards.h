@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "daemon/store/ticket.h"
+
+namespace locksley::daemon {
+
+// The discards of results of retired batches that the store has yet to write: what it reads of such a batch lacks them. While
+// the disk fails there may be very many.
+//
+// A member of StoredBatches. The I/O thread only. Nothing blocks. Each call takes O(log n).
+class PendingDiscards {
+ public:
+  struct Discard {
+    std::uint64_t rows;   // discarded so far
+    std::uint64_t bytes;  // of these
+  };
+
+  // A discard of the batch that will be written with `ticket`. It takes the place of the batch's last one.
+  void add(std::uint64_t sequence, Ticket ticket, Discard discard) {
+    const auto [at, is_new] = by_sequence_.try_emplace(sequence);
+    if (!is_new) by_ticket_.erase({at->second.ticket, sequence});
+    at->second = {ticket, discard};
+    by_ticket_.emplace(ticket, sequence);
+  }
+
+  // What the store, which has written everything up to `written`, lacks of the batch; none: nothing. Forgets a few discards that
+  // are written: more than the one that follows a call, so that they do not become more and more.
+  std::optional<Discard> find(std::uint64_t sequence, Ticket written) {
+    for (int left = kForgottenAtOnce; left != 0 && !by_ticket_.empty(); --left) {
+      const auto first = by_ticket_.begin();
+      if (first->first > written) break;
+      by_sequence_.erase(first->second);
+      by_ticket_.erase(first);
+    }
+    const auto found = by_sequence_.find(sequence);
+    if (found == by_sequence_.end() || found->second.ticket <= written) return std::nullopt;
+    return found->second.discard;
+  }
+
+  // Also counts written ones that are not forgotten yet.
+  std::size_t size() const { return by_sequence_.size(); }
+
+ private:
+  static constexpr int kForgottenAtOnce = 16;  // some 2 us; guess
+
+  struct Entry {
+    Ticket ticket = 0;
+    Discard discard{};
+  };
+  std::map<std::uint64_t, Entry> by_sequence_;
+  std::set<std::pair<Ticket, std::uint64_t>> by_ticket_;  // the same entries, each with its sequence
+};
+
+}  // namespace locksley::daemon

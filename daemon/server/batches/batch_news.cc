@@ -2,14 +2,11 @@
 
 #include <spdlog/logger.h>
 
-#include <algorithm>
-#include <asio/post.hpp>
 #include <utility>
 
 #include "core/batch/batch_failures.h"
 #include "core/batch/handler.h"
 #include "daemon/base/log_line.h"
-#include "daemon/base/wakeup.h"
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/store/store.h"
 
@@ -85,7 +82,7 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
     schedule_retry(record, status);
     free_streamed_payloads(record, status);
   }
-  wake_waiters(record, status.rows);
+  record.wake_for_news(status.rows, parts_.slices);
 }
 
 void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant at) {
@@ -155,29 +152,6 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
 
 void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {
   if (status.retry_at != record.due.retry) parts_.registry.schedule(record, Due::kRetry, status.retry_at);
-}
-
-void BatchNews::wake_waiters(BatchRecord& record, std::uint64_t rows) {
-  // At most this many at a time, so that connections that do not wait have their turns in between.
-  constexpr int kAtOnce = 64;
-  const bool is_over = record.is_over();
-  int woken = 0;
-  for (const BatchRecord::Waiter& waiter : record.waiters.all) {
-    const bool is_due = is_over || rows > waiter.row;
-    if (!is_due || waiter.who->is_woken) continue;
-    if (woken == kAtOnce) {
-      if (std::exchange(record.waiters.is_waking, true)) return;
-      asio::post(parts_.io, [this, held = record.shared()] {
-        kIoThread.assert_held();
-        held->waiters.is_waking = false;
-        wake_waiters(*held, held->status().rows);
-      });
-      return;
-    }
-    waiter.who->is_woken = true;
-    waiter.who->wakeup.wake();
-    ++woken;
-  }
 }
 
 void BatchNews::log_end(const BatchRecord& record, const BatchStatus& status) {

@@ -101,7 +101,6 @@ class BatchNews {
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
   void release_payloads(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
   void free_streamed_payloads(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  void wake_waiters(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   void log_end(const BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;

@@ -8,25 +8,26 @@
 
 namespace locksley::daemon {
 
-void BatchRecord::wake_all(std::uint64_t row, Slices& slices) {
-  std::size_t left = wake_some(row, waiters.all.size());
+void BatchRecord::wake_all(WaitedFor what, Slices& slices) {
+  std::size_t left = wake_some(what, waiters.all.size());
   if (left == 0) return;
-  auto go_on = [held = shared(), row, left](Instant until) mutable {
+  auto go_on = [held = shared(), what, left](Instant until) mutable {
     kIoThread.assert_held();
     do {
-      left = held->wake_some(row, left);
+      left = held->wake_some(what, left);
     } while (left != 0 && now() < until);
     return left == 0;
   };
   slices.add(std::move(go_on), line);
 }
 
-std::size_t BatchRecord::wake_some(std::uint64_t row, std::size_t left) {
+std::size_t BatchRecord::wake_some(WaitedFor what, std::size_t left) {
   // From the last to the first: when a waiter leaves, the last waiter takes its place, and that one has been looked at already.
   left = std::min(left, waiters.all.size());
   for (std::size_t woken = 0; woken != kWokenAtOnce && left != 0;) {
     const Waiter& waiter = waiters.all[--left];
-    if (waiter.row != row) continue;
+    if (waiter.row < what.first || waiter.row > what.last || waiter.who->is_woken) continue;
+    waiter.who->is_woken = true;
     waiter.who->wakeup.wake();
     ++woken;
   }

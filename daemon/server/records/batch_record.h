@@ -185,23 +185,35 @@ class BatchRecord final : public Batch {
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
   static constexpr std::uint64_t kReadRows = kItsEnd - 1;
   static constexpr std::uint64_t kLogBytes = kItsEnd - 2;
-  // Wakes all who wait for one of these: kWokenAtOnce of them within this call, the others in slices.
-  void wake_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all(kReadRows, slices); }
-  void wake_log_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all(kLogBytes, slices); }
+  // Wakes all who wait for one of these, and who have looked since they were woken last: kWokenAtOnce of them within this call,
+  // the others in slices.
+  void wake_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all({kReadRows, kReadRows}, slices); }
+  void wake_log_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
+    wake_all({kLogBytes, kLogBytes}, slices);
+  }
+  // The same for those who wait for one of the first `rows` rows; if the batch is over, for all who wait for anything.
+  void wake_for_news(std::uint64_t rows, Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
+    if (is_over()) return wake_all({0, kItsEnd}, slices);
+    if (rows != 0) wake_all({0, rows - 1}, slices);
+  }
   static constexpr std::size_t kWokenAtOnce = 64;  // guess: some 20 us, where the waiters are in no cache
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
-    bool is_waking LOCKSLEY_GUARDED_BY(kIoThread) = false;   // some of them are yet to be woken
     // How many wait for rows that the batch does not have yet. Read by workers after they published rows;
     // counted before the waiter looks whether there are any, so that one of the two sees the other.
     std::atomic<std::uint32_t> for_rows{0};
   } waiters;
 
  private:
-  void wake_all(std::uint64_t row, Slices& slices) LOCKSLEY_REQUIRES(kIoThread);
-  // Wakes kWokenAtOnce of those whose Waiter::row is this one, among the first `left` waiters. Returns how many of the
-  // waiters are left.
-  std::size_t wake_some(std::uint64_t row, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
+  // Of values of Waiter::row, from `first` to `last`.
+  struct WaitedFor {
+    std::uint64_t first;
+    std::uint64_t last;
+  };
+  void wake_all(WaitedFor what, Slices& slices) LOCKSLEY_REQUIRES(kIoThread);
+  // Wakes kWokenAtOnce of those who wait for one of these, among the first `left` waiters. Returns how many of the waiters are
+  // left.
+  std::size_t wake_some(WaitedFor what, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
 };
 
 }  // namespace locksley::daemon

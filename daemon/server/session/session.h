@@ -337,10 +337,11 @@ Coroutine<Session::Awaited> Session::await_batch(std::shared_ptr<BatchRecord> re
 
 template <class Done>
 Coroutine<bool> Session::await_rows(std::shared_ptr<BatchRecord> record, Done done) {
-  const WaiterPlace place(wakeup(), state_.stats().blocked, *record, BatchRecord::kReadRows);
+  WaiterPlace place(wakeup(), state_.stats().blocked, *record, BatchRecord::kReadRows);
   flush_or_drop();
   while (!is_dropped() && !done(*record)) {
     if (!wakeup().take()) co_await wakeup().wait();
+    place.rearm();
   }
   co_return !is_dropped();
 }

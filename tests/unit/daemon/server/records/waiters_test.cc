@@ -80,5 +80,45 @@ TEST_F(WaitersTest, WhoIsLeftIsWokenThoughOthersHaveGoneMeanwhile) {
   EXPECT_EQ(told.size(), readers.size());
 }
 
+TEST_F(WaitersTest, NewsWakeThoseWhoseRowIsThereAndTheEndWakesAll) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add("a");
+  auto first = waiters(*record, 2 * kAtOnce, 0);
+  auto later = waiters(*record, 2 * kAtOnce, 9);
+  auto others = waiters(*record, 2 * kAtOnce, BatchRecord::kItsEnd);
+  auto readers = waiters(*record, 2 * kAtOnce, BatchRecord::kReadRows);
+  record->wake_for_news(0, slices_);
+  io_.run();
+  EXPECT_EQ(woken(first), 0u);
+  record->wake_for_news(9, slices_);
+  EXPECT_EQ(woken(first), kAtOnce);
+  io_.restart();
+  io_.run();
+  EXPECT_EQ(woken(first), kAtOnce);
+  EXPECT_EQ(woken(later) + woken(others) + woken(readers), 0u);
+  end(*record);
+  record->wake_for_news(9, slices_);
+  io_.restart();
+  io_.run();
+  EXPECT_EQ(woken(first), 0u) << "they have not looked";
+  EXPECT_EQ(woken(later), 2 * kAtOnce);
+  EXPECT_EQ(woken(others), 2 * kAtOnce);
+  EXPECT_EQ(woken(readers), 2 * kAtOnce);
+}
+
+TEST_F(WaitersTest, OneIsWokenAgainOnceItHasLooked) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add("a");
+  auto readers = waiters(*record, 1, BatchRecord::kReadRows);
+  for (int i = 0; i < 2; ++i) {
+    record->wake_readers(slices_);
+    record->wake_readers(slices_);
+    EXPECT_EQ(woken(readers), 1u);
+    readers.front().place.rearm();
+  }
+  record->wake_readers(slices_);
+  EXPECT_EQ(woken(readers), 1u);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -329,10 +329,23 @@ std::string wrong_number(std::string_view name) {
   return text;
 }
 
+// Of a command with subcommands: "GET|SET ...".
+std::string names_of_subcommands(const CommandSpec& container) {
+  std::string names;
+  for (const SubcommandSpec& spec : container.subcommands())
+    names += (names.empty() ? "" : "|") + in_capitals(spec.name);
+  return names + " ...";
+}
+
 // Every user has the commands of Redis that describe a connection: for these the text is that of Redis.
-std::string wrong_number(const auto& spec, std::string_view name, const std::string& words) {
-  if (spec.group == Group::kConnection) return wrong_number(name);
-  const std::string arguments = syntax(spec.arguments);
+bool is_worded_as_in_redis(const CommandSpec& spec) {
+  return spec.group == Group::kConnection && spec.id != Id::kActive && spec.id != Id::kCustomer;
+}
+bool is_worded_as_in_redis(const SubcommandSpec& spec) { return spec.group == Group::kConnection; }
+
+std::string wrong_number(const auto& spec, std::string_view name, const std::string& words,
+                         const std::string& arguments) {
+  if (is_worded_as_in_redis(spec)) return wrong_number(name);
   return wrong_number(name) + ": " + words + (arguments.empty() ? "" : " ") + arguments;
 }
 
@@ -406,7 +419,9 @@ std::string unknown_command_error(const ArgumentList& arguments) {
 }
 
 std::string arity_error(const CommandSpec& command) {
-  return wrong_number(command, command.name, in_capitals(command.name));
+  const std::string arguments =
+      command.subcommands().empty() ? syntax(command.arguments) : names_of_subcommands(command);
+  return wrong_number(command, command.name, in_capitals(command.name), arguments);
 }
 
 std::string full_name(const SubcommandSpec& subcommand) {
@@ -419,7 +434,7 @@ std::string full_name(const SubcommandSpec& subcommand) {
 std::string arity_error(const SubcommandSpec& subcommand) {
   const std::string words =
       in_capitals(command(subcommand.container).name) + ' ' + in_capitals(subcommand.name);
-  return wrong_number(subcommand, full_name(subcommand), words);
+  return wrong_number(subcommand, full_name(subcommand), words, syntax(subcommand.arguments));
 }
 
 std::string help_arity_error(const CommandSpec& container) {

@@ -193,7 +193,7 @@ const SubcommandSpec* find_subcommand(CommandId container, std::string_view name
 
 // Error replies without their '-', worded as Redis words them, because stock clients match on some.
 std::string unknown_command_error(const ArgumentList& arguments);
-// For commands that Redis does not have, they end with the syntax of the command.
+// For all but the commands of Redis that every user has, they end with the syntax of the command.
 std::string arity_error(const CommandSpec& command);
 std::string arity_error(const SubcommandSpec& subcommand);   // "… for 'client|setname' command"
 std::string help_arity_error(const CommandSpec& container);  // of its subcommand HELP

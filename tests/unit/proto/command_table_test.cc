@@ -175,6 +175,10 @@ TEST(CommandTableTest, ArityErrorsOfCommandsThatRedisDoesNotHaveEndWithTheSyntax
   EXPECT_EQ(syntax_in(arity_error(*find_command("log"))), "LOG id index [FROM offset] [BLOCK timeout-ms]");
   EXPECT_EQ(syntax_in(arity_error(*find_command("handlers"))), "HANDLERS");
   EXPECT_EQ(syntax_in(arity_error(*find_subcommand(CommandId::kCustomer, "get"))), "CUSTOMER GET customer");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("active"))), "ACTIVE");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("nodes"))), "NODES");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("customer"))), "CUSTOMER DEL|GET|LIST|SET ...");
+  EXPECT_EQ(syntax_in(arity_error(*find_command("handler"))), "HANDLER RESTART ...");
   for (const CommandSpec& spec : commands()) EXPECT_LT(arity_error(spec).size(), 250u) << spec.name;
 }
 

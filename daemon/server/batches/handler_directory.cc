@@ -52,17 +52,38 @@ Handler& HandlerDirectory::handler_of(const std::string& name) {
   return *handler;
 }
 
+namespace {
+
+// Of the handlers that the user may use.
+std::vector<std::string> names_for(const HandlerDirectory& handlers, const User& by)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  std::vector<std::string> names = handlers.names();
+  std::erase_if(names, [&by](const std::string& name) { return !by.may_use(name); });
+  return names;
+}
+
+// What follows the error about the name; empty: no name is near.
+std::string guess(std::string_view name, const std::vector<std::string>& names) {
+  const std::string near = config::nearest_name(name, names);
+  return near.empty() ? near : fmt::format("; did you mean '{}'?", near);
+}
+
+}  // namespace
+
+std::string forbidden_handler_error(const HandlerDirectory& handlers, const User& by, std::string_view name) {
+  // The guess does not depend on whether there is a handler of this name.
+  return no_handler_permission_error(by, name) +
+         (is_opt_in(name) ? "" : guess(name, names_for(handlers, by)));
+}
+
 std::expected<const HandlerDirectory::Entry*, std::string> usable_handler(const HandlerDirectory& handlers,
                                                                           const User& by,
                                                                           const std::string& name) {
-  if (!by.may_use(name)) return std::unexpected(no_handler_permission_error(by, name));
+  if (!by.may_use(name)) return std::unexpected(forbidden_handler_error(handlers, by, name));
   if (const HandlerDirectory::Entry* entry = handlers.find(name)) return entry;
-  std::vector<std::string> names = handlers.names();
-  std::erase_if(names, [&by](const std::string& other) { return !by.may_use(other); });
-  std::string text = fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name));
-  if (const std::string near = config::nearest_name(name, names); !near.empty()) {
-    text += fmt::format("; did you mean '{}'?", near);
-  }
+  const std::vector<std::string> names = names_for(handlers, by);
+  std::string text =
+      fmt::format("NOHANDLER no handler is named '{}'", proto::printable(name)) + guess(name, names);
   constexpr std::size_t kMostNames = 20;  // guess: still one readable line
   text += text.ends_with('?') ? " There are: " : ". There are: ";
   for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)

@@ -115,5 +115,9 @@ std::expected<const HandlerDirectory::Entry*, std::string> usable_handler(const 
                                                                           const User& by,
                                                                           const std::string& name)
     LOCKSLEY_REQUIRES(kIoThread);
+// The error for a name that the user may not use, or probably has mistyped: it proposes a handler that the user may use, if
+// one has a similar name.
+std::string forbidden_handler_error(const HandlerDirectory& handlers, const User& by, std::string_view name)
+    LOCKSLEY_REQUIRES(kIoThread);
 
 }  // namespace locksley::daemon

@@ -77,7 +77,7 @@ bool may_be_queued(Session& session, const proto::Command& command, const proto:
   if (spec.id == CommandId::kSubmit || spec.id == CommandId::kOpen) {
     const std::string_view handler = command.arguments[1];
     if (!session.user().may_use(handler)) {
-      session.fail(no_handler_permission_error(session.user(), handler));
+      session.fail(forbidden_handler_error(session.state().handlers(), session.user(), handler));
       return false;
     }
   }

@@ -44,6 +44,31 @@ class ServerHandlersTest : public ServerFixture {
   Handler& late_ = handlers_.handler_of("late");
 };
 
+TEST_F(ServerHandlersTest, AMistypedNameHasAGuessThatTellsNothingOfHandlersThatTheUserMayNotUse) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Tenants tenants;
+  Users users(tenants);
+  config::User settings;
+  settings.handlers = {"late", "gone"};
+  users.replace({{"alice", settings}});
+  const User& alice = *users.find("alice");
+  const auto error_of = [&](const std::string& name) {
+    kIoThread.assert_held();
+    return usable_handler(handlers_, alice, name).error();
+  };
+  const auto no_permission = [](const std::string& name) {
+    return "NOPERM User alice has no permissions to use the handler '" + name + "'";
+  };
+  EXPECT_TRUE(usable_handler(handlers_, alice, "late"));
+  EXPECT_EQ(error_of("lat"), no_permission("lat") + "; did you mean 'late'?");
+  EXPECT_EQ(error_of("Late"), no_permission("Late") + "; did you mean 'late'?");
+  // There is a handler `echo`, which alice may not use, and none that is named `gone`.
+  for (const char* const name : {"echo", "ecoh", "gon", "spam"})
+    EXPECT_EQ(error_of(name), no_permission(name));
+  EXPECT_EQ(error_of("gone"), "NOHANDLER no handler is named 'gone'. There are: late");
+  EXPECT_EQ(error_of("sleep"), no_permission("sleep") + "; only users.alice.handlers gives them");
+}
+
 TEST_F(ServerHandlersTest, ANameHasOneHandlerWhateverBecomesOfIt) {
   const ThreadRoleScope io_thread(kIoThread);
   handlers_.remove("late");

@@ -6,8 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "config/nearest.h"
 #include "daemon/base/decimal_numbers.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/batch_flags.h"
@@ -27,6 +32,8 @@ const std::map<std::string, WhenProgress> kWhenProgress{
 // Without it -1 would be read as a very large number.
 const CLI::Range kIndexes(std::uint64_t{0}, std::uint64_t{std::numeric_limits<std::int64_t>::max()});
 const CLI::Range kCounts(0U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount));
+
+constexpr std::uint64_t kMostFrames = std::uint64_t{1} << 40;  // at ten a second: three thousand years
 
 void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
   auto* group = command.add_option_group("Payloads", "Where the jobs come from");
@@ -66,12 +73,63 @@ constexpr std::string_view kNoMark =
     "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"
     "A command with a pipe or a variable needs a shell: locksley exec -- sh -c 'sort \"$1\" | uniq' _ {}";
 
+// The command that was given, from the program itself to its last subcommand.
+std::vector<const CLI::App*> commands_given(const CLI::App& program) {
+  std::vector<const CLI::App*> all{&program};
+  for (auto next = program.get_subcommands(); !next.empty(); next = next.front()->get_subcommands())
+    all.push_back(next.front());
+  return all;
+}
+
+// "; did you mean 'PREFIXname'?", or nothing.
+std::string guess(std::string_view written, std::span<const std::string> names, std::string_view prefix) {
+  const std::string near = config::nearest_name(written, names);
+  return near.empty() ? std::string() : "; did you mean '" + std::string(prefix) + near + "'?";
+}
+
+std::string no_such_command(const CLI::App& program, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* known :
+       commands_given(program).back()->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(known->get_name());
+  return "no command is named '" + printable(word) + "'" + guess(word, names, "");
+}
+
+// The long names of a command's options, without "--".
+void add_option_names(const CLI::App& command, std::vector<std::string>& names) {
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  // Groups of options are commands without names.
+  const auto is_group = [](const CLI::App* one) { return one->get_name().empty(); };
+  for (const CLI::App* group : command.get_subcommands(is_group)) add_option_names(*group, names);
+}
+
+std::string no_such_option(const CLI::App& program, const std::string& word) {
+  constexpr std::string_view kDashes = "--";
+  std::string text = "no option is named '" + printable(word) + "'";
+  if (!word.starts_with(kDashes)) return text;
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands_given(program)) add_option_names(*command, names);
+  const std::string_view name = std::string_view(word).substr(kDashes.size());
+  return text + guess(name.substr(0, name.find('=')), names, kDashes);
+}
+
 // What is wrong with the word that stands where a command should, as in `locksley customer show`; empty: there is none.
-std::string problem_with_command(const CLI::App& app) {
-  const std::vector<std::string> words = app.remaining(true);
+std::string problem_with_command(const CLI::App& program) {
+  const std::vector<std::string> words = program.remaining(true);
   if (words.empty()) return {};
-  const char* const kind = words.front().starts_with('-') ? "option" : "command";
-  return std::string("no ") + kind + " is named '" + printable(words.front()) + "'";
+  const std::string& first = words.front();
+  return first.starts_with('-') ? no_such_option(program, first) : no_such_command(program, first);
+}
+
+// The option among the words that the command does not take; empty: there is none.
+std::string problem_with_options(const CLI::App& program) {
+  for (const std::string& word : program.remaining(true)) {
+    const bool is_option = word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9');
+    if (is_option) return no_such_option(program, word);
+  }
+  return {};
 }
 
 // The sub-commands. Each fills its struct; the one that was called passes it to `chosen`.
@@ -108,12 +166,13 @@ class Parser {
       std::ostringstream out, problem;
       const int code = app_.exit(error, out, problem);
       const bool lacks_a_command = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
-      if (const std::string wrong = problem_with_command(app_); lacks_a_command && !wrong.empty()) {
-        problem.str(wrong + "\nRun with --help for more information.\n");
-      }
+      const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+      const std::string bad_word = lacks_a_command ? problem_with_command(app_)
+                                   : is_extra      ? problem_with_options(app_)
+                                                   : std::string();
+      if (!bad_word.empty()) problem.str(bad_word + "\nRun with --help for more information.\n");
       const bool is_exec = app_.got_subcommand("exec");
       // `locksley exec wc -l`: CLI11 took `-l` for an option of `exec`.
-      const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
       if (is_exec && is_extra && marked_ == 0 && !exec_.words.empty())
         problem.str(std::string(kNoMark) + '\n');
       const int wrong = is_exec ? daemon::kExitExecFailed : daemon::kExitUsage;
@@ -493,15 +552,25 @@ class Parser {
         ->check(CLI::Range(0.1, 3600.0))
         ->type_name("SECONDS")
         ->default_str("1");
-    auto* frames = command->add_option("-b,--batch", top_.frames, "Print this many screens as text, and exit")
-                       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    auto* frames = command
+                       ->add_option("-b,--batch", top_.frames,
+                                    "Print text: SCREENS screens, then exit; without a number, until it "
+                                    "is interrupted, as top -b does")
+                       ->expected(0, 1)
+                       ->check(CLI::Range(std::uint64_t{1}, kMostFrames))
+                       ->transform(daemon::kDecimalNumbers)
+                       ->type_name("[SCREENS]");
     command->add_flag_callback("--once", [this] { top_.frames = 1; }, "Same as --batch 1")->excludes(frames);
     command->add_option("--sort", top_.order, "Sort the batches by this column")
         ->check(CLI::IsMember({"newest", "progress", "rate", "left", "jobs", "failed", "name", "tenant"}))
         ->capture_default_str();
     command->add_option("--filter", top_.filter,
                         "Only batches with this text in their name, id, handler, tenant or state");
-    command->callback([this] { line_.command = top_; });
+    command->callback([this, frames] {
+      // Without a number CLI11 makes it none, or 0.
+      if (frames->count() != 0 && top_.frames.value_or(0) == 0) top_.frames = kMostFrames;
+      line_.command = top_;
+    });
   }
 
   void add_bench() {

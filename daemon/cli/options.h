@@ -123,7 +123,7 @@ struct BenchArguments {
 
 struct TopArguments {
   std::chrono::milliseconds interval{1000};
-  std::optional<std::uint64_t> frames = {};  // printed as text; absent: no limit
+  std::optional<std::uint64_t> frames = {};  // printed as text; absent: no limit, and a screen on a terminal
   std::string order = "newest";
   std::string filter = {};
 };

@@ -77,7 +77,7 @@ class Words(ExecTest):
             (("echo", "a"), "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"),
             (("wc", "-l"), "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"),
             (("sort {} | uniq",), "a pipe or a variable needs a shell: locksley exec -- sh -c "),
-            (("--no-such-option", "wc", "-l", "--", "echo"), "not expected"),
+            (("--no-such-option", "wc", "-l", "--", "echo"), "no option is named '--no-such-option'"),
             (("--",), "a command must follow --"),
             (("--", ":::", "a"), "a command must follow --"),
             (("--", "echo", ":::+", "a"), "goes along with the list before it"),

@@ -230,6 +230,41 @@ TEST(CliAddressTest, OptionsWinOverTheEnvironmentWhichWinsOverTheDefault) {
   EXPECT_EQ(choose_addresses({.url = "redis://h:2"}, full_environment).value().front().text(), "h:2");
 }
 
+std::string problem_of(const std::string& line) {
+  const auto result = parse(line);
+  if (result) return "none";
+  EXPECT_EQ(result.error().exit_code, daemon::kExitUsage) << line;
+  return result.error().text.substr(0, result.error().text.find('\n'));
+}
+
+TEST(CliOptionsTest, ATypingErrorInACommandOrAnOptionHasAGuess) {
+  EXPECT_EQ(problem_of("lsit"), "no command is named 'lsit'; did you mean 'list'?");
+  EXPECT_EQ(problem_of("customer st x"), "no command is named 'st'; did you mean 'set'?");
+  EXPECT_EQ(problem_of("dance"), "no command is named 'dance'");
+  EXPECT_EQ(problem_of("--jsno list"), "no option is named '--jsno'; did you mean '--json'?");
+  EXPECT_EQ(problem_of("submit echo --weihgt 3 a"),
+            "no option is named '--weihgt'; did you mean '--weight'?");
+  EXPECT_EQ(problem_of("list --limt=3"), "no option is named '--limt=3'; did you mean '--limit'?");
+  EXPECT_EQ(problem_of("list --sevrer h:1"), "no option is named '--sevrer'; did you mean '--server'?");
+  EXPECT_EQ(problem_of("customer set acme --wieght 3"),
+            "no option is named '--wieght'; did you mean '--weight'?");
+  EXPECT_EQ(problem_of("list --quite-another"), "no option is named '--quite-another'");
+  EXPECT_EQ(problem_of("list -q"), "no option is named '-q'");
+  EXPECT_THAT(problem_of("wait a b"), HasSubstr("was not expected"));
+}
+
+TEST(CliOptionsTest, TopPrintsSoManyScreensAsTextOrTextWithoutEnd) {
+  EXPECT_EQ(parsed<TopArguments>("top").frames, std::nullopt);
+  EXPECT_EQ(parsed<TopArguments>("top -b 010").frames, 10U);
+  EXPECT_EQ(parsed<TopArguments>("top -b3 --sort jobs").frames, 3U);
+  EXPECT_EQ(parsed<TopArguments>("top --once").frames, 1U);
+  for (const char* const endless : {"top -b", "top --batch", "top -b -d 0.5", "top --batch --sort jobs"})
+    EXPECT_GT(parsed<TopArguments>(endless).frames.value_or(0), 1'000'000'000U) << endless;
+  EXPECT_EQ(parsed<TopArguments>("top -b -d 0.5").interval, std::chrono::milliseconds(500));
+  for (const char* const wrong : {"top -b 0", "top -b x", "top -b --once"})
+    EXPECT_FALSE(parse(wrong)) << wrong;
+}
+
 TEST(CliAddressTest, AListHasOneUserAndOnePassword) {
   const auto list =
       choose_addresses({.url = "redis://bob@a:1,b,[::1]:3"}, [](const char* name) -> const char* {

@@ -10,4 +10,9 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
+std::string address_in(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  return text.front() == '[' ? text.substr(1, colon - 2) : text.substr(0, colon);
+}
+
 }  // namespace locksley::daemon

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/server/accounts/credential.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/client_info.h"
@@ -17,12 +18,6 @@
 namespace locksley::daemon {
 
 namespace {
-
-// The part of 127.0.0.1:7770 or [::1]:7770 before the port.
-std::string address_of(const std::string& peer) {
-  const std::size_t colon = peer.rfind(':');
-  return peer.front() == '[' ? peer.substr(1, colon - 2) : peer.substr(0, colon);
-}
 
 // Logs in the user whose password is the argument at that index, and wipes the argument. Commands after it wait until then.
 // False after an error reply, or if the connection is to close.
@@ -38,10 +33,11 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
     std::shared_ptr<Question> question;
     ~Asking() { question->session = nullptr; }
   };
+  session.check_begins();
   const Asking asking{std::make_shared<Question>(&session, std::nullopt)};
   PasswordLogin login{.user = std::string(name),
                       .password = std::string(arguments[password]),
-                      .address = address_of(session.peer()),
+                      .address = address_in(session.peer()),
                       .peer = session.peer()};
   arguments.wipe(password);
   log_in_by_password(session.state(), std::move(login), [question = asking.question](Result result) {
@@ -52,6 +48,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
   if (!is_open) co_return false;
   const Result& result = *asking.question->result;
   if (!result) {
+    session.check_failed();
     session.fail(result.error());
     co_return false;
   }
@@ -64,6 +61,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
   if (is_current && session.log_in(user, Credential::kPassword)) co_return true;
   if (session.is_logged_in() && !session.subscriptions().empty())
     co_await session.move_subscriptions(session.user_ref());
+  session.check_failed();
   session.fail(is_current ? kTooManyConnections : kChangedMeanwhile);
   co_return false;
 }

@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/refusals.h"
@@ -22,6 +23,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       id_(id),
       local_(std::move(local)),
       login_(connection_.connected_at()),
+      stranger_(sessions.strangers(), id, address_in(connection_.peer())),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
       output_(state_.held_replies(), [this](SessionOutput::HeldNumber held,
                                             const std::string& error) { release_replies(held, error); }),
@@ -244,6 +246,14 @@ void Session::drop(std::string_view reason) {
   wakeup().wake();
 }
 
+void Session::give_way() {
+  stranger_.leave();
+  constexpr std::string_view kWhy =
+      "limits.max_clients reached: a connection that has not logged in gives way to a new one";
+  state_.warnings().warn(Warning::kMaxClients, peer(), kWhy);
+  drop(kWhy);
+}
+
 void Session::finish() {
   life().go_to(Life::kFinishing);
   wakeup().wake();
@@ -346,6 +356,7 @@ void Session::end() {
   take_back_early();  // before the socket is closed, to which the store's writer may send
   free_if_large(output_.take_all());
   sessions_.executor().finish(*this, command_);
+  stranger_.leave();
   drop_input();
   connection_.close();
   memory_.clear();

@@ -21,6 +21,7 @@
 #include "daemon/server/session/command_executor.h"
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_output.h"
+#include "daemon/server/session/strangers.h"
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
@@ -95,6 +96,9 @@ class Session final : private Subscriptions::Sink,
   bool may(proto::CommandGroup group) const { return login_.may(group); }
   // False, without effect, if the user has all the connections that it may have.
   bool log_in(const UserRef& user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
+  // A password for this connection is being checked, until log_in() or check_failed().
+  void check_begins() { stranger_.check_begins(); }
+  void check_failed();
   // Makes the connection what it was at the beginning.
   void log_out() LOCKSLEY_REQUIRES(kIoThread);
   // After a TLS handshake. False if no user has that certificate, or log_in() refuses.
@@ -192,6 +196,8 @@ class Session final : private Subscriptions::Sink,
   // Drops it, because it holds more than the other connections of its user while `limit` (the key of a limit) is
   // exceeded. From now on its memory does not count.
   void evict(const std::string& limit);
+  // Drops it, because it has not logged in and a new connection needs its place.
+  void give_way();
   // Closes it as soon as its input is executed and what is written is out.
   void finish();
   // The users in force have changed: takes over its user, or drops it if the user was removed or the
@@ -290,6 +296,7 @@ class Session final : private Subscriptions::Sink,
   const std::string local_;
 
   Login login_;
+  Strangers::Place stranger_;
   ClientInfo info_;
 
   proto::CommandReader reader_;

@@ -19,6 +19,10 @@ bool Session::log_in(const UserRef& user, Credential credential) {
   return true;
 }
 
+void Session::check_failed() {
+  if (!is_logged_in() && !is_dropped()) stranger_.enter(login_.stranger_since());
+}
+
 void Session::log_out() {
   const Users& users = state_.users();
   set_user(users.are_configured() ? nullptr : users.everybody(), Credential::kNone);
@@ -60,6 +64,7 @@ Coroutine<void> Session::move_subscriptions(UserRef user) {
 void Session::set_user(UserRef user, Credential credential) {
   login_.set(std::move(user), credential);
   const UserRef& set = login_.user();
+  set == nullptr ? stranger_.enter(login_.stranger_since()) : stranger_.leave();
   memory_.set_account(set == nullptr ? nullptr : &set->tenant().account);
   const LineNumber line = set == nullptr ? kStrangersLine : line_of_tenant(set->tenant().number);
   wakeup().set_line(line);

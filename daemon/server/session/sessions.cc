@@ -55,7 +55,7 @@ void Sessions::accept(Socket socket) {
                   "-DENIED no users are configured, so only connections from this machine are served\r\n",
                   "a peer that is not on this machine was refused: no users are configured");
   }
-  if (by_id_.size() >= config.limits.max_clients) {
+  if (!make_room()) {
     return refuse(Warning::kMaxClients, "-ERR max number of clients reached\r\n",
                   "limits.max_clients reached");
   }
@@ -68,6 +68,18 @@ void Sessions::accept(Socket socket) {
   stats.connections_accepted.add(1);
   stats.connections.set(by_id_.size());
   asio::co_spawn(state_.executor(), Session::serve(std::move(session)), asio::detached);
+}
+
+bool Sessions::make_room() {
+  const std::uint64_t most = state_.config().limits.max_clients;
+  if (by_id_.size() < most) return true;
+  // Those that give way are not closed yet when the new ones are here.
+  constexpr std::size_t kMostAbove = 16;
+  if (by_id_.size() >= most + kMostAbove) return false;
+  const auto id = strangers_.first_to_go(now());
+  Session* const stranger = id ? find(*id) : nullptr;
+  if (stranger != nullptr) stranger->give_way();
+  return stranger != nullptr;
 }
 
 Session* Sessions::find(std::uint64_t id) const {

@@ -12,6 +12,7 @@
 #include "daemon/base/io_thread.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
+#include "daemon/server/session/strangers.h"
 #include "daemon/server/session/write_lines.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/tls/context.h"
@@ -40,7 +41,8 @@ class Sessions {
   void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const { return tls_.get(); }
 
-  // Begins a session on a new connection, or refuses it.
+  // Begins a session on a new connection, or refuses it. At limits.max_clients it takes the place of one that has not logged in
+  // for long, if there is one.
   void accept(Socket socket) LOCKSLEY_REQUIRES(kIoThread);
   // Null if there is none.
   Session* find(std::uint64_t id) const;
@@ -63,6 +65,7 @@ class Sessions {
   ServerState& state() { return state_; }
   const CommandExecutor& executor() const { return executor_; }
   ClientMemory& memory() { return memory_; }
+  Strangers& strangers() { return strangers_; }
   // Drops connections, those that hold most first, until the account of `cause` and that of all are within
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
   // perhaps among them. Very many are dropped in slices.
@@ -78,6 +81,8 @@ class Sessions {
  private:
   class Holders;
 
+  // Whether there is room for one connection more.
+  bool make_room() LOCKSLEY_REQUIRES(kIoThread);
   // Tells each session of the last change, of which `changes` is the number; very many in slices.
   void tell_all(std::uint64_t& changes, void (*tell_one)(Session&));
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True: no more is to be dropped.
@@ -87,6 +92,7 @@ class Sessions {
   ServerState& state_;
   const CommandExecutor& executor_;
   ClientMemory memory_;
+  Strangers strangers_;
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   std::uint64_t authorities_changed_ = 0;  // how often
   std::uint64_t users_changed_ = 0;        // likewise

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <asio/post.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/lane/lane_view.h"
@@ -71,6 +73,31 @@ TEST_F(LoginTest, ConnectionsBeyondTheUsersLimitAreNotLoggedIn) {
   first.reset();
   while (connections_of("alice") != 1) std::this_thread::yield();
   EXPECT_TRUE(show_certificate(2, "alice's laptop"));
+}
+
+TEST_F(LoginTest, ANewConnectionTakesThePlaceOfTheOldestThatHasNotLoggedIn) {
+  start([](config::Config& config) {
+    config.users["alice"].certificate = "alice's laptop";
+    config.limits.max_clients = 3;
+  });
+  Client first(port_);
+  Client second(port_);
+  Client third(port_);
+  for (Client* client : {&first, &second, &third}) EXPECT_EQ(client->ask("PING"), kNoAuthLine);
+  EXPECT_TRUE(show_certificate(1, "alice's laptop"));
+  // Not before the others had time to log in.
+  const Instant deadline = now() + std::chrono::seconds(60);
+  for (bool is_in = false; !is_in; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    ASSERT_LT(now(), deadline);
+    Client next(port_);
+    const std::string reply = next.ask("PING");
+    is_in = reply == kNoAuthLine;
+    const bool is_refused = reply == "-ERR max number of clients reached" || reply.ends_with("<closed>");
+    EXPECT_TRUE(is_in || is_refused) << reply;
+  }
+  EXPECT_TRUE(second.is_closed());
+  EXPECT_EQ(first.ask("PING"), "+PONG");
+  EXPECT_EQ(third.ask("PING"), kNoAuthLine);
 }
 
 TEST_F(LoginTest, AReloadHandsEachConnectionItsUserAsItIsNow) {

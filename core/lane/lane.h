@@ -44,7 +44,8 @@ class RemoteExecutors {
 // add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its halves,
 // hand_over(), withdraw(), release(), and settlements.
 // Calls for a batch whose queue is in no ring, or that was cancelled meanwhile, have no effect on the ring. After hand_over() all
-// calls for a batch go to its new lane: this one would lock the wrong ring. Only Lease::reclaim() refuses a batch of another lane. A turn in progress makes hand_over() fail.
+// calls for a batch go to its new lane: this one would lock the wrong ring. Only Lease::reclaim() refuses a batch of another
+// lane. A turn in progress makes hand_over() fail.
 class Lane {
  public:
   using Notify = std::function<void()>;

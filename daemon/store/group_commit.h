@@ -84,8 +84,8 @@ class GroupCommit {
   // write, and after the backlog was written.
   void start(std::function<void(Outcome)> on_outcome);
 
-  // Adds a write to the group that gathers, or to a later one if it is large (StagedWrites), and returns that group's ticket. Does nothing after
-  // stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
+  // Adds a write to the group that gathers, or to a later one if it is large or follows a large one (StagedWrites). Returns the ticket
+  // of the write's group. Does nothing after stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
   Ticket put(StoreWrite&& write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
   // The README promises that a result is durable this long after its publication, plus a sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);

@@ -22,28 +22,28 @@ namespace locksley::daemon {
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps of a batch whose jobs are added,
 // which are about other jobs. So do batches that are to start after a batch that is not accepted yet, and what is put about them.
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails.
+// A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails.
 class StagedWrites {
  public:
   using Writes = PendingWrites::Writes;
 
-  // Some payloads of a write that comes later: those from `from` on, until `most_bytes` are written.
+  // Some payloads of a write that comes later: those from `from` on, until they and their sizes take `most_bytes`.
   struct Part {
     std::uint64_t sequence = 0;
     std::uint64_t first = 0;  // the index of the first job of the write
     std::shared_ptr<const proto::ArgumentList> payloads;
     std::uint64_t from = 0;
-    std::size_t most_bytes = 0;  // and their sizes
-    std::uint64_t left = 0;      // bytes of all payloads from `from` on
-    bool begins_batch = false;   // it is the first one of a batch that is not accepted yet
+    std::size_t most_bytes = 0;
+    std::uint64_t left = 0;     // bytes of all payloads from `from` on
+    bool begins_batch = false;  // it is the first one of a batch that is not accepted yet
   };
 
   // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of its payloads is kUnknown.
   explicit StagedWrites(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   bool empty() const { return staged_.empty(); }
-  // Whether the write belongs here: because it is large, or because it follows one of its batch. O(1) while nothing is staged, else
-  // O(writes that are staged), of which each user has few (WriteCharges).
+  // Whether the write belongs here: because it is large, or because it follows one that is here. O(1) while nothing is staged, else
+  // O(writes that are staged), of which each user has few (WriteCharges), times the batches that the write waits for.
   bool takes(const StoreWrite& write, std::size_t cost);
   // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
   // the write.
@@ -75,8 +75,8 @@ class StagedWrites {
     Ticket ticket;
     StoreWrite write;
     std::size_t awaited;  // of it and of its followers
-    std::unordered_set<std::uint64_t>
-        accepted;  // batches whose acceptance is among the write and its followers
+    // Batches whose acceptance is among the write and its followers.
+    std::unordered_set<std::uint64_t> accepted;
     PendingWrites followers = {};
     Ticket first;            // the group that has its first part
     std::size_t parts;       // that are yet to be written ahead

@@ -1,6 +1,7 @@
 // The writes that wait for the writer of the store, in groups.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -16,8 +17,8 @@ namespace locksley::daemon {
 // Writes gather in a group until the writer takes it, or until it is full: then the next one gathers. The groups are taken in the
 // order of their tickets. Large writes, and those that follow them, go into later groups (StagedWrites).
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Each function is O(1), but where a member says
-// otherwise.
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on average while nothing is staged
+// (else as StagedWrites::takes()), the others are O(1).
 class WriteQueue {
  public:
   using Writes = PendingWrites::Writes;

@@ -36,10 +36,10 @@ struct WorkerLinkOptions {
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
-  // Payloads of all leases, and of those that are over, as long as they are in memory since their workers have not read them. The workers of one user hold no more of
-  // it than they leave free (room_beside_others()): half, if no others do. A user that holds nothing gets one job
-  // whatever others hold, and the payload with which a user comes to its limit is leased; so beyond the limit is at most
-  // one payload of each user.
+  // Payloads of all leases, and of those that are over, as long as they are in memory since their workers have not read them. The
+  // workers of one user hold no more of it than they leave free (room_beside_others()): half, if no others do. A user that holds
+  // nothing gets one job whatever others hold, and the payload with which a user comes to its limit is leased; so beyond the limit
+  // is at most one payload of each user.
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
   // The most of one lease. Guesses: some milliseconds of the smallest jobs; what a link sends in a few quanta.
   std::uint64_t max_jobs = 65'536;

@@ -57,13 +57,13 @@ class Slices {
     used_ += time;
     arm();
   }
-  // The time of a coroutine that does very many small things: it asks is_over() after some of them, and if so, waits for a
+  // The time of a coroutine that does very many small things: it asks is_used_up() after some of them, and if so, waits for a
   // slice before it goes on.
   class Spending {
    public:
     explicit Spending(Slices& slices) : slices_(slices), since_(now()) {}
     // Charges the time since the last call.
-    bool is_over() {
+    bool is_used_up() {
       const Instant at = now();
       slices_.charge(at - std::exchange(since_, at));
       return !slices_.has_time();

@@ -148,7 +148,7 @@ class GroupCommit {
 
   // ---- One group ----
 
-  // What became of it.
+  // The outcome of writing one group.
   struct Result {
     std::optional<std::string> failure;  // why the disk cannot be written; none: it can
     std::string refusal;                 // why the group's clients are refused; empty: they are not

@@ -110,7 +110,7 @@ class PayloadFetcher {
   // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there will be no other.
   Outcome after_failure(Wants& wants, std::chrono::milliseconds patience, bool is_late)
       LOCKSLEY_REQUIRES(mutex_);
-  // What became of the reading. Returns whether find() has returned null for it.
+  // Stores the outcome of a reading, and wakes who waits for it. True: find() has returned null for this payload already.
   bool deliver(Wants& wants, const SharedWant& want, Outcome outcome) LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;

@@ -37,7 +37,7 @@ class Reachability {
 
  private:
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // Looks for a payload of the batch that there never is: so a table that a session has locked counts as away.
+  // Looks for a payload that never exists. That waits for a lock of the table, too: so a locked table counts as unreachable.
   bool replies(std::uint64_t batch, std::chrono::milliseconds patience, const std::stop_token& stop) const;
 
   Engine& engine_;

@@ -190,12 +190,12 @@ class Store {
   std::string cannot_read(std::string_view where, const EngineError& error) const;
 
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
-  // Rows of an earlier version give the failed jobs, and the patterns, that are in them rows of their own. While the disk fails,
-  // the rest stay as they are.
   // The numbers from `first` to `last` that have rows.
   std::expected<std::vector<std::uint64_t>, EngineError> numbers_with_rows(const EngineReading& reading,
                                                                            std::uint64_t first,
                                                                            std::uint64_t last) const;
+  // Give the failed jobs, and the patterns, that are inside rows of an earlier version rows of their own. While the disk
+  // fails, the other rows stay as they are.
   void move_failed_apart();
   void move_patterns_apart();
 

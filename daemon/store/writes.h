@@ -19,9 +19,6 @@ namespace locksley::daemon {
 
 constexpr Ticket kAllSettled = std::numeric_limits<Ticket>::max();
 
-// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
-// put before it, but for large ones of other batches that it does not wait for (StagedWrites).
-
 // Payloads of a large write that lie in groups before its own (StagedWrites).
 struct PayloadsAhead {
   std::uint64_t count = 0;
@@ -81,6 +78,9 @@ struct TakeNumbers {
 // for it alone.
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
+// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
+// put before it, but for large ones of other batches that it does not wait for (StagedWrites).
+//
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,
                                 ForgetBatch, SetCustomer, TakeNumbers>;

@@ -53,26 +53,26 @@ Coroutine<void> WorkerSession::converse() {
       co_return;
     const bool may_receive = needs_input && !is_closing() && may_execute();
     if (may_receive && transport().can_receive() && !receive()) break;
-    Turn turn = is_closing() ? Turn::kClose : execute();
-    if (turn == Turn::kAsk) {
+    TurnEnd turn = is_closing() ? TurnEnd::kClose : execute();
+    if (turn == TurnEnd::kAsk) {
       service_.after_link();
       co_await ask();
-      turn = is_closing() ? Turn::kClose : Turn::kYield;
+      turn = is_closing() ? TurnEnd::kClose : TurnEnd::kYield;
     }
     if (is_dropped()) co_return;
-    needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
-    if (turn == Turn::kNeedMore && !reader_.is_idle()) service_.link().has_unfinished(id_, boot_time());
+    needs_input = turn == TurnEnd::kNeedMore || reader_.buffered_bytes() == 0;
+    if (turn == TurnEnd::kNeedMore && !reader_.is_idle()) service_.link().has_unfinished(id_, boot_time());
     service_.after_link();
     // after_link() sends for connections that got new bytes; this one may have older bytes, for
     // which the socket has room.
     if (!is_dropped()) send();
     if (is_dropped()) co_return;
-    if (turn == Turn::kClose) {
+    if (turn == TurnEnd::kClose) {
       drop_input();
       co_await say_goodbye();
       co_return;
     }
-    const bool has_more = turn == Turn::kYield || transport().can_receive();
+    const bool has_more = turn == TurnEnd::kYield || transport().can_receive();
     is_paused_ = !may_execute();
     if (is_paused_) service_.watch_room();
     if (has_more && !is_paused_) {
@@ -151,29 +151,29 @@ void WorkerSession::drop_input() {
   input_.set(0);
 }
 
-WorkerSession::Turn WorkerSession::execute() {
+WorkerSession::TurnEnd WorkerSession::execute() {
   WorkerLink& link = service_.link();
   const Instant began = now();
   for (int n = 1; n <= kTurnCommands; ++n) {
-    if (!may_execute()) return Turn::kYield;
+    if (!may_execute()) return TurnEnd::kYield;
     switch (reader_.next(command_)) {
       case proto::ReadStatus::kNeedMore:
-        return Turn::kNeedMore;
+        return TurnEnd::kNeedMore;
       case proto::ReadStatus::kError:
         if (reader_.error().kind == proto::ProtocolError::Kind::kProtocol) fail(reader_.error().message);
-        return Turn::kClose;
+        return TurnEnd::kClose;
       case proto::ReadStatus::kComplete:
         break;
     }
     if (command_.arguments.empty()) continue;
     if (const auto own = execute_own()) {
-      if (*own != Turn::kNeedMore) return *own;
+      if (*own != TurnEnd::kNeedMore) return *own;
     } else {
       link.execute(id_, command_.arguments, boot_time());
     }
-    if (now() - began > kTurnTime) return Turn::kYield;
+    if (now() - began > kTurnTime) return TurnEnd::kYield;
   }
-  return Turn::kYield;
+  return TurnEnd::kYield;
 }
 
 void WorkerSession::send() {

@@ -58,7 +58,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void wake() { wakeup().wake(); }
 
  private:
-  enum class Turn : std::uint8_t {
+  enum class TurnEnd : std::uint8_t {
     kNeedMore,  // all commands that have arrived are executed
     kYield,     // the others have their turns
     kAsk,       // a command waits for the I/O thread: ask()
@@ -88,7 +88,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   std::uint64_t input_bytes() const;
   // Frees what was received of a command that is not executed any more: a peer may keep its end of the connection open.
   void drop_input() LOCKSLEY_REQUIRES(kLinkThread);
-  Turn execute() LOCKSLEY_REQUIRES(kLinkThread);
+  TurnEnd execute() LOCKSLEY_REQUIRES(kLinkThread);
   // False while many replies wait for the store, while the store has no room, or while much output is unsent.
   bool may_execute() const LOCKSLEY_REQUIRES(kLinkThread);
   // False: the peer has gone.
@@ -100,7 +100,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
 
   // worker_session_login.cc
   // The commands that need no worker. None: the link's.
-  std::optional<Turn> execute_own() LOCKSLEY_REQUIRES(kLinkThread);
+  std::optional<TurnEnd> execute_own() LOCKSLEY_REQUIRES(kLinkThread);
   void client_command() LOCKSLEY_REQUIRES(kLinkThread);
   // HELLO, AUTH and RECLAIM.
   Coroutine<void> ask();

@@ -16,31 +16,31 @@ namespace locksley::daemon {
 
 using proto::equals_ignoring_case;
 
-std::optional<WorkerSession::Turn> WorkerSession::execute_own() {
+std::optional<WorkerSession::TurnEnd> WorkerSession::execute_own() {
   const proto::ArgumentList& arguments = command_.arguments;
   const std::string_view name = arguments[0];
   WorkerLink& link = service_.link();
   const auto is = [&name](std::string_view word) { return equals_ignoring_case(name, word); };
   if (is("HELLO") || is("AUTH")) {
     link.end_claim(id_, boot_time());
-    return Turn::kAsk;
+    return TurnEnd::kAsk;
   }
   if (is("QUIT")) {
     link.end_claim(id_, boot_time());
     link.reply(id_).ok();
     life().go_to(Life::kLastReply);
-    return Turn::kClose;
+    return TurnEnd::kClose;
   }
   if (!is_logged_in()) {
     fail(proto::kNoAuth);
-    return Turn::kNeedMore;
+    return TurnEnd::kNeedMore;
   }
   // For a connection that has not joined the link needs no batch: it refuses the command.
-  if (is("RECLAIM") && link.workers().contains(id_)) return Turn::kAsk;
+  if (is("RECLAIM") && link.workers().contains(id_)) return TurnEnd::kAsk;
   if (is("PING") || is("ECHO") || is("SELECT") || is("CLIENT") || is("INFO")) {
     link.end_claim(id_, boot_time());
     client_command();
-    return Turn::kNeedMore;
+    return TurnEnd::kNeedMore;
   }
   return std::nullopt;
 }

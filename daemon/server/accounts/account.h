@@ -118,7 +118,7 @@ class Account {
     if (!leaves_room(resource) || !parent_->has_limit(resource)) return limit(resource);
     return std::min(limit(resource), parent_->limit(resource) / 2);
   }
-  bool is_over(Resource resource) const { return used(resource) > limit(resource); }
+  bool exceeds_limit(Resource resource) const { return used(resource) > limit(resource); }
   // The first account, from this one upwards, whose limit this much more would exceed; null: none.
   const Account* first_without_room(Resource resource, std::uint64_t more) const {
     for (const Account* account = this; account != nullptr; account = account->parent_) {
@@ -139,7 +139,7 @@ class Account {
 
  private:
   std::uint64_t free(Resource resource) const {
-    return is_over(resource) ? 0 : limit(resource) - used(resource);
+    return exceeds_limit(resource) ? 0 : limit(resource) - used(resource);
   }
   std::uint64_t& at(Resource resource) { return used_[static_cast<std::size_t>(resource)]; }
 

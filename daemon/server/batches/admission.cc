@@ -206,7 +206,8 @@ Admission::Checked Admission::check_unsettled(const Demand& demand, const Accoun
   if (account.first_without_room(Resource::kUnsettledBytes, bytes) == nullptr) return {};
   // One command, however large it is: else it would never be accepted.
   const Account& all = *account.parent();
-  if (account.used(Resource::kUnsettledBytes) == 0 && !all.is_over(Resource::kUnsettledBytes)) return {};
+  if (account.used(Resource::kUnsettledBytes) == 0 && !all.exceeds_limit(Resource::kUnsettledBytes))
+    return {};
   return std::unexpected(
       fmt::format("QUEUEFULL {} is {}, and {} bytes of payloads that exceed it already wait for the disk: "
                   "nothing was accepted, try again",

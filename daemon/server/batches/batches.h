@@ -34,7 +34,8 @@ namespace locksley::daemon {
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it is on the
 // disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or returns it: the
-// reply waits for it (on_stored()). What the disk refuses is undone, as if it had never been asked for.
+// reply waits for it (on_stored()). If the store refuses a write, what it has changed in the record and the lane is
+// undone.
 //
 // Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch
 // that is over and has left the memory: that reads the disk. Refusals are the text of the error reply.
@@ -87,7 +88,7 @@ class Batches {
     return dependencies_.look_up_next(by, options, found);
   }
   // Frees payloads that no batch took, on another thread if they are many.
-  void free_refused(proto::ArgumentList payloads) {
+  void free_words_aside(proto::ArgumentList payloads) {
     const std::uint64_t bytes = payloads.memory_bytes();
     free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
   }

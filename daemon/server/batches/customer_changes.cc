@@ -57,9 +57,9 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
   const std::uint64_t most = config_.limits.max_customers;
   if (user.customers_with_settings >= most) {
     return fmt::format(
-        "QUEUEFULL limits.max_customers is {}, and so many customers of the user {} have settings of their "
-        "own: "
-        "nothing was set; CUSTOMER DEL drops those of a customer",
+        "QUEUEFULL limits.max_customers is {}, and the user {} has settings for so many customers: nothing "
+        "was "
+        "set; CUSTOMER DEL deletes those of one customer",
         most, user.name);
   }
   const Account* const full =

@@ -126,7 +126,7 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vect
       left->resize(left->size() - count);
     } while (!left->empty() && now() < until);
     if (!left->empty()) return false;
-    // After the step that holds the retry: who waits for this write waits for that one, too.
+    // Put after the retry's step, so that a reply which waits for this write also waits for the step.
     parts_.stored.write_changes(*record);
     requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);

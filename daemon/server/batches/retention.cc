@@ -116,7 +116,7 @@ void Retention::publish_bytes() {
 
 void Retention::note_if_over(const Account& account) {
   for (const Resource resource : kEvictable) {
-    if (account.is_over(resource) || account.parent()->is_over(resource)) may_be_over_ = true;
+    if (account.exceeds_limit(resource) || account.parent()->exceeds_limit(resource)) may_be_over_ = true;
   }
 }
 

@@ -116,7 +116,7 @@ class Retention {
   // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires all but the last kMostInMemory batches, in the order of their ends, as far as the store has them whole.
+  // Retires the batches that ended first, until kMostInMemory are left. One whose writes are pending stays in memory.
   // `settled`: all writes up to this ticket have had their outcome. Of very many only some: go_on_until() does the rest.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 

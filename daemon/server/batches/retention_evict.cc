@@ -92,7 +92,7 @@ bool Retention::evict_some(const Cause& cause, std::size_t left) {
 }
 
 bool Retention::evict_own(Tenant& tenant, Resource resource, std::size_t& left) {
-  for (; tenant.account.is_over(resource); --left) {
+  for (; tenant.account.exceeds_limit(resource); --left) {
     if (left == 0) return false;
     if (!evict_one(tenant, resource)) return true;
   }
@@ -100,7 +100,7 @@ bool Retention::evict_own(Tenant& tenant, Resource resource, std::size_t& left) 
 }
 
 bool Retention::evict_heaviest(Resource resource, Tenant* asker, double least, std::size_t& left) {
-  for (; registry_.tenants().account_of_all().is_over(resource); --left) {
+  for (; registry_.tenants().account_of_all().exceeds_limit(resource); --left) {
     if (left == 0) return false;
     Tenant* const victim = heaviest(resource, asker, least);
     if (victim == nullptr || !evict_one(*victim, resource)) return true;

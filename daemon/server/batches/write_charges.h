@@ -1,4 +1,4 @@
-// What each user's writes cost that wait for the writer of the store.
+// The cost of each user's pending writes: those that wait for the writer of the store.
 #pragma once
 
 #include <cstdint>

@@ -143,7 +143,7 @@ Coroutine<void> list_clients(Session& session, const proto::Command& command) LO
       lines += '\n';
     }
     if (next == all.end()) break;
-    if (!time.is_over()) continue;
+    if (!time.is_used_up()) continue;
     session.update_memory(lines.size());
     co_await session.wait_for_slice();
     if (session.is_dropped()) co_return;

@@ -64,7 +64,7 @@ bool refuses(Session& session, const proto::Command& command, const Kind& kind, 
 constexpr std::size_t kTopicsAtOnce = 16;  // some 60 us; guess
 
 Coroutine<bool> let_others(Session& session, Slices::Spending& time) LOCKSLEY_REQUIRES(kIoThread) {
-  if (!time.is_over()) co_return true;
+  if (!time.is_used_up()) co_return true;
   session.update_memory();
   co_await session.wait_for_slice();
   time.go_on();

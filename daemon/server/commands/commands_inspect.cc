@@ -98,7 +98,7 @@ Coroutine<void> workers_command(Session& session, proto::Command&) {
     reply.bulk("handlers");
     reply.array(machine.handlers.size());
     for (const std::string& handler : machine.handlers) reply.bulk(handler);
-    if (i % kAtOnce != 0 || !time.is_over()) continue;
+    if (i % kAtOnce != 0 || !time.is_used_up()) continue;
     session.update_memory(rows.memory_bytes());
     co_await session.wait_for_slice();
     if (session.is_dropped()) break;

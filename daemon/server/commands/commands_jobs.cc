@@ -198,7 +198,7 @@ Coroutine<void> running_command(Session& session, proto::Command& command) {
   command = {};
   Slices::Spending time(session.state().slices());
   while (list.step()) {
-    if (!time.is_over()) continue;
+    if (!time.is_used_up()) continue;
     session.update_memory(list.memory_bytes());
     co_await session.wait_for_slice();
     if (session.is_dropped()) co_return;

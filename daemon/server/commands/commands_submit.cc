@@ -52,7 +52,7 @@ Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& optio
   if (options.after.size() <= kFewWaits) co_return true;
   Slices::Spending time(session.state().slices());
   while (session.state().batches().look_up_next(session.user(), options, found)) {
-    if (!time.is_over()) continue;
+    if (!time.is_used_up()) continue;
     session.update_memory(held);
     co_await session.wait_for_slice();
     if (!wants_reply(session)) co_return false;
@@ -179,7 +179,7 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
     const std::uint64_t bytes = prepared.pattern->text->size();
     batches.free_dropped(std::make_shared<Pattern>(*std::exchange(prepared.pattern, {})), bytes);
   }
-  batches.free_refused(std::move(command.arguments));
+  batches.free_words_aside(std::move(command.arguments));
 }
 
 void open_command(Session& session, proto::Command& command) {
@@ -234,7 +234,7 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
   auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
   if (!accepted) {
     session.fail(accepted.error());
-    batches.free_refused(std::move(command.arguments));
+    batches.free_words_aside(std::move(command.arguments));
     co_return;
   }
   std::shared_ptr<BatchRecord> record = *std::move(accepted);

@@ -173,7 +173,7 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
   constexpr std::size_t kMuch = std::size_t{1} << 20;
   constexpr std::size_t kMany = std::size_t{1} << 17;
   if (command.arguments.payload_bytes() > kMuch || command.arguments.size() > kMany)
-    session.state().batches().free_refused(std::move(command.arguments));
+    session.state().batches().free_words_aside(std::move(command.arguments));
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ class BatchRecord final : public Batch {
   } waiters;
 
  private:
-  // Of values of Waiter::row, from `first` to `last`.
+  // Those with a Waiter::row from `first` to `last`, both included.
   struct WaitedFor {
     std::uint64_t first;
     std::uint64_t last;

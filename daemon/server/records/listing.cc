@@ -25,7 +25,7 @@ constexpr auto kListLongest = std::chrono::microseconds(1000);
 class PageTime {
  public:
   // Asked before each batch. Never true before the first one, where the cursor would stay where it is.
-  bool is_over() {
+  bool is_used_up() {
     constexpr std::size_t kBetweenLooks = 8;
     constexpr auto kLong = std::chrono::microseconds(100);
     ++visits_;
@@ -53,7 +53,7 @@ std::expected<ListPage, std::string> list_page(Registry& registry, const ListDem
                                    .is_late = [&time] { return time.is_past(kListTime); }},
                                   [&](BatchRecord& record) {
                                     if (page.batches.size() == demand.count) return false;
-                                    if (time.is_over()) return false;
+                                    if (time.is_used_up()) return false;
                                     if (demand.matches_batch && !demand.matches_batch(record)) return true;
                                     const BatchStatus status = record.status();
                                     if (demand.matches_status && !demand.matches_status(status)) return true;

@@ -33,7 +33,7 @@ Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), re
 Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
   if (const auto* const found = by_id_.find({tenant.number, id})) return found->get();
   for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
-    auto record = loaded(sequence);
+    auto record = load_or_find(sequence);
     if (!record) return std::unexpected(std::move(record.error()));
     if ((*record)->id() == id && (*record)->options().tenant == tenant.name) return record->get();
   }
@@ -43,7 +43,7 @@ Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
 Registry::Found Registry::find(std::uint64_t sequence) {
   if (BatchRecord* const found = by_sequence_.find(sequence)) return found;
   if (retained_.find(sequence) == nullptr) return nullptr;
-  auto record = loaded(sequence);
+  auto record = load_or_find(sequence);
   if (!record) return std::unexpected(std::move(record.error()));
   return record->get();
 }
@@ -53,7 +53,7 @@ bool Registry::may_be_taken(const Tenant& tenant, std::string_view id) const {
          !retained_.with_hash(retained_.hash_of(tenant.number, id)).empty();
 }
 
-Registry::Loaded Registry::loaded(std::uint64_t sequence) {
+Registry::Loaded Registry::load_or_find(std::uint64_t sequence) {
   const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
   if (known != loaded_.end()) {
     std::rotate(known, known + 1, loaded_.end());

@@ -217,7 +217,7 @@ class Registry {
   Key key_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     return {tenant_of(record).number, record.id()};
   }
-  Loaded loaded(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  Loaded load_or_find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   void count_retained() LOCKSLEY_REQUIRES(kIoThread);
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);

@@ -72,16 +72,16 @@ Coroutine<void> Session::converse() {
     if (life().now() == Life::kStranger && now() >= login_deadline()) co_return;
     if (needs_input && transport().can_receive() && !is_held_up()) receive();
     const Instant began = now();
-    const Turn turn = execute(began);
+    const TurnEnd turn = execute(began);
     match_events();
     // Sending is not counted: it wakes the peer, which may take the processor at once.
-    const Instant::duration took = turn == Turn::kBlock ? Instant::duration{} : now() - began;
-    if (turn == Turn::kBlock) {
+    const Instant::duration took = turn == TurnEnd::kBlock ? Instant::duration{} : now() - began;
+    if (turn == TurnEnd::kBlock) {
       co_await sessions_.executor().execute_blocking(*this, spec_->id, command_);
       sessions_.executor().finish(*this, command_);
       active_at_ = now();
     }
-    needs_input = turn == Turn::kNeedMore || reader_.buffered_bytes() == 0;
+    needs_input = turn == TurnEnd::kNeedMore || reader_.buffered_bytes() == 0;
     // To send replies takes about as long as to make them.
     if (output_.sendable().size() >= Slices::kMuchToSend && !state_.slices().has_time()) {
       co_await wait_for_slice();
@@ -89,23 +89,23 @@ Coroutine<void> Session::converse() {
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
     if (auto muted = output_.take_muted()) free_if_large(std::move(*muted));
     update_memory();
-    if (turn == Turn::kClose || life().is_closing()) {
+    if (turn == TurnEnd::kClose || life().is_closing()) {
       drop_input();
       co_await say_goodbye();
       co_return;
     }
     const bool may_go_on = !is_held_up();
-    const bool has_more = turn == Turn::kYield || (turn == Turn::kBlock && reader_.buffered_bytes() > 0) ||
-                          transport().can_receive() ||
-                          (subscriptions_.has_waiting_events() && !transport().is_at_end());
-    if (may_go_on && turn == Turn::kBlock && !has_more) continue;
+    const bool has_more =
+        turn == TurnEnd::kYield || (turn == TurnEnd::kBlock && reader_.buffered_bytes() > 0) ||
+        transport().can_receive() || (subscriptions_.has_waiting_events() && !transport().is_at_end());
+    if (may_go_on && turn == TurnEnd::kBlock && !has_more) continue;
     if (may_go_on && has_more) {
       // First the other connections that are ready have their turns.
       co_await wait_for_slice();
       continue;
     }
     const bool is_last = transport().is_at_end() || life().now() == Life::kFinishing;
-    if (turn == Turn::kNeedMore && is_last && output_.empty() && transport().is_sent()) co_return;
+    if (turn == TurnEnd::kNeedMore && is_last && output_.empty() && transport().is_sent()) co_return;
     if (!rest()) co_return;
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
     if (!output_.sendable().empty()) transport().wait_writable(*this);
@@ -120,37 +120,38 @@ Coroutine<void> Session::converse() {
   }
 }
 
-Session::Turn Session::execute(Instant began) {
-  if (life().is_closing()) return Turn::kClose;
+Session::TurnEnd Session::execute(Instant began) {
+  if (life().is_closing()) return TurnEnd::kClose;
   const CommandExecutor& executor = sessions_.executor();
   const std::size_t output_limit = output_size() + kTurnOutput;
   for (int n = 1; n <= kTurnCommands; ++n) {
-    if (output_size() > output_limit || is_held_up()) return Turn::kYield;
+    if (output_size() > output_limit || is_held_up()) return TurnEnd::kYield;
     if (!command_waits_) {
       const proto::ReadStatus status = reader_.next(command_);
-      if (status == proto::ReadStatus::kNeedMore) return Turn::kNeedMore;
+      if (status == proto::ReadStatus::kNeedMore) return TurnEnd::kNeedMore;
       if (status == proto::ReadStatus::kError) return refuse_stream();
     }
     command_waits_ = !transaction_.is_open() && must_wait_to_write(command_);
-    if (command_waits_) return Turn::kYield;
+    if (command_waits_) return TurnEnd::kYield;
     active_at_ = began;
     ++commands_;
-    if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks) return Turn::kBlock;
-    if (life().is_closing()) return Turn::kClose;
+    if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks)
+      return TurnEnd::kBlock;
+    if (life().is_closing()) return TurnEnd::kClose;
     // The clock costs as much as a PING, and next to nothing compared with any other command.
     const bool is_cheap = spec_ != nullptr && spec_->id == proto::CommandId::kPing;
-    if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return Turn::kYield;
+    if ((n % 16 == 0 || !is_cheap) && now() - began > kTurnTime) return TurnEnd::kYield;
   }
-  return Turn::kYield;
+  return TurnEnd::kYield;
 }
 
-Session::Turn Session::refuse_stream() {
+Session::TurnEnd Session::refuse_stream() {
   state_.stats().protocol_errors.add(1);
   const proto::ProtocolError& error = reader_.error();
   life().go_to(Life::kLastReply);
   if (error.kind == proto::ProtocolError::Kind::kCrossProtocol) {
     state_.warnings().warn(Warning::kCrossProtocol, peer(), "HTTP sent to the port of the wire protocol");
-    return Turn::kClose;
+    return TurnEnd::kClose;
   }
   LogLine("protocol error")
       .with("peer", peer())
@@ -159,7 +160,7 @@ Session::Turn Session::refuse_stream() {
       .write(state_.log(), spdlog::level::debug);
   info_.reply_mode = ClientInfo::ReplyMode::kOn;
   fail(error.message);
-  return Turn::kClose;
+  return TurnEnd::kClose;
 }
 
 bool Session::is_muted() const {
@@ -183,7 +184,7 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
     const std::string_view some = first[0].substr(0, kAtOnce);
     copy.append(some);
     views.consume(some.size());
-    if (!time.is_over()) continue;
+    if (!time.is_used_up()) continue;
     update_memory(copy.memory_bytes());
     co_await wait_for_slice();
     if (is_dropped()) {

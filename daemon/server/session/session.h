@@ -216,7 +216,7 @@ class Session final : private Subscriptions::Sink,
 
  private:
   class ExecReply;
-  enum class Turn : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
+  enum class TurnEnd : std::uint8_t { kNeedMore, kYield, kBlock, kClose };
 
   Transport& transport() { return connection_.transport(); }
   Wakeup& wakeup() { return connection_.wakeup(); }
@@ -226,8 +226,8 @@ class Session final : private Subscriptions::Sink,
   // session.cc
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
   // Executes complete commands until the turn is over. `began`: now, when the turn begins.
-  Turn execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
-  Turn refuse_stream();
+  TurnEnd execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
+  TurnEnd refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
   // Whether the command may write, and its user has too much pending. If so, the session gets a place in the line, and is woken when

@@ -33,7 +33,7 @@ void Session::update_input_memory() {
   const Account& account = memory_.account();
   const Account& all = sessions_.memory().all();
   const std::string too_much =
-      all.is_over(Resource::kInputBytes)
+      all.exceeds_limit(Resource::kInputBytes)
           ? "unfinished commands of all clients together pass limits.max_queued_bytes"
           : fmt::format("unfinished commands of {} take more of limits.max_queued_bytes than they leave free",
                         is_logged_in() ? "the user's clients" : "clients that have not logged in");
@@ -54,10 +54,10 @@ std::uint64_t Session::input_bytes() const {
 void Session::drop_input() {
   if (std::exchange(command_waits_, false)) {
     sessions_.waits_to_write_no_longer(*this);
-    state_.batches().free_refused(std::move(command_.arguments));
+    state_.batches().free_words_aside(std::move(command_.arguments));
   }
   if (reader_.memory_bytes() > kMuchToFree) {
-    state_.batches().free_refused(reader_.abandon());
+    state_.batches().free_words_aside(reader_.abandon());
   } else {
     reader_.abandon();
   }

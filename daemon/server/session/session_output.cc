@@ -78,7 +78,7 @@ void SessionOutput::mark(std::size_t begin, std::size_t end) {
 
 void SessionOutput::messages_follow() {
   check(!under_way_, "a message would come inside a whole reply");
-  messages_after_ = sent_ + held_.size();
+  messages_follow_reply_ = sent_ + held_.size();
 }
 
 void SessionOutput::begin_whole() {
@@ -196,7 +196,7 @@ proto::OutputBuffer SessionOutput::take_all() {
   sums_ = {};
   apart_.reset();
   under_way_.reset();
-  messages_after_ = 0;
+  messages_follow_reply_ = 0;
   return all;
 }
 

@@ -48,9 +48,9 @@ class SessionOutput {
   // Where the next message of a subscription goes: to sendable(), since it reports no write, unless messages_follow() says
   // otherwise. Never inside a whole reply.
   proto::OutputBuffer& messages() {
-    if (messages_after_ <= sent_) return sendable_;
-    set_apart(messages_after_ - 1);
-    return entry(messages_after_ - 1).bytes;
+    if (messages_follow_reply_ <= sent_) return sendable_;
+    set_apart(messages_follow_reply_ - 1);
+    return entry(messages_follow_reply_ - 1).bytes;
   }
   // The messages from now on come after every reply that was written so far.
   // Needs: no whole reply is under way.
@@ -156,7 +156,7 @@ class SessionOutput {
   std::size_t whole_before_ = 0;                // bytes of the whole reply under way, without its last part
   HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
   std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()
-  HeldNumber messages_after_ = 0;               // the next message comes after all replies with lower numbers
+  HeldNumber messages_follow_reply_ = 0;        // the next message comes after all replies with lower numbers
   std::vector<Held::Part> spare_parts_;         // empty: memory for the parts of the next reply
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };

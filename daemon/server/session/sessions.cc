@@ -161,8 +161,9 @@ class Sessions::Holders {
 
 void Sessions::enforce_memory_limit(const Session& cause) {
   const Account& own = cause.memory().account();
-  const bool is_over = own.is_over(Resource::kClientBytes) || memory_.all().is_over(Resource::kClientBytes);
-  if (!is_over || shedding_.contains(&own) || shed(own)) return;
+  const bool is_exceeded =
+      own.exceeds_limit(Resource::kClientBytes) || memory_.all().exceeds_limit(Resource::kClientBytes);
+  if (!is_exceeded || shedding_.contains(&own) || shed(own)) return;
   shedding_.insert(&own);
   state_.slices().add([this, &own](Instant until) {
     kIoThread.assert_held();
@@ -182,16 +183,16 @@ bool Sessions::shed(const Account& own) {
     kIoThread.assert_held();
     Session* const largest = holders.take_largest(account);
     if (largest == nullptr) return false;
-    const Account& full = account.is_over(Resource::kClientBytes) ? account : memory_.all();
+    const Account& full = account.exceeds_limit(Resource::kClientBytes) ? account : memory_.all();
     largest->evict(full.key(Resource::kClientBytes));
     return true;
   };
   const Account& all = memory_.all();
   bool has_own = true;
   for (int n = 0; n < kAtOnce; ++n) {
-    if (has_own && own.is_over(Resource::kClientBytes)) {
+    if (has_own && own.exceeds_limit(Resource::kClientBytes)) {
       has_own = drop_one_of(own);
-    } else if (!all.is_over(Resource::kClientBytes) || !drop_one_of(heaviest_account())) {
+    } else if (!all.exceeds_limit(Resource::kClientBytes) || !drop_one_of(heaviest_account())) {
       return true;
     }
   }

@@ -42,7 +42,7 @@ TEST(AccountTest, AnAccountAboveALimitThatWasLoweredHasNoRoom) {
   Account account;
   account.charge(Resource::kQueuedJobs, 10);
   account.set_limit(Resource::kQueuedJobs, 5);
-  EXPECT_TRUE(account.is_over(Resource::kQueuedJobs));
+  EXPECT_TRUE(account.exceeds_limit(Resource::kQueuedJobs));
   EXPECT_FALSE(account.has_room(Resource::kQueuedJobs, 0));
   EXPECT_FALSE(account.has_room(Resource::kQueuedJobs, 1));
 }

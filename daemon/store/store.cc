@@ -51,14 +51,25 @@ std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& op
   return store;
 }
 
-std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) const {
-  const EngineReading reading(*engine_);
-  if (!reading.is_valid()) return std::unexpected("the disk fails");
-  constexpr auto kPatience = std::chrono::milliseconds(500);  // guess: the caller serves all clients
+std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) {
+  // Guesses: the caller serves all clients.
+  constexpr auto kPatience = std::chrono::milliseconds(500);
+  constexpr auto kPauseAfterNoReply = std::chrono::seconds(1);
+  if (!reachability_->is_reachable() || steady_now() < next_load_.load())
+    return std::unexpected("the database does not reply; retry later");
+  const EngineReading reading(*engine_, EngineReading::Wait::kNot);
+  if (!reading.is_valid()) return std::unexpected("the store cannot be read now; retry later");
+  const Instant deadline = now() + kPatience;
   std::string error;
   const auto row = [&](char kind, std::string& bytes) -> std::optional<std::string_view> {
     if (!error.empty()) return std::nullopt;  // the next row would be waited for as long
-    const auto found = reading.get_within(Table::kIndex, row_key(kind, sequence), bytes, kPatience);
+    const auto patience = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
+    const auto found = reading.get_within(Table::kIndex, row_key(kind, sequence), bytes,
+                                          std::max(patience, std::chrono::milliseconds(1)));
+    if (!found && found.error().kind == EngineError::Kind::kAway) {
+      next_load_ = steady_now() + kPauseAfterNoReply;
+      reader_->post([this, sequence] { reachability_->note_away(sequence); });
+    }
     if (!found) error = found.error().what;
     if (!found || !*found) return std::nullopt;
     return bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <expected>
@@ -67,8 +68,10 @@ class Store {
   // Visits what is set of customers, in the order of the names of users and customers. The error is as in open().
   std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its jobs failed, these
-  // are left out. While the engine is being reopened, waits up to 200 ms. The error says why the batch cannot be read.
-  std::expected<StoredBatch, std::string> load(std::uint64_t sequence) const;
+  // are left out. The error says why the batch cannot be read. Waits for a server for half a second at most, and a few
+  // seconds longer if it must connect first. If no reply comes, it fails at once for the next second, and until the server
+  // replies again. While the engine is being reopened it fails at once.
+  std::expected<StoredBatch, std::string> load(std::uint64_t sequence);
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and was not
   // discarded. As load().
   std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
@@ -218,6 +221,8 @@ class Store {
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;
+  // No reply has come to a load(): none asks before this. A load() that misses a change of it asks once more.
+  std::atomic<Nanoseconds> next_load_{Nanoseconds::min()};
 
   // Measured when they are asked for: background work of the engine changes the files at any time.
   static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);

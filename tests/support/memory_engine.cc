@@ -154,6 +154,12 @@ class MemoryEngine final : public daemon::Engine {
     value = found->second;
     return true;
   }
+  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
+                                              std::chrono::milliseconds) override {
+    if (!disk_.has_no_reply) return get(table, key, value);
+    ++disk_.without_reply;
+    return std::unexpected(EngineError{EngineError::Kind::kAway, "the database does not reply"});
+  }
   std::expected<std::optional<daemon::FoundRow>, EngineError> first_row(
       const daemon::RowRange& range) override {
     return first_row_within(range, std::chrono::hours(1), {});

@@ -1,6 +1,7 @@
 #include "daemon/server/records/registry.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <utility>
 
@@ -261,6 +262,9 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
 std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
                                                          const std::function<bool(BatchRecord&)>& visit) {
   constexpr std::size_t kBetweenAsks = 256;  // some 100 us
+  // A load may wait for a disk or for a server, and meanwhile the I/O thread serves no client. Guess.
+  constexpr auto kLongestLoads = std::chrono::milliseconds(5);
+  const Instant began = now();
   const auto& [cursor, active_only, tenant, max_looks, is_late] = listing;
   std::size_t most = max_looks;
   std::size_t passed_over = 0;
@@ -293,6 +297,7 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
       if (!record) return std::unexpected(record.error());
       if (!visit(**record)) return last;
       last = sequence;
+      if (now() - began > kLongestLoads) return last;
       retained = retained_before(last);
     } else {
       if (is_wanted && !visit(*in_memory)) return last;

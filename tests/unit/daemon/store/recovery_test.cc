@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,6 +38,7 @@ class FilledStore {
     return *Store::open({.path = folder_.path().string(), .engine = disk_.engine()}, testing::silent_log());
   }
   std::uint64_t readings() const { return disk_.readings; }
+  testing::MemoryDisk& disk() { return disk_; }
 
  private:
   const testing::TemporaryFolder folder_;
@@ -92,6 +94,27 @@ TEST(RecoveryTest, PayloadsInsideTheFirstRowAreNotReadAgain) {
   payloads->drop_cached();
   EXPECT_EQ(payloads->memory_bytes(), 0U);
   EXPECT_EQ(fetched(), kept) << "read";
+}
+
+// The thread of all clients loads, and each look would cost it the whole patience.
+TEST(LoadTest, ADatabaseThatDoesNotReplyIsNotAskedAgainForASecondNorWhileItIsKnownToBeAway) {
+  FilledStore filled([](Store& store) {
+    store.put(accept_batch(1, 3), Urgency::kAwaited);
+    store.put(StepMaker::as_last(StepMaker(1).end_jobs({0, 3})), Urgency::kWithNext);
+  });
+  const auto store = filled.open();
+  EXPECT_TRUE(store->recover([](const StoredBatch&) {}));
+  EXPECT_TRUE(store->load(1).has_value());
+  filled.disk().has_no_reply = true;
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_FALSE(store->load(1));
+  EXPECT_EQ(filled.disk().without_reply, 1U) << "the first row that does not come is the last";
+  int loads = 1;
+  for (; loads < 100; ++loads) EXPECT_FALSE(store->load(1));
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - began);
+  EXPECT_LE(filled.disk().without_reply, 1U + static_cast<std::uint64_t>(seconds.count()));
+  filled.disk().has_no_reply = false;
+  ASSERT_TRUE(testing::wait_until_true([&] { return store->load(1).has_value(); }));
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/server/payloads/fixed_payloads.h"
@@ -175,6 +177,7 @@ class RetiringTest : public RegistryTest {
     registry_.load_with([this](std::uint64_t sequence) -> Registry::Loaded {
       kIoThread.assert_held();
       ++loads_;
+      std::this_thread::sleep_for(load_takes_);
       if (fails_) return std::unexpected("the disk fails");
       BatchOptions options;
       options.id = stored_.at(sequence);
@@ -201,6 +204,7 @@ class RetiringTest : public RegistryTest {
   std::map<std::uint64_t, std::string> stored_tenants_;
   int loads_ = 0;
   bool fails_ = false;
+  std::chrono::milliseconds load_takes_{0};
 };
 
 TEST_F(RetiringTest, WhatIsRetiredIsItsTenantsAlone) {
@@ -253,6 +257,20 @@ TEST_F(RetiringTest, AListEndsInTimeThoughItPassesOverOthers) {
   EXPECT_EQ(asked, 2);
   asked = 0;
   EXPECT_EQ(page(cursor, asked), 0U) << "the others are fewer than half";
+}
+
+TEST_F(RetiringTest, AListThatWaitsForTheDiskEndsItsPageEarly) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (int i = 0; i < 3; ++i) retire(std::to_string(i));
+  load_takes_ = std::chrono::milliseconds(6);
+  int pages = 0;
+  std::uint64_t cursor = 0;
+  do {
+    cursor = registry_.list({.cursor = cursor, .most = 1000}, [](BatchRecord&) { return true; }).value();
+    ++pages;
+  } while (cursor != 0 && pages < 10);
+  EXPECT_EQ(loads_, 3);
+  EXPECT_EQ(pages, 4) << "one batch in each, and then none is left";
 }
 
 TEST_F(RetiringTest, WhatIsRetiredIsLoadedWhenSomebodyAsksAndThenKeptForAWhile) {

@@ -195,7 +195,11 @@ bool Lane::drop_some(Batch& batch, Cancelled& cancelled) {
 }
 
 void Lane::cancel_after_failures(Batch& batch) {
-  cancel(batch, "cancelled after " + std::to_string(batch.options().max_fails) + " failed jobs");
+  Cancelled cancelled =
+      begin_cancel(batch, "cancelled after " + std::to_string(batch.options().max_fails) + " failed jobs");
+  while (!drop_some(batch, cancelled)) {
+    if (drop_rest_) return drop_rest_(batch.shared_from_this(), std::move(cancelled));
+  }
 }
 
 void Lane::set_quantum(Nanoseconds quantum) {

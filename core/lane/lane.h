@@ -78,6 +78,14 @@ class Lane {
   // earlier than needed.
   void on_wait(Notify wait) { wait_ = std::move(wait); }
 
+  // Called, on any thread, after a batch has reached its max_fails and was told to stop, if it has more jobs to drop than one
+  // call of drop_some() drops. The program then has drop_some() called until it returns true, on a thread that may work for
+  // long. The call must not block. The mutex of a worker's results may be held, as for a BatchObserver. Without the function,
+  // the thread that records the last failure drops all of these jobs: an executor, or the pool's monitor.
+  struct Cancelled;
+  using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
+  void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }
+
   // From now on `executors` is told of work and of stops, in addition to the owner of the local executors. Null: no object
   // is, but a call that has begun may still be running. The object outlives the lane's last batch. May be called at any
   // time.
@@ -134,7 +142,8 @@ class Lane {
   Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop)
       LOCKSLEY_EXCLUDES(hold_mutex_);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
-  // Cancels the rest of a batch that has reached its max_fails.
+  // Cancels the rest of a batch that has reached its max_fails. With the function of on_long_cancel(), it takes no longer for
+  // many jobs. Needs: the batch is kept alive.
   void cancel_after_failures(Batch& batch);
 
   // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be this lane. False, and nothing
@@ -313,10 +322,11 @@ class Lane {
   // Constant.
   const std::string name_;
 
-  // Constant after on_work(), on_stop() and on_wait().
+  // Constant after on_work(), on_stop(), on_wait() and on_long_cancel().
   Notify wake_;
   Notify stop_;
   Notify wait_;
+  DropRest drop_rest_;
 
   // Null: no remote workers serve the lane.
   std::atomic<RemoteExecutors*> remote_{nullptr};

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,10 @@ using LineNumber = std::uint32_t;
 inline constexpr LineNumber kStrangersLine = 0;  // all connections that have not logged in
 inline constexpr LineNumber kDaemonsLine = 1;    // the daemon's own work
 constexpr LineNumber line_of_tenant(std::uint32_t number) { return number + 2; }
+// None: the line is no tenant's.
+constexpr std::optional<std::uint32_t> tenant_of_line(LineNumber line) {
+  return line < line_of_tenant(0) ? std::nullopt : std::optional(line - line_of_tenant(0));
+}
 
 // A line of items for each user. The users are served round robin, and the items of one user in their order. So the first
 // item of a user waits for at most one item of each other user, however many these have queued.

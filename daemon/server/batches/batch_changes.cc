@@ -8,7 +8,7 @@
 
 #include "daemon/base/log_line.h"
 #include "daemon/base/time.h"
-#include "daemon/server/accounts/tenants.h"
+#include "daemon/base/user_lines.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/store/reader.h"
 
@@ -41,13 +41,14 @@ std::uint64_t BatchChanges::cancel(BatchRecord& record, std::string reason, Runn
   if (!record.is_stopping()) record.terms.stop_reason = reason;
   Lane::Cancelled cancelled = record.lane->begin_cancel(record, std::move(reason), running);
   const std::uint64_t count = cancelled.will_not_run;
-  if (!Lane::drop_some(record, cancelled)) {
-    const Reader::User user =
-        record.charged.tenant != nullptr ? record.charged.tenant->number : Reader::kNoUser;
-    drop_aside(aside_, user, record.shared(), std::move(cancelled));
-  }
+  if (!Lane::drop_some(record, cancelled)) drop_rest(record.shared(), std::move(cancelled));
   stored_.write_changes(record);
   return count;
+}
+
+void BatchChanges::drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest) {
+  const auto tenant = tenant_of_line(record->line);
+  drop_aside(aside_, tenant ? Reader::User{*tenant} : Reader::kNoUser, std::move(record), std::move(rest));
 }
 
 void BatchChanges::set_weight(BatchRecord& record, std::uint32_t weight) {

@@ -19,7 +19,7 @@ class StoredBatches;
 // Changes of a batch that are both done in its lane and written to the store: by commands, by a deadline, by
 // the failure of a batch for which it waited. The lane changes at once; the reply to a client waits for ticket().
 //
-// Owned by Batches. The I/O thread only. Nothing blocks or fails: a change that the disk refuses holds, and
+// Owned by Batches. The I/O thread only, except where it says otherwise. Nothing blocks or fails: a change that the disk refuses holds, and
 // is written later.
 class BatchChanges {
  public:
@@ -28,11 +28,13 @@ class BatchChanges {
   BatchChanges(const BatchChanges&) = delete;
   BatchChanges& operator=(const BatchChanges&) = delete;
 
-  // Returns how many jobs will not run because of it. If these are very many that lie scattered, another thread
-  // records them, and until then some of them count as queued.
+  // Returns how many jobs will not run because of it. If these are very many that lie scattered, drop_rest() records
+  // them, and until then some of them count as queued.
   // `running`: whether running jobs go on.
   std::uint64_t cancel(BatchRecord& record, std::string reason, RunningJobs running = RunningJobs::kStop)
       LOCKSLEY_REQUIRES(kIoThread);
+  // The last step of a cancellation, for the jobs that lie scattered: another thread records them. Any thread.
+  void drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest);
   // The batch's deadline has passed: running jobs go on, and no other job starts.
   void end_by_deadline(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     cancel(record, "deadline passed", RunningJobs::kGoOn);

@@ -120,6 +120,10 @@ void ServerState::set_up(Lane& lane) {
       [limits = batches_.registry().customers().limits()](std::string_view user, std::string_view customer) {
         return limits->of(user, customer);
       });
+  lane.on_long_cancel(
+      [&changes = batches_.changes()](const std::shared_ptr<Batch>& batch, Lane::Cancelled rest) {
+        changes.drop_rest(std::static_pointer_cast<BatchRecord>(batch), std::move(rest));
+      });
 }
 
 proto::Limits ServerState::reader_limits() const {

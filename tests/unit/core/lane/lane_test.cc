@@ -304,6 +304,69 @@ TEST_F(LaneTest, ALimitOfFailuresIsNamedInTheReason) {
   EXPECT_EQ(rows_of(*batch).at(0).output, "cancelled after 7 failed jobs");
 }
 
+// A batch of which every second job has ended, in an earlier process, with a limit of failures.
+class ScatteredRestTest : public LaneTest {
+ protected:
+  static constexpr std::uint64_t kLeft = 2 * Batch::kDroppedAtOnce;
+  ScatteredRestTest() {
+    BatchOptions options;
+    options.max_fails = 1;
+    options.keep = Keep::kNone;
+    batch = make(options);
+    BatchHistory history;
+    history.jobs = 2 * kLeft;
+    history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = kLeft;
+    history.closed = true;
+    batch->restore(history);
+    std::vector<IndexRange> left;
+    for (std::uint64_t i = 0; i < kLeft; ++i) left.push_back({2 * i, 2 * i + 1});
+    lane.enqueue(batch, left, /*open=*/false);
+  }
+  // One job runs, and fails.
+  void fail_one() {
+    ASSERT_TRUE(turn.try_claim());
+    turn.begin();
+    writer.begin_burst(turn.left().low);
+    writer.begin_job(turn.left().low);
+    writer.end_job(JobStatus::kError);
+    turn.count_ended(1);
+    turn.leave();
+    turn.settle(steady_now());
+  }
+
+  std::shared_ptr<Batch> batch;
+};
+
+TEST_F(ScatteredRestTest, TheExecutorThatRecordsTheLastFailureDropsAFewJobsOnly) {
+  std::vector<std::pair<std::shared_ptr<Batch>, Lane::Cancelled>> rests;
+  lane.on_long_cancel([&rests](std::shared_ptr<Batch> of, Lane::Cancelled rest) {
+    rests.emplace_back(std::move(of), std::move(rest));
+  });
+  fail_one();
+  EXPECT_EQ(batch->status().cancelled, Batch::kDroppedAtOnce);
+  EXPECT_TRUE(batch->is_stopping());
+  ASSERT_EQ(rests.size(), 1U);
+  EXPECT_EQ(rests.front().first, batch);
+  while (!Lane::drop_some(*batch, rests.front().second)) {
+  }
+  EXPECT_EQ(batch->status().cancelled, kLeft - 1);
+  EXPECT_EQ(batch->status().state, BatchState::kCancelled);
+}
+
+TEST_F(ScatteredRestTest, WithoutAnotherThreadTheExecutorDropsThemAll) {
+  fail_one();
+  EXPECT_EQ(batch->status().state, BatchState::kCancelled);
+}
+
+TEST_F(LaneTest, AShortCancellationAfterFailuresIsDoneAtOnce) {
+  int rests = 0;
+  lane.on_long_cancel([&rests](const std::shared_ptr<Batch>&, Lane::Cancelled) { ++rests; });
+  const auto batch = submit(1'000'000);
+  lane.cancel_after_failures(*batch);
+  EXPECT_TRUE(batch->is_over());
+  EXPECT_EQ(rests, 0);
+}
+
 TEST_F(LaneTest, RetryingWhereNothingFailedChangesNothing) {
   const auto batch = submit(2);
   take_wakes();

@@ -289,6 +289,7 @@ bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std
 }
 
 bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
+  log_.make_room(prepared);
   for (std::size_t i = 0; i < kJobStatuses; ++i) {
     const std::uint64_t count = publication.ended.by_status[i];
     ended_.by_status[i] += count;

@@ -317,7 +317,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
     std::vector<JobAttempts> job_attempts;  // of jobs that will be retried
     std::vector<NotedJob> notes = {};       // of failed jobs
   };
-  // Returns the same as publish().
+  // Returns and throws the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   // publish() where at least one job failed.
   bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,

@@ -43,10 +43,12 @@ void drop_retried(std::span<const std::byte> rows, std::uint64_t row_count, std:
   });
 }
 
-// `all`: what was prepared for all rows. Without memory for a chunk of the size of the kept rows, these take its chunk.
-ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept) {
+// `all`: what was prepared for all rows, for which `log` has room. Without memory for the kept rows, these take its chunk.
+ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept, ResultLog& log) {
   try {
-    return ResultLog::prepare(kept.bytes, kept.count, true);
+    auto prepared = ResultLog::prepare(kept.bytes, kept.count, true);
+    log.make_room(prepared);
+    return prepared;
   } catch (const NoMemoryForRows&) {
     std::memcpy(all.chunk->bytes.get(), kept.bytes.data(), kept.bytes.size());
     all.bytes = kept.bytes;
@@ -110,6 +112,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   std::vector<IndexRange> again;
   {
     const MutexLock lock(mutex_);
+    log_.make_room(prepared);  // before the first change
     for (NotedJob& each : failed.notes) {
       if (!notes().set(each.index, each.text)) each.text.clear();  // the store drops the one before, too
       publication.notes.push_back(std::move(each));
@@ -122,7 +125,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
     if (!again.empty()) {
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
       drop_retried(rows, row_count, again, publication.ended, kept);
-      prepared = has_rows ? prepare_kept(std::move(prepared), kept) : ResultLog::Prepared{};
+      prepared = has_rows ? prepare_kept(std::move(prepared), kept, log_) : ResultLog::Prepared{};
     }
     too_many_failures = publish_locked(std::move(publication), std::move(prepared));
   }

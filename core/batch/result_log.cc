@@ -67,31 +67,65 @@ ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::ui
   return prepared;
 }
 
+ResultLog::Entry* ResultLog::tail_with_room(std::size_t size) {
+  if (dropped_ == entries_.size()) return nullptr;
+  Entry& tail = entries_.back();
+  const bool has_room = tail.chunk->bytes != nullptr && tail.chunk->capacity - tail.size_bytes >= size;
+  return has_room ? &tail : nullptr;
+}
+
+void ResultLog::drop_spare() {
+  if (spare_ == nullptr) return;
+  memory_bytes_ -= memory_of(*spare_);
+  spare_ = nullptr;
+}
+
+void ResultLog::make_room(const Prepared& prepared) {
+  if (prepared.rows == 0) return;
+  const std::size_t size = prepared.bytes.size();
+  try {
+    if (entries_.size() == entries_.capacity())
+      entries_.reserve(std::max<std::size_t>(1, 2 * entries_.size()));
+    if (prepared.chunk != nullptr || tail_with_room(size) != nullptr) return;
+    if (spare_ != nullptr && spare_->capacity >= size) return;
+    std::size_t capacity = size <= kFirstChunkBytes / 4 ? size : kFirstChunkBytes;
+    if (dropped_ != entries_.size()) {
+      capacity = std::clamp(entries_.back().chunk->capacity * 2, kFirstChunkBytes, kLargestChunkBytes);
+    }
+    auto chunk = std::make_shared<Chunk>();
+    chunk->capacity = std::max(capacity, size);
+    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(chunk->capacity);
+    drop_spare();
+    memory_bytes_ += memory_of(*chunk);
+    spare_ = std::move(chunk);
+  } catch (const std::bad_alloc&) {
+    throw NoMemoryForRows();
+  }
+}
+
 ResultLog::Slice ResultLog::append(Prepared prepared) {
-  if (prepared.rows == 0) return {};
+  if (prepared.rows == 0) {
+    drop_spare();
+    return {};
+  }
+  make_room(prepared);
   const std::size_t size = prepared.bytes.size();
   const std::uint64_t before = std::exchange(
       appended_bytes_, appended_bytes_ + size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes));
   if (prepared.chunk) {
+    drop_spare();
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
     const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows, before, prepared.has_others};
     entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before, prepared.has_others});
     rows_ += prepared.rows;
     return slice;
   }
-  Entry* tail = dropped_ == entries_.size() ? nullptr : &entries_.back();
-  if (tail == nullptr || tail->chunk->bytes == nullptr || tail->chunk->capacity - tail->size_bytes < size) {
-    std::size_t capacity = tail != nullptr
-                               ? std::clamp(tail->chunk->capacity * 2, kFirstChunkBytes, kLargestChunkBytes)
-                               : (size <= kFirstChunkBytes / 4 ? size : kFirstChunkBytes);
-    capacity = std::max(capacity, size);
-    auto chunk = std::make_shared<Chunk>();
-    chunk->bytes = std::make_unique_for_overwrite<std::byte[]>(capacity);
-    chunk->capacity = capacity;
-    memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + capacity;
-    entries_.push_back({std::move(chunk), rows_, 0, 0, before, false});
+  Entry* tail = tail_with_room(size);
+  if (tail == nullptr) {
+    entries_.push_back({std::exchange(spare_, nullptr), rows_, 0, 0, before, false});
     tail = &entries_.back();
   }
+  drop_spare();
   // These bytes lie beyond the end of every snapshot: no reader reads them.
   std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
   const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before, prepared.has_others};

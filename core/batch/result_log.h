@@ -136,7 +136,10 @@ class ResultLog {
   };
   static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows, bool has_others = false);
 
-  // Appends rows in the form of ResultHead.
+  // Allocates all that append(), the next call, will need for these rows, or for fewer without a chunk. Throws
+  // NoMemoryForRows.
+  void make_room(const Prepared& prepared);
+  // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after make_room().
   Slice append(Prepared prepared);
   // Appends `count` rows for jobs that never ran, in constant memory.
   Slice append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
@@ -196,7 +199,11 @@ class ResultLog {
                              const std::function<bool(const ResultRow&)>& visit);
 
  private:
+  struct Entry;
   static std::uint64_t memory_of(const Chunk& chunk);
+  // The entry into whose chunk append() copies `size` bytes; null: it begins a new chunk.
+  Entry* tail_with_room(std::size_t size);
+  void drop_spare();
   Slice append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows);
 
   struct Entry {
@@ -209,6 +216,7 @@ class ResultLog {
   };
   std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
   std::size_t dropped_ = 0;
+  std::shared_ptr<Chunk> spare_;  // from make_room() to append(); its bytes count. Null: none
   std::uint64_t first_row_ = 0;
   std::uint64_t rows_ = 0;
   std::uint64_t memory_bytes_ = 0;

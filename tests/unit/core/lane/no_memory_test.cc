@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/batch/handler.h"
@@ -90,6 +91,49 @@ TEST_F(NoMemoryDeathTest, SoItDoesBesideAFailedJob) {
     finish(Row{0, JobStatus::kError, std::string(20, 'x')}, Row{1, JobStatus::kError, kWhy});
   };
   EXPECT_EXIT(publish(), ::testing::ExitedWithCode(0), "");
+}
+
+// Of few bytes, which the log of results copies into a chunk of many publications: it needs a new one.
+TEST_F(NoMemoryDeathTest, WithoutANewChunkForFewBytesNothingIsRecorded) {
+  for (const JobStatus status : {JobStatus::kOk, JobStatus::kError}) {
+    const auto publish = [&] {
+      constexpr std::size_t kChunk = 256 << 10;  // the largest of the log
+      const std::string output(2000, 'x');
+      batch->jobs_added(2000);
+      std::uint64_t ended = 0;
+      const auto end_one = [&] {
+        writer.begin_job(ended);
+        writer.write(output);
+        writer.end_job(status);
+        ++ended;
+      };
+      // Until it has begun a chunk of this size; then until that is nearly full.
+      for (std::uint64_t before = 0; batch->memory_bytes() - before < kChunk;) {
+        before = batch->memory_bytes();
+        end_one();
+        (void)writer.publish();
+      }
+      for (std::size_t i = 0; i < kChunk / output.size() - 20; ++i) {
+        end_one();
+        (void)writer.publish();
+      }
+      use_up_memory();
+      void* taken = nullptr;  // a list of blocks, each of which begins with the address of the next
+      while (void* const more = ::operator new(kChunk, std::nothrow)) {
+        *static_cast<void**>(more) = std::exchange(taken, more);
+      }
+      do {
+        end_one();
+      } while (writer.publish_for_worker([](Batch&) {}) == ResultWriter::Outcome::kPublished);
+      const BatchStatus refused = batch->status();
+      if (refused.ok + refused.failed != ended - 1 || refused.rows != ended - 1) std::_Exit(1);
+      while (taken != nullptr) ::operator delete(std::exchange(taken, *static_cast<void**>(taken)));
+      (void)writer.end_batch();
+      const BatchStatus recorded = batch->status();
+      std::_Exit(recorded.ok + recorded.failed == ended && recorded.rows == ended ? 0 : 2);
+    };
+    EXPECT_EXIT(publish(), ::testing::ExitedWithCode(0), "") << to_string(status);
+  }
 }
 
 TEST_F(NoMemoryDeathTest, TheMonitorLeavesThePublicationToTheWorker) {

@@ -57,7 +57,7 @@ std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState
   for (const auto& [name, entry] : state.handlers().entries()) {
     if (entry.kind != HandlerKind::kRemote) continue;
     const auto [lane, is_new] = gates.try_emplace(&entry.lane);
-    if (is_new) lane->second = entry.lane.view().snapshot(0).gates;
+    if (is_new) lane->second = entry.lane.view().gates();
     for (const GateView& view : lane->second) {
       if (view.gate == entry.gate) queued[name] = view.queued;
     }

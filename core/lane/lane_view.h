@@ -25,6 +25,14 @@ class Lane::View {
   RingSnapshot snapshot(std::size_t deepest) const {
     return lane_.ring_.view().snapshot(deepest, steady_now());
   }
+  RingTotals totals() const { return lane_.ring_.view().totals(); }
+  std::vector<GateView> gates() const { return lane_.ring_.view().gates(); }
+  std::optional<TenantView> tenant(std::string_view tenant) const {
+    return lane_.ring_.view().tenant(tenant, steady_now());
+  }
+  std::vector<TenantView> tenants(const std::string* after, std::size_t most) const {
+    return lane_.ring_.view().tenants(after, most, steady_now());
+  }
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer) const {
     return lane_.ring_.view().customer(tenant, customer, steady_now());
   }

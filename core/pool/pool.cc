@@ -210,7 +210,7 @@ bool Pool::drain(Instant deadline) {
   check_caller();
   // Polled: a process drains once in its life, and a millisecond more or less does not matter then.
   for (;;) {
-    const RingSnapshot ring = lane_.view().snapshot(0);
+    const RingTotals ring = lane_.view().totals();
     if (ring.queued == 0 && ring.claimed == 0 && ring.executors == 0) return true;
     const Instant now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;

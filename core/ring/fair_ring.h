@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -461,7 +463,7 @@ class FairRing {
   FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
   ReadyHints hints_;                             // written under mutex_
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
-  std::unordered_map<std::string, std::unique_ptr<RingGroup>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
   LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -111,7 +111,7 @@ RingGroup& FairRing::group_of(const std::string& tenant_name, const std::string&
 }
 
 RingGroup* FairRing::find_group(std::string_view tenant_name, std::string_view customer) const {
-  const auto tenant = tenants_.find(std::string(tenant_name));
+  const auto tenant = tenants_.find(tenant_name);
   if (tenant == tenants_.end()) return nullptr;
   if (tenant->second->customers == nullptr)
     return customer.empty() && tenant->second->queues != 0 ? tenant->second.get() : nullptr;

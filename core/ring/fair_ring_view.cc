@@ -185,7 +185,7 @@ std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name
                                                     std::size_t most, Nanoseconds now) const {
   const RingLock lock(ring_.mutex_);
   std::vector<CustomerView> views;
-  const auto tenant = ring_.tenants_.find(std::string(tenant_name));
+  const auto tenant = ring_.tenants_.find(tenant_name);
   if (tenant == ring_.tenants_.end() || most == 0) return views;
   const ServiceReading reading = read_service(now);
   if (tenant->second->customers == nullptr) {
@@ -201,49 +201,98 @@ std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name
   return views;
 }
 
-RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) const {
-  const RingLock lock(ring_.mutex_);
-  RingSnapshot result;
-  result.claimed = ring_.claimed_;
-  result.executors = ring_.executors_;
-  result.claims_total = ring_.claims_;
-  const ServiceReading reading = read_service(now);
-  std::vector<std::uint64_t> depths = ring_.depths_.deepest(deepest, kMostDepths);
-  result.active_queues = ring_.active_queues_;
-  for (const auto& [name, tenant] : ring_.tenants_) {
-    result.queues += tenant->queues - tenant->internal_queues;
-    const DueService::Sums sums = tenant->due.at(reading, tenant->fair.weight);
-    const double received = tenant->fair.usage.recent(tenant->fair.executors, now);
-    result.tenants.push_back({.tenant = name,
-                              .weight = tenant->fair.weight,
-                              .slots = tenant->limits.slots,
-                              .start_interval = tenant->limits.start_interval,
-                              .queues = tenant->queues - tenant->internal_queues,
-                              .queued = tenant->queued,
-                              .executors = tenant->fair.executors,
-                              .busy = tenant->busy,
-                              .share = share_of(*tenant),
-                              .received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0,
-                              .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
-                              .is_idle = tenant->queues == tenant->internal_queues});
+RingTotals FairRing::View::totals_locked() const {
+  RingTotals totals{.claimed = ring_.claimed_,
+                    .executors = ring_.executors_,
+                    .active_queues = ring_.active_queues_,
+                    .claims_total = ring_.claims_};
+  for (const auto& gate : ring_.gates_.all()) {
+    if (gate != nullptr) totals.queued += gate->queued;
   }
+  return totals;
+}
+
+RingTotals FairRing::View::totals() const {
+  const RingLock lock(ring_.mutex_);
+  return totals_locked();
+}
+
+std::vector<GateView> FairRing::View::gates_locked() const {
+  std::vector<GateView> views;
   for (const auto& gate : ring_.gates_.all()) {
     if (gate == nullptr) continue;
-    result.queued += gate->queued;
-    result.gates.push_back({.gate = gate->id,
-                            .concurrency = gate->options.concurrency,
-                            .is_on = gate->options.is_on,
-                            .is_open = gate->is_open(),
-                            .queues = gate->queues,
-                            .active_queues = gate->active_queues,
-                            .queued = gate->queued,
-                            .executors = gate->executors});
+    views.push_back({.gate = gate->id,
+                     .concurrency = gate->options.concurrency,
+                     .is_on = gate->options.is_on,
+                     .is_open = gate->is_open(),
+                     .queues = gate->queues,
+                     .active_queues = gate->active_queues,
+                     .queued = gate->queued,
+                     .executors = gate->executors});
+  }
+  return views;
+}
+
+std::vector<GateView> FairRing::View::gates() const {
+  const RingLock lock(ring_.mutex_);
+  return gates_locked();
+}
+
+TenantView FairRing::View::view_of_tenant(const RingGroup& tenant, const ServiceReading& lane,
+                                          Nanoseconds now) const {
+  const DueService::Sums sums = tenant.due.at(lane, tenant.fair.weight);
+  const double received = tenant.fair.usage.recent(tenant.fair.executors, now);
+  return {.tenant = tenant.name,
+          .weight = tenant.fair.weight,
+          .slots = tenant.limits.slots,
+          .start_interval = tenant.limits.start_interval,
+          .queues = tenant.queues - tenant.internal_queues,
+          .queued = tenant.queued,
+          .executors = tenant.fair.executors,
+          .busy = tenant.busy,
+          .share = share_of(tenant),
+          .received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0,
+          .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
+          .is_idle = tenant.queues == tenant.internal_queues};
+}
+
+std::optional<TenantView> FairRing::View::tenant(std::string_view tenant, Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
+  const auto found = ring_.tenants_.find(tenant);
+  if (found == ring_.tenants_.end()) return std::nullopt;
+  return view_of_tenant(*found->second, read_service(now), now);
+}
+
+std::vector<TenantView> FairRing::View::tenants(const std::string* after, std::size_t most,
+                                                Nanoseconds now) const {
+  const RingLock lock(ring_.mutex_);
+  std::vector<TenantView> views;
+  const ServiceReading reading = read_service(now);
+  for (auto each = after == nullptr ? ring_.tenants_.begin() : ring_.tenants_.upper_bound(*after);
+       each != ring_.tenants_.end() && views.size() < most; ++each) {
+    views.push_back(view_of_tenant(*each->second, reading, now));
+  }
+  return views;
+}
+
+RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) const {
+  RingSnapshot result;
+  std::vector<std::uint64_t> depths;
+  {
+    const RingLock lock(ring_.mutex_);
+    static_cast<RingTotals&>(result) = totals_locked();
+    depths = ring_.depths_.deepest(deepest, kMostDepths);
+    const ServiceReading reading = read_service(now);
+    result.tenants.reserve(ring_.tenants_.size());
+    for (const auto& [name, tenant] : ring_.tenants_) {
+      result.tenants.push_back(view_of_tenant(*tenant, reading, now));
+      result.queues += result.tenants.back().queues;
+    }
+    result.gates = gates_locked();
   }
   const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
   std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());
   result.deepest.assign(depths.begin(), kept);
-  std::sort(result.tenants.begin(), result.tenants.end(),
-            [](const TenantView& a, const TenantView& b) { return a.tenant < b.tenant; });
   return result;
 }
 

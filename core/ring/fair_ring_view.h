@@ -25,7 +25,16 @@ namespace locksley {
 // O(1), unless the call says otherwise.
 class FairRing::View {
  public:
-  // `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
+  // O(gates).
+  RingTotals totals() const;
+  // By id. O(gates).
+  std::vector<GateView> gates() const;
+  // None: the ring does not know the tenant, which then has nothing in it. O(log(tenants)).
+  std::optional<TenantView> tenant(std::string_view tenant, Nanoseconds now) const;
+  // The tenants that the ring knows, in the order of their names, after the name `after` (null: from the first one on); at
+  // most `most`. O(log(tenants) + most).
+  std::vector<TenantView> tenants(const std::string* after, std::size_t most, Nanoseconds now) const;
+  // For metrics: the callers that need less have the functions above. `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
   // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
   // it lists some of them, not exactly the deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
@@ -69,6 +78,10 @@ class FairRing::View {
   // `gate`: its start cost tells how long a turn takes.
   std::uint64_t turns_of_others(const RingSeat& own, const RingLevel& level, const RingGate& gate,
                                 std::uint64_t own_turns) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
+  RingTotals totals_locked() const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
+  std::vector<GateView> gates_locked() const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
+  TenantView view_of_tenant(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now) const
+      LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   CustomerView view_of(const RingGroup& customer, const ServiceReading& lane, Nanoseconds now) const
       LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
 

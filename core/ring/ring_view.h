@@ -57,15 +57,19 @@ struct GateView {
   std::uint32_t executors = 0;
 };
 
-// The whole ring, at one moment.
-struct RingSnapshot {
+// Sums over the whole ring, at one moment.
+struct RingTotals {
   std::uint64_t queued = 0;   // jobs
   std::uint64_t claimed = 0;  // jobs claimed and not settled
   std::uint32_t executors = 0;
-  std::uint64_t queues = 0;  // attached, without internal ones
   // Queues with jobs (paused ones too) or with executors.
   std::uint64_t active_queues = 0;
   std::uint64_t claims_total = 0;
+};
+
+// The whole ring, at one moment.
+struct RingSnapshot : RingTotals {
+  std::uint64_t queues = 0;            // attached, without internal ones
   std::vector<std::uint64_t> deepest;  // numbers of jobs in the deepest queues, deepest first
   std::vector<TenantView> tenants;     // by name
   std::vector<GateView> gates;         // by id

@@ -78,25 +78,13 @@ Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running
     LOCKSLEY_REQUIRES(kIoThread) {
   Json lanes = Json::array();
   for (const Lane* lane : state.lanes()) {
-    const RingSnapshot ring = lane->view().snapshot(0);
-    std::uint64_t queued = ring.queued;
-    std::uint64_t batches = ring.active_queues;
-    std::uint64_t executors = ring.executors;
-    if (!user.is_admin()) {
-      queued = batches = executors = 0;
-      for (const TenantView& tenant : ring.tenants) {
-        if (tenant.tenant != user.name()) continue;
-        queued += tenant.queued;
-        batches += tenant.queues;
-        executors += tenant.executors;
-      }
-    }
-    running += executors;
+    const LaneSeen seen = lane_seen_by(*lane, user);
+    running += seen.running;
     lanes.push_back({{"lane", lane->name()},
                      {"slots", slots_of(state, *lane)},
-                     {"queued", queued},
-                     {"running", executors},
-                     {"batches", batches}});
+                     {"queued", seen.queued},
+                     {"running", seen.running},
+                     {"batches", seen.batches}});
   }
   return lanes;
 }
@@ -289,6 +277,7 @@ HttpReply Api::overview(const HttpRequest& request) const {
   constexpr std::size_t kFewMachines = 64;  // some 300 us
   MachinesBoard::View machines = state_.machines().get();
   const bool are_few = machines->machines.size() <= kFewMachines;
+  const OwnTenant own = *admitted_user == token_ ? OwnTenant::kIfKnown : OwnTenant::kAlways;
   HttpReply reply =
       json_reply({{"server", server_of(state_, health_.phase(), user.is_admin())},
                   {"totals", totals_of(state_, user, running)},
@@ -300,8 +289,7 @@ HttpReply Api::overview(const HttpRequest& request) const {
                   {"nodes", nodes_of(state_)},
                   {"steals", steals_of(state_.pool())},
                   {"lanes", std::move(lanes)},
-                  {"tenants", tenants_of(*admitted_user == token_ ? tenants_seen_by(state_, user)
-                                                                  : tenants_with_own(state_, user))},
+                  {"tenants", tenants_of(tenants_seen_by(state_, *admitted_user, own))},
                   {"handlers", handlers_of(state_, user)}});
   const LineNumber line = line_of_tenant(user.tenant().number);
   return are_few ? reply : with_machines_in_parts(state_, line, std::move(machines), std::move(reply));

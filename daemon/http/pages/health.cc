@@ -19,7 +19,7 @@ std::optional<Nanoseconds> StallDetector::observe(const LaneProgress& progress, 
 }
 
 std::optional<std::string> Health::trouble(Nanoseconds now) {
-  const RingSnapshot ring = lane_.view().snapshot(0);
+  const RingTotals ring = lane_.view().totals();
   const LaneProgress progress{.claimable = lane_.hints().has_work(),
                               .executors = ring.executors,
                               // Reserved workers may stay free beside long jobs.

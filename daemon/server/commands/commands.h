@@ -76,7 +76,7 @@ void explain_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRE
 void handlers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void active_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void nodes_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-void tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+Coroutine<void> tenants_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> workers_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 
 // commands_customer.cc

@@ -68,14 +68,34 @@ void nodes_command(Session& session, proto::Command&) {
   }
 }
 
-void tenants_command(Session& session, proto::Command&) {
-  const TenantViews tenants = tenants_with_own(session.state(), session.user());
-  proto::ReplyWriter reply = session.reply();
+// For an admin, ten thousand tenants take some 30 ms: in slices, as in CLIENT LIST.
+Coroutine<void> tenants_command(Session& session, proto::Command&) {
+  constexpr std::size_t kAtOnce = 16;  // some 20 us
+  Slices::Spending time(session.state().slices());
+  TenantPages pages(session.state(), session.user_ref(), OwnTenant::kAlways);
+  while (!pages.read_some()) {
+    if (!time.is_used_up()) continue;
+    session.update_memory(pages.memory_bytes());
+    co_await session.wait_for_slice();
+    if (session.is_dropped()) co_return;
+    time.go_on();
+  }
+  const std::size_t bytes = pages.memory_bytes();
+  const TenantViews tenants = pages.take();
+  proto::OutputBuffer rows;
+  proto::ReplyWriter reply(rows, session.info().protocol);
   reply.array(tenants.size());
+  std::size_t count = 0;
   for (const auto& [name, view] : tenants) {
     reply.map(kTenantMembers);
     visit_members(view, Members(reply));
+    if (++count % kAtOnce != 0 || !time.is_used_up()) continue;
+    session.update_memory(bytes + rows.memory_bytes());
+    co_await session.wait_for_slice();
+    if (session.is_dropped()) co_return;
+    time.go_on();
   }
+  session.reply().buffer().append(std::move(rows));
 }
 
 // Ten thousand remote workers take some 10 ms: in slices, as in CLIENT LIST.

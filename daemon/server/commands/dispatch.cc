@@ -93,7 +93,7 @@ constexpr FunctionTable kTable = [] {
   plain(CommandId::kSubmit, submit_command);
   large(CommandId::kSubmit, submit_long_command);
   blocking(CommandId::kSubscribe, subscribe_command);
-  plain(CommandId::kTenants, tenants_command);
+  blocking(CommandId::kTenants, tenants_command);
   blocking(CommandId::kUnsubscribe, unsubscribe_command);
   plain(CommandId::kUnwatch, unwatch_command);
   blocking(CommandId::kWait, wait_command);

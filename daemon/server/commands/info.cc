@@ -84,21 +84,12 @@ void put_lanes(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIR
     if (user.may_use(name)) in_use.insert(&entry.lane);
   }
   for (const Lane* lane : state.lanes()) {
-    const RingSnapshot ring = lane->view().snapshot(0);
+    const LaneSeen seen = lane_seen_by(*lane, user);
     // A lane whose handlers were removed is shown while it has batches.
-    if (!in_use.contains(lane) && (!user.is_admin() || ring.active_queues == 0)) continue;
-    TenantView seen;
-    if (user.is_admin()) {
-      seen.queues = ring.active_queues;
-      seen.queued = ring.queued;
-      seen.executors = ring.executors;
-    } else if (const auto own = std::ranges::find(ring.tenants, user.name(), &TenantView::tenant);
-               own != ring.tenants.end()) {
-      seen = *own;
-    }
+    if (!in_use.contains(lane) && (!user.is_admin() || seen.batches == 0)) continue;
     text.line("lane_" + lane->name(),
-              fmt::format("slots={},running={},queued={},batches={}", slots_of(state, *lane), seen.executors,
-                          seen.queued, seen.queues));
+              fmt::format("slots={},running={},queued={},batches={}", slots_of(state, *lane), seen.running,
+                          seen.queued, seen.batches));
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
@@ -55,22 +57,17 @@ double slots_for(const QueueView& view, std::uint32_t workers) {
   return (view.received > 0.001 ? view.received : view.share) * workers;
 }
 
-void add_tenants(const ServerState& state, const User& user, TenantViews& tenants) {
-  for (const Lane* lane : state.lanes()) {
-    for (const TenantView& view : lane->view().snapshot(0).tenants) {
-      if (!user.is_admin() && view.tenant != user.name()) continue;
-      TenantView& sum = tenants[view.tenant];
-      sum.tenant = view.tenant;
-      sum.weight = view.weight;
-      sum.queues += view.queues;
-      sum.queued += view.queued;
-      sum.executors += view.executors;
-      sum.is_idle = sum.is_idle && view.is_idle;
-      sum.busy += view.busy;
-      sum.share = std::max(sum.share, view.share);
-      sum.received = std::max(sum.received, view.received);
-    }
-  }
+void add_to(TenantViews& tenants, const TenantView& view) {
+  TenantView& sum = tenants[view.tenant];
+  sum.tenant = view.tenant;
+  sum.weight = view.weight;
+  sum.queues += view.queues;
+  sum.queued += view.queued;
+  sum.executors += view.executors;
+  sum.is_idle = sum.is_idle && view.is_idle;
+  sum.busy += view.busy;
+  sum.share = std::max(sum.share, view.share);
+  sum.received = std::max(sum.received, view.received);
 }
 
 Executors executors_of(const ServerState& state, const HandlerDirectory::Entry* entry) {
@@ -114,23 +111,63 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
           .eta_ms = outlook.eta_ms};
 }
 
-TenantViews tenants_seen_by(const ServerState& state, const User& user) {
-  TenantViews tenants;
-  add_tenants(state, user, tenants);
-  std::erase_if(tenants, [](const auto& tenant) { return tenant.second.is_idle; });
-  return tenants;
+TenantViews tenants_seen_by(const ServerState& state, const UserRef& user, OwnTenant own) {
+  TenantPages pages(state, user, own);
+  while (!pages.read_some()) {
+  }
+  return pages.take();
 }
 
-TenantViews tenants_with_own(const ServerState& state, const User& user) {
-  TenantViews tenants;
-  TenantView& own = tenants[user.name()];
-  own.tenant = user.name();
-  const auto& limits = state.users().limits();
-  if (const auto known = limits.find(user.name()); known != limits.end()) own.weight = known->second.weight;
-  add_tenants(state, user, tenants);
-  std::erase_if(tenants,
-                [&user](const auto& tenant) { return tenant.second.is_idle && tenant.first != user.name(); });
-  return tenants;
+TenantPages::TenantPages(const ServerState& state, UserRef user, OwnTenant own)
+    : state_(state), user_(std::move(user)), own_(own) {
+  if (own_ == OwnTenant::kIfKnown) return;
+  TenantView& view = views_[user_->name()];
+  view.tenant = user_->name();
+  const auto& limits = state_.users().limits();
+  if (const auto known = limits.find(user_->name()); known != limits.end())
+    view.weight = known->second.weight;
+}
+
+bool TenantPages::read_some() {
+  constexpr std::size_t kAtOnce = 128;  // some 50 us, with the mutex that the executors of the lane need
+  if (lane_ == state_.lanes().size()) return true;
+  const Lane::View lane = state_.lanes()[lane_]->view();
+  std::size_t count = 0;
+  if (!user_->is_admin()) {
+    if (const auto own = lane.tenant(user_->name())) add_to(views_, *own);
+  } else {
+    const std::vector<TenantView> page = lane.tenants(after_ ? &*after_ : nullptr, kAtOnce);
+    for (const TenantView& view : page) add_to(views_, view);
+    count = page.size();
+    if (count == kAtOnce) after_ = page.back().tenant;
+  }
+  if (count < kAtOnce) {
+    ++lane_;
+    after_.reset();
+  }
+  return lane_ == state_.lanes().size();
+}
+
+std::size_t TenantPages::memory_bytes() const {
+  constexpr std::size_t kNodeBytes = 40;  // of a tree, besides its value
+  return views_.size() * (sizeof(TenantViews::value_type) + kNodeBytes);
+}
+
+TenantViews TenantPages::take() {
+  std::erase_if(views_, [this](const auto& tenant) {
+    return tenant.second.is_idle && (own_ == OwnTenant::kIfKnown || tenant.first != user_->name());
+  });
+  return std::move(views_);
+}
+
+LaneSeen lane_seen_by(const Lane& lane, const User& user) {
+  if (user.is_admin()) {
+    const RingTotals totals = lane.view().totals();
+    return {.queued = totals.queued, .running = totals.executors, .batches = totals.active_queues};
+  }
+  const auto own = lane.view().tenant(user.name());
+  if (!own) return {};
+  return {.queued = own->queued, .running = own->executors, .batches = own->queues};
 }
 
 std::uint32_t slots_of(const ServerState& state, const Lane& lane) {

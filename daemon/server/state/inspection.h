@@ -2,15 +2,19 @@
 // share it, so that both say the same in the same words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/pool/worker_stats.h"
 #include "core/ring/ring_view.h"
 #include "daemon/base/io_thread.h"
 #include "daemon/base/time.h"
+#include "daemon/server/accounts/users.h"
 #include "daemon/server/batches/handler_directory.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/store/cluster_board.h"
@@ -19,7 +23,6 @@
 namespace locksley::daemon {
 
 class ServerState;
-class User;
 
 // The answer of EXPLAIN.
 struct Explanation {
@@ -39,9 +42,39 @@ Explanation explain(const ServerState& state, BatchRecord& record, const BatchSt
 // The tenants that the user may see, by name. A tenant in several lanes has the sums of its counts and the
 // largest of its fractions.
 using TenantViews = std::map<std::string, TenantView>;
-TenantViews tenants_seen_by(const ServerState& state, const User& user);
-// The same, with the user's own tenant even before its first batch.
-TenantViews tenants_with_own(const ServerState& state, const User& user) LOCKSLEY_REQUIRES(kIoThread);
+// kAlways: the user's own tenant is one of them, even before its first batch.
+enum class OwnTenant : std::uint8_t { kAlways, kIfKnown };
+TenantViews tenants_seen_by(const ServerState& state, const UserRef& user, OwnTenant own)
+    LOCKSLEY_REQUIRES(kIoThread);
+
+// tenants_seen_by() for a caller that must not work for long: an admin sees all tenants of all lanes.
+// The I/O thread only. `state` outlives it.
+class TenantPages {
+ public:
+  TenantPages(const ServerState& state, UserRef user, OwnTenant own) LOCKSLEY_REQUIRES(kIoThread);
+  // Looks at some more of them, some 50 us. True: all were seen.
+  bool read_some() LOCKSLEY_REQUIRES(kIoThread);
+  // About what the views take.
+  std::size_t memory_bytes() const;
+  // Once all were seen.
+  TenantViews take() LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  const ServerState& state_;
+  const UserRef user_;
+  const OwnTenant own_;
+  TenantViews views_;
+  std::size_t lane_ = 0;              // whose tenants are read
+  std::optional<std::string> after_;  // the last one that was read there
+};
+
+// What a user may see of a lane: an admin all, another user its own part.
+struct LaneSeen {
+  std::uint64_t queued = 0;   // jobs
+  std::uint64_t running = 0;  // jobs
+  std::uint64_t batches = 0;
+};
+LaneSeen lane_seen_by(const Lane& lane, const User& user);
 
 // How many jobs of a lane may run at once.
 std::uint32_t slots_of(const ServerState& state, const Lane& lane);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/ring/fair_ring_groups.h"
@@ -33,6 +35,51 @@ TEST(FairRingViewTest, WhatIsNobodysBatchIsNotCounted) {
     ring.close(*leaves, kViewedAt);
   }
   EXPECT_EQ(ring.view().snapshot(0, kViewedAt).queues, 0U);
+}
+
+// A reader that needs less than a snapshot gets just that, and the same.
+TEST(FairRingViewTest, OneTenantAPageOfTenantsAndTheTotalsAgreeWithTheSnapshot) {
+  RingSimulator simulator({.parallelism = 2}, 2);
+  simulator.ring.groups().set_tenant_weight("b", 3);
+  for (const char* tenant : {"d", "b", "a", "c"}) {
+    simulator.submit({.tenant = tenant}, 10'000, [](auto) { return milliseconds(1); });
+  }
+  simulator.submit({.tenant = "b", .customer = "named"}, 10'000, [](auto) { return milliseconds(1); });
+  simulator.run_for(seconds(2));
+  const Nanoseconds now = simulator.now();
+  const FairRing::View view = simulator.ring.view();
+  const RingSnapshot snapshot = view.snapshot(0, now);
+
+  const RingTotals totals = view.totals();
+  EXPECT_EQ(totals.queued, snapshot.queued);
+  EXPECT_EQ(totals.executors, 2U);
+  EXPECT_EQ(totals.active_queues, 5U);
+  EXPECT_EQ(totals.claims_total, snapshot.claims_total);
+  ASSERT_EQ(view.gates().size(), snapshot.gates.size());
+  EXPECT_EQ(view.gates().front().queued, totals.queued);
+
+  const auto equal = [](const TenantView& one, const TenantView& other) {
+    return one.tenant == other.tenant && one.weight == other.weight && one.queues == other.queues &&
+           one.queued == other.queued && one.busy == other.busy && one.share == other.share &&
+           one.received == other.received && one.due == other.due && one.is_idle == other.is_idle;
+  };
+  ASSERT_EQ(snapshot.tenants.size(), 4U);
+  for (const TenantView& tenant : snapshot.tenants) {
+    const auto alone = view.tenant(tenant.tenant, now);
+    ASSERT_TRUE(alone.has_value()) << tenant.tenant;
+    EXPECT_TRUE(equal(*alone, tenant)) << tenant.tenant;
+  }
+  EXPECT_EQ(view.tenant("b", now)->weight, 3U);
+  EXPECT_FALSE(view.tenant("e", now).has_value());
+
+  std::vector<TenantView> pages = view.tenants(nullptr, 3, now);
+  ASSERT_EQ(pages.size(), 3U);
+  const std::string last = pages.back().tenant;
+  for (const TenantView& tenant : view.tenants(&last, 3, now)) pages.push_back(tenant);
+  EXPECT_TRUE(std::ranges::equal(pages, snapshot.tenants, equal));
+  const std::string gone = "bb";  // a tenant that has left since the page before
+  EXPECT_EQ(view.tenants(&gone, 1, now).front().tenant, "c");
+  EXPECT_TRUE(view.tenants(nullptr, 0, now).empty());
 }
 
 TEST(FairRingViewTest, SnapshotAndViewTellWhatIsThere) {

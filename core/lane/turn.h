@@ -118,7 +118,7 @@ class Turn {
   // ---- Step 5 ----
 
   // The batch is charged for the time from began() until `now`. An instant after leave(), so that the time of the
-  // publication, and of the wait for the journal, is paid by the batch that caused them.
+  // publication, and of the wait for the journal, is paid by the batch that caused them: BatchJournal::wait_for_room().
   void settle(Nanoseconds now) { settle_for(now, now - began_); }
   // The same, where the holder has measured what the turn's executors used, by whichever clock.
   void settle_for(Nanoseconds service) { settle_for(steady_now(), service); }

@@ -75,18 +75,19 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
   return ticket;
 }
 
-void GroupCommit::wait_for_room() {
+void GroupCommit::wait_for_room(std::size_t of_batch) {
   const MutexLock lock(mutex_);
-  while (!has_room() && !stopping_) room_.wait(mutex_);
+  while (!has_room(of_batch) && !stopping_) room_.wait(mutex_);
 }
 
 bool GroupCommit::has_room_now() const {
   const MutexLock lock(mutex_);
-  return has_room();
+  return has_room(kMostPending);
 }
 
-bool GroupCommit::has_room() const {
-  return pending_bytes_ <= (error_.empty() ? kMostPending : kMostPendingWhileItFails);
+bool GroupCommit::has_room(std::size_t of_batch) const {
+  const std::size_t most = error_.empty() ? kMostPending : kMostPendingWhileItFails;
+  return pending_bytes_ <= most + (of_batch <= kFewPending ? kMorePending : 0);
 }
 
 std::string GroupCommit::error() const {

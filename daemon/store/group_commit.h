@@ -101,12 +101,15 @@ class GroupCommit {
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
   // written within kDelay. While the disk fails the bound is larger; it then only keeps results
-  // from filling the memory.
-  void wait_for_room() LOCKSLEY_EXCLUDES(mutex_);
-  // Whether wait_for_room() would return at once. Never blocks.
+  // from filling the memory. `of_batch`: about how many of these bytes are those of the caller's batch. If they are no more
+  // than kFewPending, the bound is higher by kMorePending: such a batch does not wait for the results of one other batch.
+  void wait_for_room(std::size_t of_batch = kMostPending) LOCKSLEY_EXCLUDES(mutex_);
+  // Whether wait_for_room() would return at once for every batch. Never blocks.
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
+  static constexpr std::size_t kFewPending = 64U << 10;   // a guess: what a worker publishes at once
+  static constexpr std::size_t kMorePending = 12U << 20;  // a guess: of some 200 batches with few
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
   // From so many clients on the writer waits for their next writes. Measured: six clients gain by it, four
@@ -169,7 +172,7 @@ class GroupCommit {
   // The disk cannot be written: keeps what is left of the group.
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
-  bool has_room() const LOCKSLEY_REQUIRES(mutex_);
+  bool has_room(std::size_t of_batch) const LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;
   const config::Durability durability_;

@@ -6,6 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
 #include <thread>
 
 #include "tests/support/store_fixture.h"
@@ -358,6 +362,52 @@ TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
   worker.join();
   EXPECT_TRUE(went_on);
   EXPECT_TRUE(bench.store->has_room());
+}
+
+TEST(GroupCommitTest, AWriterOfFewResultsDoesNotWaitForTheResultsOfAnotherBatch) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 1000));
+  bench.commit(accept_batch(2, 1000));
+  const std::unique_ptr<BatchJournal> large = bench.store->journal(1);
+  const std::unique_ptr<BatchJournal> small = bench.store->journal(2);
+  StepMaker large_steps(1);
+  StepMaker small_steps(2);
+  std::uint64_t next = 0;
+  const auto record = [&](BatchJournal& journal, StepMaker& steps, std::size_t bytes) {
+    RecordStep write = steps.cancel_jobs({next, next + 1}, "no");
+    ++next;
+    write.step.rows.size_bytes = bytes;
+    journal.record(std::move(write.step));
+  };
+  // Earlier results of the small batch, which are on the disk, do not count.
+  for (int i = 0; i < 3; ++i) {
+    record(*small, small_steps, GroupCommit::kFewPending);
+    bench.flush();
+  }
+  bench.disk->hold_syncs();
+  record(*large, large_steps, GroupCommit::kMostPending + 1);
+  record(*small, small_steps, 40);
+  EXPECT_FALSE(bench.store->has_room());
+  const auto goes_on = [](BatchJournal& journal) {
+    return std::async(std::launch::async, [&journal] { journal.wait_for_room(); });
+  };
+  const auto is_done = [](const std::future<void>& waits, std::chrono::milliseconds within) {
+    return waits.wait_for(within) == std::future_status::ready;
+  };
+  constexpr auto kDeadline = std::chrono::seconds(10);
+  EXPECT_TRUE(is_done(goes_on(*small), kDeadline));
+  // That they wait cannot be observed; that they do not wait would be, within this time.
+  constexpr auto kShort = std::chrono::milliseconds(50);
+  const auto large_waits = goes_on(*large);
+  EXPECT_FALSE(is_done(large_waits, kShort));
+  // All batches together have a bound, too.
+  record(*large, large_steps, GroupCommit::kMorePending);
+  const auto small_waits = goes_on(*small);
+  EXPECT_FALSE(is_done(small_waits, kShort));
+  bench.disk->release();
+  EXPECT_TRUE(is_done(large_waits, kDeadline));
+  EXPECT_TRUE(is_done(small_waits, kDeadline));
 }
 
 TEST(GroupCommitTest, WhileTheDiskFailsMoreMayWaitForItAndStopReleasesAll) {

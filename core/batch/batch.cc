@@ -234,7 +234,7 @@ void Batch::drop(std::span<const IndexRange> ranges) {
       const std::uint64_t count = count_of(ranges);
       ended_.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] += count;
       handler_.stats.add_jobs(JobStatus::kCancelled, count);
-      ResultLog::Slice rows;
+      ResultLog::Rows rows;
       if (options_.keep != Keep::kNone) {
         rows = log_.append_runs(ranges, JobStatus::kCancelled, stop_reason_);
       }
@@ -297,7 +297,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
   }
   if (!publication.failed.empty()) failed_.add(publication.failed);
   if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
-  ResultLog::Slice slice = log_.append(std::move(prepared));
+  ResultLog::Rows rows = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
       options_.max_fails != 0 && !cancelled_ && ended_.failed() - failed_.requeued() >= options_.max_fails;
@@ -308,7 +308,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     step.failed = std::move(publication.failed);
     step.job_attempts = std::move(publication.job_attempts);
     step.notes = std::move(publication.notes);
-    record(std::move(step), std::move(slice));
+    record(std::move(step), std::move(rows));
   }
   if (over) announce_end();
   return too_many_failures;
@@ -345,7 +345,7 @@ bool Batch::finish_and_record() {
   return true;
 }
 
-void Batch::record(BatchStep step, ResultLog::Slice rows) {
+void Batch::record(BatchStep step, ResultLog::Rows rows) {
   if (journal_ == nullptr) return;
   step.number = steps_++;
   step.rows = std::move(rows);

@@ -298,7 +298,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // finish_if_over(), record() and announce_end(), where no job ended: the end is a step of its own.
   bool finish_and_record() LOCKSLEY_REQUIRES(mutex_);
   // Adds the state after the step to `step`, and records it in the journal.
-  void record(BatchStep step, ResultLog::Slice rows) LOCKSLEY_REQUIRES(mutex_);
+  void record(BatchStep step, ResultLog::Rows rows) LOCKSLEY_REQUIRES(mutex_);
   // Puts all failed jobs into the last step.
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
   // jobs_dropped() for at most kDroppedAtOnce ranges.

@@ -50,7 +50,7 @@ struct BatchStep {
   SupersededList superseded_jobs;
   // Notes that jobs have made since the last step; in the last step, and in one that is_base: all notes.
   std::vector<NotedJob> notes;
-  ResultLog::Slice rows;       // immutable; may be read by any thread for as long as it is held
+  ResultLog::Rows rows;        // immutable; may be read by any thread for as long as it is held
   std::weak_ptr<Batch> batch;  // for Batch::drop_rows_before(), once the rows can be read from the journal
   // State after this step:
   EndedJobs totals;

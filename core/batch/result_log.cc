@@ -103,7 +103,7 @@ void ResultLog::make_room(const Prepared& prepared) {
   }
 }
 
-ResultLog::Slice ResultLog::append(Prepared prepared) {
+ResultLog::Rows ResultLog::append(Prepared prepared) {
   if (prepared.rows == 0) {
     drop_spare();
     return {};
@@ -115,10 +115,10 @@ ResultLog::Slice ResultLog::append(Prepared prepared) {
   if (prepared.chunk) {
     drop_spare();
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
-    const Slice slice{prepared.chunk, 0, size, rows_, prepared.rows, before, prepared.has_others};
+    const Rows appended{prepared.chunk, 0, size, rows_, prepared.rows, before, prepared.has_others};
     entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before, prepared.has_others});
     rows_ += prepared.rows;
-    return slice;
+    return appended;
   }
   Entry* tail = tail_with_room(size);
   if (tail == nullptr) {
@@ -128,16 +128,16 @@ ResultLog::Slice ResultLog::append(Prepared prepared) {
   drop_spare();
   // These bytes lie beyond the end of every snapshot: no reader reads them.
   std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
-  const Slice slice{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before, prepared.has_others};
+  const Rows appended{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before, prepared.has_others};
   tail->has_others |= prepared.has_others;
   tail->size_bytes += size;
   tail->rows += prepared.rows;
   rows_ += prepared.rows;
-  return slice;
+  return appended;
 }
 
-ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
-                                       std::string reason) {
+ResultLog::Rows ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
+                                      std::string reason) {
   if (count == 0) return {};
   auto chunk = std::make_shared<Chunk>();
   chunk->run_status = status;
@@ -146,8 +146,8 @@ ResultLog::Slice ResultLog::append_run(std::uint64_t first_index, std::uint64_t 
   return append_chunk(std::move(chunk), count);
 }
 
-ResultLog::Slice ResultLog::append_runs(std::span<const IndexRange> runs, JobStatus status,
-                                        std::string reason) {
+ResultLog::Rows ResultLog::append_runs(std::span<const IndexRange> runs, JobStatus status,
+                                       std::string reason) {
   if (runs.size() == 1) return append_run(runs[0].low, runs[0].size(), status, std::move(reason));
   const std::uint64_t count = count_of(runs);
   if (count == 0) return {};
@@ -158,12 +158,12 @@ ResultLog::Slice ResultLog::append_runs(std::span<const IndexRange> runs, JobSta
   return append_chunk(std::move(chunk), count);
 }
 
-ResultLog::Slice ResultLog::append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows) {
+ResultLog::Rows ResultLog::append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows) {
   memory_bytes_ += memory_of(*chunk);
-  const Slice slice{chunk, 0, 0, rows_, rows, appended_bytes_, true};
+  const Rows appended{chunk, 0, 0, rows_, rows, appended_bytes_, true};
   entries_.push_back({std::move(chunk), rows_, rows, 0, appended_bytes_, true});
   rows_ += rows;
-  return slice;
+  return appended;
 }
 
 std::uint64_t ResultLog::memory_of(const Chunk& chunk) {

@@ -109,7 +109,7 @@ class ResultLog {
   };
 
   // Rows that were appended together, as a journal keeps them.
-  struct Slice {
+  struct Rows {
     std::shared_ptr<const Chunk> chunk;  // null: no rows
     std::size_t offset = 0;              // of the first row in the chunk's bytes
     std::size_t size_bytes = 0;
@@ -140,11 +140,11 @@ class ResultLog {
   // NoMemoryForRows.
   void make_room(const Prepared& prepared);
   // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after make_room().
-  Slice append(Prepared prepared);
+  Rows append(Prepared prepared);
   // Appends `count` rows for jobs that never ran, in constant memory.
-  Slice append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
+  Rows append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
   // The same for several runs, in one chunk: 16 bytes a run.
-  Slice append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
+  Rows append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
@@ -204,7 +204,7 @@ class ResultLog {
   // The entry into whose chunk append() copies `size` bytes; null: it begins a new chunk.
   Entry* tail_with_room(std::size_t size);
   void drop_spare();
-  Slice append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows);
+  Rows append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows);
 
   struct Entry {
     std::shared_ptr<Chunk> chunk;

@@ -39,8 +39,8 @@ class Pool;
 // start() throws std::system_error if the thread cannot be started. What a handler throws becomes
 // its job's error.
 //
-// Invariant: a job returns only when all its sub-jobs have ended, and while a worker waits it runs
-// sub-jobs of the same batch only; if it happens to get one of another batch, its deque is empty before and after.
+// Invariant: a job returns only when all its sub-jobs have ended. While a worker waits, it steals sub-jobs of its own batch
+// only. A race may still hand it one of another batch; it then runs that sub-job with an empty deque.
 // So a deque never holds tasks of two batches, and it is empty whenever its worker is between jobs.
 class Worker {
  public:
@@ -71,7 +71,7 @@ class Worker {
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
   // Whether it has a turn, of jobs or of sub-jobs. A hint.
   bool is_busy() const { return turn_began_.get() != 0; }
-  // Its functions are grouped by the threads that may call them.
+  // Which thread may call which function of it, core/lane/result_writer.h says.
   ResultWriter& writer() { return writer_; }
 
   // ---- The monitor ----

@@ -161,7 +161,8 @@ class FairRing {
   // returned. O(1) if no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the worker program which broke
-  // them. True: no back-off is left.
+  // some of them. Those for want of payloads end, too: the next turn looks for the payloads, and may begin one again. True:
+  // no back-off is left.
   bool end_backoffs(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
   // began before `now` may have looked for them too early: it begins no such back-off any more.

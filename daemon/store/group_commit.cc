@@ -343,7 +343,7 @@ void GroupCommit::keep_in_memory(const Writes& written) {
   for (const StoreWrite& each : written) {
     const auto* record = std::get_if<RecordStep>(&each);
     if (record == nullptr || record->step.rows.rows == 0) continue;
-    const ResultLog::Slice& rows = record->step.rows;
+    const ResultLog::Rows& rows = record->step.rows;
     recent_.add(record->step.batch, rows.first_row + rows.rows, rows.size_bytes);
     if (const std::shared_ptr<Batch> batch = record->step.batch.lock()) {
       is_at_limit = is_at_limit || batch->is_at_result_limit();

@@ -13,7 +13,7 @@ namespace locksley::daemon {
 namespace {
 
 // The encodings of results: of jobs that ran, of a run of jobs that did not, and of several runs. Those that are
-// called later begin with ResultLog::Slice::bytes_before, which is 0 in the first two.
+// called later begin with ResultLog::Rows::bytes_before, which is 0 in the first two.
 enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun, kLaterRuns };
 constexpr std::uint64_t kResultForms = 5;
 // Added to the status of a row with facts.
@@ -22,7 +22,7 @@ constexpr std::uint64_t kHasFacts = 256;
 bool is_later(ResultForm form) { return form >= ResultForm::kLaterRows; }
 bool is_run(ResultForm form) { return form != ResultForm::kRows && form != ResultForm::kLaterRows; }
 
-void put_form(Encoder& to, const ResultLog::Slice& rows) {
+void put_form(Encoder& to, const ResultLog::Rows& rows) {
   const bool are_runs = !rows.chunk->runs.empty();
   const bool later = rows.bytes_before != 0 || are_runs;
   const ResultForm form = are_runs ? ResultForm::kLaterRuns
@@ -83,7 +83,7 @@ std::optional<VisitedRows> visit_outputs(Decoder& from, VisitedRows visited, std
 
 }  // namespace
 
-std::string encode(const ResultLog::Slice& rows) {
+std::string encode(const ResultLog::Rows& rows) {
   std::string bytes;
   Encoder to(bytes);
   const ResultLog::Chunk& chunk = *rows.chunk;

@@ -400,7 +400,7 @@ std::string join_rows(std::string_view row, std::string_view inside) {
 }
 
 bool has_results_inside(const BatchStep& step) {
-  const ResultLog::Slice& rows = step.rows;
+  const ResultLog::Rows& rows = step.rows;
   return step.finished_at != 0 && step.number == 0 && !step.is_base && rows.rows != 0 &&
          rows.first_row == 0 && !rows.has_others &&
          step.totals.failed() + step.totals.count(JobStatus::kCancelled) + step.retried == 0 &&

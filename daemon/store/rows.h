@@ -163,7 +163,7 @@ bool has_results_inside(const BatchStatus& status);
 
 // The results of a step. The key holds their place in the log. A row takes 2 or 3 bytes more than
 // its output.
-std::string encode(const ResultLog::Slice& rows);
+std::string encode(const ResultLog::Rows& rows);
 // Visits at most `most` rows, beginning with row number `skip`, until `visit` returns false.
 // Returns the number of rows in `bytes`, and of those consumed; none for bytes that no encoder
 // wrote.
@@ -174,7 +174,7 @@ struct VisitedRows {
 std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit);
 
-// ResultLog::Slice::bytes_before of encoded results. 0 for results that an earlier version stored, which
+// ResultLog::Rows::bytes_before of encoded results. 0 for results that an earlier version stored, which
 // did not write it.
 std::uint64_t bytes_before(std::string_view bytes);
 

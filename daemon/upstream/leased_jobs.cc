@@ -21,15 +21,15 @@ std::unique_ptr<char[]> copy_of(std::string_view bytes) {
 std::unique_ptr<PayloadSource> read_payloads(ReplyCursor& cursor, const LeasedJobs& jobs,
                                              std::uint64_t count) {
   const std::string_view bytes = cursor.rest();
-  std::vector<LeasedPayloads::Slice> slices(count);
-  for (LeasedPayloads::Slice& slice : slices) {
+  std::vector<LeasedPayloads::Extent> extents(count);
+  for (LeasedPayloads::Extent& extent : extents) {
     const std::string_view payload = cursor.text();
     if (cursor.is_bad()) return nullptr;
-    slice = {payload.empty() ? 0U : static_cast<std::uint32_t>(payload.data() - bytes.data()),
-             static_cast<std::uint32_t>(payload.size())};
+    extent = {payload.empty() ? 0U : static_cast<std::uint32_t>(payload.data() - bytes.data()),
+              static_cast<std::uint32_t>(payload.size())};
   }
   const std::size_t size = bytes.size() - cursor.rest().size();
-  return std::make_unique<LeasedPayloads>(jobs.range.low, bytes.substr(0, size), std::move(slices));
+  return std::make_unique<LeasedPayloads>(jobs.range.low, bytes.substr(0, size), std::move(extents));
 }
 
 // The value of the first index, and a template or null.
@@ -49,14 +49,14 @@ std::unique_ptr<PayloadSource> read_range(ReplyCursor& cursor, const LeasedJobs&
 
 }  // namespace
 
-LeasedPayloads::LeasedPayloads(std::uint64_t first, std::string_view bytes, std::vector<Slice> slices)
-    : first_(first), size_(bytes.size()), bytes_(copy_of(bytes)), slices_(std::move(slices)) {}
+LeasedPayloads::LeasedPayloads(std::uint64_t first, std::string_view bytes, std::vector<Extent> extents)
+    : first_(first), size_(bytes.size()), bytes_(copy_of(bytes)), extents_(std::move(extents)) {}
 
 std::size_t LeasedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out, std::string&) {
-  const Slice* slice = slices_.data() + (first - first_);
+  const Extent* extent = extents_.data() + (first - first_);
   for (std::string_view& payload : out) {
-    payload = {bytes_.get() + slice->offset, slice->length};
-    ++slice;
+    payload = {bytes_.get() + extent->offset, extent->length};
+    ++extent;
   }
   return out.size();
 }

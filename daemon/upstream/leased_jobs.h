@@ -34,21 +34,21 @@ struct LeasedJobs {
 // The payloads of a lease as they came: one copy of their bytes, and 8 bytes for each. Constant.
 class LeasedPayloads final : public PayloadSource {
  public:
-  struct Slice {
+  struct Extent {
     std::uint32_t offset;
     std::uint32_t length;
   };
   // `bytes` are copied. `first`: the index of the first payload.
-  LeasedPayloads(std::uint64_t first, std::string_view bytes, std::vector<Slice> slices);
+  LeasedPayloads(std::uint64_t first, std::string_view bytes, std::vector<Extent> extents);
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
-  std::uint64_t memory_bytes() const override { return size_ + slices_.capacity() * sizeof(Slice); }
+  std::uint64_t memory_bytes() const override { return size_ + extents_.capacity() * sizeof(Extent); }
 
  private:
   const std::uint64_t first_;
   const std::size_t size_;
   const std::unique_ptr<char[]> bytes_;
-  const std::vector<Slice> slices_;
+  const std::vector<Extent> extents_;
 };
 
 // Reads the reply of CLAIM, which must be whole, and neither an error nor null. The error says what

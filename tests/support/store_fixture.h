@@ -271,7 +271,7 @@ class StepMaker {
   daemon::RecordStep end_batch() { return as_last(make({}, {}, {})); }
 
  private:
-  daemon::RecordStep make(std::vector<IndexRange> ended, const EndedJobs& by_status, ResultLog::Slice rows) {
+  daemon::RecordStep make(std::vector<IndexRange> ended, const EndedJobs& by_status, ResultLog::Rows rows) {
     BatchStep step = step_;
     for (std::size_t i = 0; i < kJobStatuses; ++i) step.totals.by_status[i] += by_status.by_status[i];
     step.row_count = log_.rows();

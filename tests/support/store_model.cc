@@ -72,18 +72,18 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
 
 bool has_payloads(const daemon::AcceptedRow& row) { return !row.range.has_value(); }
 
-std::vector<StoredRow> rows_of(const ResultLog::Slice& slice) {
+std::vector<StoredRow> rows_of(const ResultLog::Rows& appended) {
   std::vector<StoredRow> rows;
-  if (slice.rows == 0) return rows;
-  const ResultLog::Chunk& chunk = *slice.chunk;
+  if (appended.rows == 0) return rows;
+  const ResultLog::Chunk& chunk = *appended.chunk;
   if (chunk.bytes == nullptr) {
-    for (std::uint64_t i = 0; i < slice.rows; ++i) {
+    for (std::uint64_t i = 0; i < appended.rows; ++i) {
       rows.push_back({chunk.run_first + i, chunk.run_status, chunk.run_reason});
     }
     return rows;
   }
-  const std::byte* at = chunk.bytes.get() + slice.offset;
-  for (std::uint64_t i = 0; i < slice.rows; ++i) {
+  const std::byte* at = chunk.bytes.get() + appended.offset;
+  for (std::uint64_t i = 0; i < appended.rows; ++i) {
     ResultHead head;
     std::memcpy(&head, at, sizeof head);
     rows.push_back({head.index, head.status, {reinterpret_cast<const char*>(at + sizeof head), head.length}});
@@ -328,7 +328,7 @@ std::expected<Picture, std::string> picture_of(daemon::Store& store) {
   return picture;
 }
 
-ResultLog::Slice append_rows(ResultLog& log, const std::vector<StoredRow>& rows) {
+ResultLog::Rows append_rows(ResultLog& log, const std::vector<StoredRow>& rows) {
   std::vector<std::byte> bytes;
   for (const StoredRow& row : rows) {
     const ResultHead head{row.index, static_cast<std::uint32_t>(row.output.size()), row.status, {}};

@@ -73,7 +73,7 @@ std::size_t count_rows(const std::vector<RawRow>& rows, std::uint64_t sequence, 
 std::vector<std::string> rows_of_nothing(const std::vector<RawRow>& rows, const StoreModel& model);
 
 // Rows of results as workers write them.
-ResultLog::Slice append_rows(ResultLog& log, const std::vector<StoredRow>& rows);
+ResultLog::Rows append_rows(ResultLog& log, const std::vector<StoredRow>& rows);
 
 std::shared_ptr<const proto::ArgumentList> payloads_of(const std::vector<std::string>& payloads);
 

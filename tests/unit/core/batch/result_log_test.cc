@@ -225,21 +225,22 @@ TEST(ResultLogTest, DiscardedRowsCountUpToTheirChunkAndAreFreedAFewChunksAtATime
 }
 
 // What a journal keeps of a publication stays as it was, whatever is appended to its chunk or dropped.
-TEST(ResultLogTest, ASliceHoldsJustTheRowsThatWereAppended) {
+TEST(ResultLogTest, WhatAppendReturnsHoldsJustTheRowsThatWereAppended) {
   ResultLog log;
-  std::vector<ResultLog::Slice> slices;
+  std::vector<ResultLog::Rows> appended;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const auto bytes = encode({{i, JobStatus::kOk, "a"}, {i + 100, JobStatus::kError, std::to_string(i)}});
-    slices.push_back(log.append(ResultLog::prepare(bytes, 2)));
+    appended.push_back(log.append(ResultLog::prepare(bytes, 2)));
   }
   log.drop_before(40);
   for (std::uint64_t i = 0; i < 20; ++i) {
     const auto expected = encode({{i, JobStatus::kOk, "a"}, {i + 100, JobStatus::kError, std::to_string(i)}});
-    EXPECT_EQ(slices[i].first_row, 2 * i);
-    EXPECT_EQ(slices[i].rows, 2u);
-    ASSERT_EQ(slices[i].size_bytes, expected.size());
-    EXPECT_EQ(std::memcmp(slices[i].chunk->bytes.get() + slices[i].offset, expected.data(), expected.size()),
-              0);
+    EXPECT_EQ(appended[i].first_row, 2 * i);
+    EXPECT_EQ(appended[i].rows, 2u);
+    ASSERT_EQ(appended[i].size_bytes, expected.size());
+    EXPECT_EQ(
+        std::memcmp(appended[i].chunk->bytes.get() + appended[i].offset, expected.data(), expected.size()),
+        0);
   }
 }
 

@@ -198,13 +198,13 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 
 bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
-  // First this: else a client that reads nothing would keep its place at the head of the line.
+  // First this: else a client that reads nothing would keep its place at the head of the queue.
   const bool waits = command_waits_ && must_wait_to_write(command_);
   return waits || output_.size() > pause;
 }
 
 bool Session::must_wait_to_write(const proto::Command& command) {
-  if (!WriteLines::may_wait(writing_, memory_.account())) return false;
+  if (!WriteWaiters::may_wait(writing_, memory_.account())) return false;
   using Writes = CommandExecutor::Writes;
   const Writes writes = sessions_.executor().writes(command);
   const bool waits = writes == Writes::kMore || (writes == Writes::kChange && output_.is_held());

@@ -25,7 +25,7 @@
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
-#include "daemon/server/session/write_lines.h"
+#include "daemon/server/session/write_waiters.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/ticket.h"
 #include "proto/command_reader.h"
@@ -189,7 +189,7 @@ class Session final : private Subscriptions::Sink,
   std::string describe() const;
   const ClientMemory::Share& memory() const { return memory_; }
   // Its place among those that wait for room to write.
-  WriteLines::Waiter& writing() { return writing_; }
+  WriteWaiters::Waiter& writing() { return writing_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
@@ -230,7 +230,7 @@ class Session final : private Subscriptions::Sink,
   TurnEnd refuse_stream();
   // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the command may write, and its user has too much pending. If so, the session gets a place in the line, and is woken when
+  // Whether the command may write, and its user has too much pending. If so, the session gets a place in the queue, and is woken when
   // it may have room.
   bool must_wait_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
@@ -305,7 +305,7 @@ class Session final : private Subscriptions::Sink,
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;
-  WriteLines::Waiter writing_{[this] { wake(); }};
+  WriteWaiters::Waiter writing_{[this] { wake(); }};
   std::size_t read_bytes_ = 0;
 
   proto::Command command_;

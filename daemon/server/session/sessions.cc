@@ -116,10 +116,10 @@ void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
 }
 
 bool Sessions::must_wait_to_write(Session& session) {
-  return write_lines_.must_wait(session.writing(), session.memory().account());
+  return write_waiters_.must_wait(session.writing(), session.memory().account());
 }
 
-void Sessions::waits_to_write_no_longer(Session& session) { write_lines_.leave(session.writing()); }
+void Sessions::waits_to_write_no_longer(Session& session) { write_waiters_.leave(session.writing()); }
 
 void Sessions::finish(std::function<void()> on_closed) {
   for (const auto& [id, session] : by_id_) session->finish();
@@ -213,7 +213,7 @@ const Account& Sessions::heaviest_account() const {
 }
 
 void Sessions::ended(Session& session) {
-  write_lines_.leave(session.writing());
+  write_waiters_.leave(session.writing());
   state_.batches().connection_ended(session.id(), session.line());
   by_id_.erase(session.id());
   state_.stats().connections.set(by_id_.size());

@@ -13,7 +13,7 @@
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
 #include "daemon/server/session/strangers.h"
-#include "daemon/server/session/write_lines.h"
+#include "daemon/server/session/write_waiters.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/tls/context.h"
 
@@ -53,7 +53,7 @@ class Sessions {
   // The limits in force have changed. Very many connections learn it in slices.
   void limits_changed();
   // An outcome of the store has been acted upon.
-  void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_lines_.store_advanced(); }
+  void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_waiters_.store_advanced(); }
 
   // Each connection closes once its received input is executed and its replies are out; `on_closed` is called when none
   // is left, within this call or later.
@@ -99,7 +99,7 @@ class Sessions {
   std::uint64_t limits_changed_ = 0;       // likewise
   ById by_id_;
   std::uint64_t next_id_ = 1;
-  WriteLines write_lines_;
+  WriteWaiters write_waiters_;
   std::set<const Account*> shedding_;  // for these, connections are dropped in slices
   std::function<void()> on_closed_;
 };

@@ -123,7 +123,7 @@ TEST_F(WriteRoomTest, SoDoThoseOfATransaction) {
   for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
 }
 
-TEST_F(WriteRoomTest, AConnectionThatOnlyReadsTakesNoPlaceInTheLine) {
+TEST_F(WriteRoomTest, AConnectionThatOnlyReadsTakesNoPlaceAmongTheWaiters) {
   Client mallory(port_);
   log_in(mallory, 1, "mallory");
   bench_.disk->hold_syncs();

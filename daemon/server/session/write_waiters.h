@@ -13,11 +13,12 @@
 
 namespace locksley::daemon {
 
-// A line for each user. When there is room to write (WriteCharges), the first in line is woken, and once it has had its turn, the
-// next, as long as there is room: so a thousand connections of one user are not all woken for the room of one command.
+// A queue of waiters for each user. When there is room to write (WriteCharges), the first waiter of the queue is woken, and once it
+// has had its turn, the next, as long as there is room: so a thousand connections of one user are not all woken for the room of
+// one command.
 //
 // A member of Sessions. The I/O thread only. Nothing blocks.
-class WriteLines {
+class WriteWaiters {
  public:
   // The place of one connection; a member of it.
   class Waiter {
@@ -28,34 +29,34 @@ class WriteLines {
     Waiter& operator=(const Waiter&) = delete;
 
    private:
-    friend class WriteLines;
+    friend class WriteWaiters;
     const std::function<void()> wake_;
     const Account* account_ = nullptr;  // null: it is not waiting
-    std::uint64_t place_ = 0;           // the least is the first in line
-    bool is_called_ = false;            // it was woken, and is not in the line meanwhile
+    std::uint64_t place_ = 0;           // the least is the first of its queue
+    bool is_called_ = false;            // it was woken, and is not in the queue meanwhile
   };
 
-  WriteLines() = default;
-  WriteLines(const WriteLines&) = delete;
-  WriteLines& operator=(const WriteLines&) = delete;
+  WriteWaiters() = default;
+  WriteWaiters(const WriteWaiters&) = delete;
+  WriteWaiters& operator=(const WriteWaiters&) = delete;
 
-  // Whether must_wait() could be true, or the waiter is in a line: asked before each command.
+  // Whether must_wait() could be true, or the waiter is in a queue: asked before each command.
   static bool may_wait(const Waiter& waiter, const Account& account) {
     return waiter.account_ != nullptr || !has_room_to_write(account);
   }
-  // Whether a command of this account that writes must wait. If so, the waiter has a place in the line: that which it had, if it
+  // Whether a command of this account that writes must wait. If so, the waiter has a place in the queue: that which it had, if it
   // waited already. O(1), and O(log waiters) if it must wait.
   bool must_wait(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   // It waits no longer: it has room, or ends. If it was woken, the next one is.
   void leave(Waiter& waiter) LOCKSLEY_REQUIRES(kIoThread);
-  // Some writes have had their outcome: wakes the first of each line that has room now.
+  // Some writes have had their outcome: wakes the first of each queue that has room now.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  using Line = std::map<std::uint64_t, Waiter*>;
+  using Queue = std::map<std::uint64_t, Waiter*>;
   void wake_first(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
 
-  std::unordered_map<const Account*, Line> lines_ LOCKSLEY_GUARDED_BY(kIoThread);  // none is empty
+  std::unordered_map<const Account*, Queue> queues_ LOCKSLEY_GUARDED_BY(kIoThread);  // none is empty
   std::uint64_t last_place_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 };
 

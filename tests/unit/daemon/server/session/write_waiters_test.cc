@@ -1,5 +1,5 @@
 // Connections that wait for room to write: who is woken, and when.
-#include "daemon/server/session/write_lines.h"
+#include "daemon/server/session/write_waiters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@ using ::testing::IsEmpty;
 
 constexpr std::uint64_t kFull = WriteCharges::kMostPending;
 
-class WriteLinesTest : public ::testing::Test {
+class WriteWaitersTest : public ::testing::Test {
  protected:
-  WriteLines::Waiter& waiter(std::size_t number) {
+  WriteWaiters::Waiter& waiter(std::size_t number) {
     while (waiters_.size() <= number) {
       waiters_.emplace_back([this, at = waiters_.size()] { woken_.push_back(at); });
     }
     return waiters_[number];
   }
   bool must_wait(std::size_t number, const Account& account) LOCKSLEY_REQUIRES(kIoThread) {
-    return lines_.must_wait(waiter(number), account);
+    return queues_.must_wait(waiter(number), account);
   }
   std::vector<std::size_t> take_woken() { return std::exchange(woken_, {}); }
 
@@ -35,12 +35,12 @@ class WriteLinesTest : public ::testing::Test {
   Account all_;
   Account alice_{&all_, "users.alice."};
   Account mallory_{&all_, "users.mallory."};
-  WriteLines lines_;
-  std::deque<WriteLines::Waiter> waiters_;
+  WriteWaiters queues_;
+  std::deque<WriteWaiters::Waiter> waiters_;
   std::vector<std::size_t> woken_;
 };
 
-TEST_F(WriteLinesTest, OnlyTheUserThatHasTooMuchPendingWaits) {
+TEST_F(WriteWaitersTest, OnlyTheUserThatHasTooMuchPendingWaits) {
   kIoThread.assert_held();
   EXPECT_FALSE(must_wait(0, mallory_));
   mallory_.charge(Resource::kWriteBytes, kFull - 1);
@@ -48,20 +48,20 @@ TEST_F(WriteLinesTest, OnlyTheUserThatHasTooMuchPendingWaits) {
   mallory_.charge(Resource::kWriteBytes, 1);
   EXPECT_TRUE(must_wait(0, mallory_));
   EXPECT_FALSE(must_wait(1, alice_)) << "what others have pending does not count";
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), IsEmpty()) << "there is no room yet";
   mallory_.refund(Resource::kWriteBytes, kFull);
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(0));
   EXPECT_FALSE(must_wait(0, mallory_));
 }
 
-TEST_F(WriteLinesTest, EachThatHasRoomWakesTheNext) {
+TEST_F(WriteWaitersTest, EachThatHasRoomWakesTheNext) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(must_wait(i, mallory_));
   mallory_.refund(Resource::kWriteBytes, kFull);
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(0)) << "not all of them";
   EXPECT_FALSE(must_wait(0, mallory_));
   EXPECT_THAT(take_woken(), ElementsAre(1));
@@ -69,34 +69,34 @@ TEST_F(WriteLinesTest, EachThatHasRoomWakesTheNext) {
   EXPECT_TRUE(must_wait(1, mallory_));
   EXPECT_THAT(take_woken(), IsEmpty());
   mallory_.refund(Resource::kWriteBytes, kFull);
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(1)) << "it has kept its place";
 }
 
-TEST_F(WriteLinesTest, OneThatEndsInItsTurnWakesTheNext) {
+TEST_F(WriteWaitersTest, OneThatEndsInItsTurnWakesTheNext) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(must_wait(i, mallory_));
-  lines_.leave(waiter(1));  // while it waits
+  queues_.leave(waiter(1));  // while it waits
   mallory_.refund(Resource::kWriteBytes, kFull);
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(0));
-  lines_.leave(waiter(0));
+  queues_.leave(waiter(0));
   EXPECT_THAT(take_woken(), ElementsAre(2));
-  lines_.leave(waiter(2));
+  queues_.leave(waiter(2));
   EXPECT_THAT(take_woken(), ElementsAre(3));
-  lines_.leave(waiter(3));
-  lines_.store_advanced();
+  queues_.leave(waiter(3));
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), IsEmpty());
 }
 
-TEST_F(WriteLinesTest, OneThatHasBecomeAnotherUserLeavesTheLine) {
+TEST_F(WriteWaitersTest, OneThatHasBecomeAnotherUserLeavesTheQueue) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
   EXPECT_TRUE(must_wait(0, mallory_));
   EXPECT_FALSE(must_wait(0, alice_));
   mallory_.refund(Resource::kWriteBytes, kFull);
-  lines_.store_advanced();
+  queues_.store_advanced();
   EXPECT_THAT(take_woken(), IsEmpty());
 }
 

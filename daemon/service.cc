@@ -166,7 +166,8 @@ void Service::log_what_is_left() {
     }
     // Tells running jobs to stop, since the process waits for them. Batches in the store go on at the next
     // start.
-    if (!record->is_stored()) batches.changes().cancel(*record, "the daemon ends");
+    if (record->is_stored()) continue;
+    batches.changes().cancel(*record, batches.registry().tenant_of(*record).account, "the daemon ends");
   }
   if (lines > kMostLines) {
     LogLine("more batches left unfinished")

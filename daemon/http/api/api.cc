@@ -20,6 +20,12 @@ constexpr std::string_view kCustomers = "/api/customers/";
 
 HttpReply not_found() { return json_error("ERR there is nothing here: see API.md", HttpStatus::kNotFound); }
 
+HttpReply too_many_changes() {
+  HttpReply reply = json_error("STORE very many changes wait for the disk: nothing was changed; retry later");
+  reply.fields = {"Retry-After: 1"};
+  return reply;
+}
+
 UserRef sees_everything(Tenant& tenant) {
   config::User user;
   user.commands = {config::CommandGroup::kRead, config::CommandGroup::kAdmin};
@@ -141,13 +147,15 @@ HttpReply Api::post(const HttpRequest& request) {
   if (!is_handler && !is_customer && !request.path.starts_with(kBatches)) return not_found();
   const auto target = target_of(request.path, is_handler ? kHandlers : is_customer ? kCustomers : kBatches);
   if (!target) return json_error(target.error());
+  if (is_handler) return target->what == "restart" ? restart(request, target->id) : not_found();
+  const Place place = pending_.take();
+  if (place == nullptr) return too_many_changes();
   if (is_customer) {
     const bool is_known = target->what == "set" || target->what == "del";
-    return is_known ? change_customer(request, *target) : not_found();
+    return is_known ? change_customer(request, *target, place) : not_found();
   }
-  if (is_handler) return target->what == "restart" ? restart(request, target->id) : not_found();
   const auto control = control_of(target->what);
-  return control ? change(request, *target, *control) : not_found();
+  return control ? change(request, *target, *control, place) : not_found();
 }
 
 }  // namespace locksley::daemon

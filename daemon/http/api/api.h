@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "daemon/base/io_thread.h"
+#include "daemon/http/api/pending_changes.h"
 #include "daemon/http/pages/health.h"
 #include "daemon/http/query.h"
 #include "daemon/http/router.h"
@@ -69,33 +70,42 @@ class Api {
   // api_customers.cc
   HttpReply customers(const HttpRequest& request) const LOCKSLEY_REQUIRES(kIoThread);
   HttpReply customer(const HttpRequest& request, const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
-  HttpReply change_customer(const HttpRequest& request, const Target& target) LOCKSLEY_REQUIRES(kIoThread);
+  using Place = std::shared_ptr<PendingChanges::Place>;
+  HttpReply change_customer(const HttpRequest& request, const Target& target, const Place& place)
+      LOCKSLEY_REQUIRES(kIoThread);
   // api_control.cc
-  // `failures`: as in Batches::retry().
-  HttpReply change(const HttpRequest& request, const Target& target, Control control,
+  // `place`, here and below: that of the change. `failures`: as in Batches::retry().
+  HttpReply change(const HttpRequest& request, const Target& target, Control control, const Place& place,
                    const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // A reply that comes later: it waits for the end of another client's retry, or reads which jobs failed, and then makes
   // the change. None if neither is needed, or if the batch is not found.
   std::optional<HttpReply> retry_later(const HttpRequest& request, const User& user, const Target& target,
-                                       const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+                                       const Place& place, const ReadFailures* failures)
+      LOCKSLEY_REQUIRES(kIoThread);
   struct Changed {
     std::shared_ptr<BatchRecord> record;
     std::optional<std::uint64_t> jobs;  // of kCancel and kRetry
   };
   Result<Changed> make_change(const HttpRequest& request, const User& user, const Target& target,
                               Control control, const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+  // A change that was made, and waits for the store.
+  struct Made {
+    asio::ip::address peer;
+    UserRef user;
+    Place place;
+  };
   // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
-  HttpReply when_stored(const asio::ip::address& peer, const UserRef& user, Ticket ticket,
-                        const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
-  // The same for a retry, which the record's ticket covers only after BatchRecord::is_requeueing().
-  HttpReply when_retry_stored(const asio::ip::address& peer, const UserRef& user,
-                              const std::shared_ptr<BatchRecord>& record, const HttpReply& reply)
+  HttpReply when_stored(const Made& change, Ticket ticket, const HttpReply& reply)
       LOCKSLEY_REQUIRES(kIoThread);
+  // The same for a retry, which the record's ticket covers only after BatchRecord::is_requeueing().
+  HttpReply when_retry_stored(const Made& change, const std::shared_ptr<BatchRecord>& record,
+                              const HttpReply& reply) LOCKSLEY_REQUIRES(kIoThread);
   // api_handlers.cc
   HttpReply restart(const HttpRequest& request, const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
   const Health& health_;
+  PendingChanges pending_;
   const UserRef token_;  // the user whose permissions the token has
 };
 

@@ -82,13 +82,13 @@ std::string expected_body(Control control) {
 
 }  // namespace
 
-HttpReply Api::change(const HttpRequest& request, const Target& target, Control control,
+HttpReply Api::change(const HttpRequest& request, const Target& target, Control control, const Place& place,
                       const ReadFailures* failures) {
   kIoThread.assert_held();
   const auto user = admitted(request, proto::CommandGroup::kControl, command_of(control));
   if (!user) return json_error(user.error());
   if (control == Control::kRetry) {
-    if (auto reply = retry_later(request, **user, target, failures)) return *std::move(reply);
+    if (auto reply = retry_later(request, **user, target, place, failures)) return *std::move(reply);
   }
   const auto entry = state_.audit().begin(**user, request.peer.to_string(), Audit::Kind::kOther);
   const auto done = make_change(request, **user, target, control, failures);
@@ -102,31 +102,31 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
 
   Json body = {{"ok", true}};
   if (done->jobs) body["jobs"] = *done->jobs;
-  if (control == Control::kRetry) {
-    return when_retry_stored(request.peer, *user, done->record, json_reply(body));
-  }
-  const Ticket ticket = state_.batches().changes().ticket(*done->record);
-  return when_stored(request.peer, *user, ticket, json_reply(body));
+  const Made made{request.peer, *user, place};
+  if (control == Control::kRetry) return when_retry_stored(made, done->record, json_reply(body));
+  const Ticket ticket = state_.batches().changes().ticket(*done->record, (*user)->tenant().account);
+  return when_stored(made, ticket, json_reply(body));
 }
 
-HttpReply Api::when_retry_stored(const asio::ip::address& peer, const UserRef& user,
-                                 const std::shared_ptr<BatchRecord>& record, const HttpReply& reply) {
-  const auto later = [this, peer, user, record, reply](const HttpReply::Answer& answer) {
+HttpReply Api::when_retry_stored(const Made& change, const std::shared_ptr<BatchRecord>& record,
+                                 const HttpReply& reply) {
+  const auto later = [this, change, record, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().after_requeue(*record, [this, peer, user, record, reply, answer] {
+    state_.batches().after_requeue(*record, [this, change, record, reply, answer] {
       kIoThread.assert_held();
-      when_stored(peer, user, state_.batches().changes().ticket(*record), reply).later(answer);
+      const Ticket ticket = state_.batches().changes().ticket(*record, change.user->tenant().account);
+      when_stored(change, ticket, reply).later(answer);
     });
   };
   return {.later = later};
 }
 
-HttpReply Api::when_stored(const asio::ip::address& peer, const UserRef& user, Ticket ticket,
-                           const HttpReply& reply) {
-  const auto later = [this, user, peer, ticket, reply](const HttpReply::Answer& answer) {
+HttpReply Api::when_stored(const Made& change, Ticket ticket, const HttpReply& reply) {
+  const auto later = [this, change, ticket, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.when_stored(ticket, [this, user, peer, answer, reply](const std::string& error) {
-      if (!error.empty()) state_.audit().refused_by_store(user.get(), peer.to_string(), 1);
+    state_.when_stored(ticket, [this, made = Made(change), answer, reply](const std::string& error) mutable {
+      made.place.reset();  // the queue keeps this function for a while
+      if (!error.empty()) state_.audit().refused_by_store(made.user.get(), made.peer.to_string(), 1);
       answer(error.empty() ? reply : json_error(error));
     });
   };
@@ -134,7 +134,7 @@ HttpReply Api::when_stored(const asio::ip::address& peer, const UserRef& user, T
 }
 
 std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User& user, const Target& target,
-                                          const ReadFailures* failures) {
+                                          const Place& place, const ReadFailures* failures) {
   const auto query = Query::parse(request.query, kChangeParameters);
   const auto found = query ? find(user, target.id, *query) : Result<BatchRecord*>(nullptr);
   if (!found || *found == nullptr) return std::nullopt;
@@ -147,15 +147,16 @@ std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User
     HttpCaller caller;
     asio::ip::address peer;
     Target target;
+    Place place;
   };
   auto copy = std::make_shared<const Copy>(std::string(request.query), std::string(request.body),
-                                           request.caller, request.peer, Target{target.id, {}});
+                                           request.caller, request.peer, Target{target.id, {}}, place);
   const auto try_again = [this, copy = std::move(copy)](const ReadFailures* read,
                                                         const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     const HttpRequest again{
         .query = copy->query, .body = copy->body, .caller = copy->caller, .peer = copy->peer};
-    const HttpReply reply = change(again, copy->target, Control::kRetry, read);
+    const HttpReply reply = change(again, copy->target, Control::kRetry, copy->place, read);
     reply.later ? reply.later(answer) : answer(reply);
   };
   const auto later = [this, try_again, is_requeueing,

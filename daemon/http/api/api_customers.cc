@@ -108,7 +108,7 @@ HttpReply Api::customer(const HttpRequest& request, const std::string& name) con
   return seen ? json_reply(json_of(*seen)) : json_error(seen.error());
 }
 
-HttpReply Api::change_customer(const HttpRequest& request, const Target& target) {
+HttpReply Api::change_customer(const HttpRequest& request, const Target& target, const Place& place) {
   const bool is_set = target.what == "set";
   const auto user =
       admitted(request, proto::CommandGroup::kControl, is_set ? "customer|set" : "customer|del");
@@ -142,7 +142,8 @@ HttpReply Api::change_customer(const HttpRequest& request, const Target& target)
     if (!ticket) entry->outcome = Audit::code_of(ticket.error());
     state_.audit().write(*entry);
   }
-  return ticket ? when_stored(request.peer, *user, *ticket, json_reply(body)) : json_error(ticket.error());
+  if (!ticket) return json_error(ticket.error());
+  return when_stored({request.peer, *user, place}, *ticket, json_reply(body));
 }
 
 }  // namespace locksley::daemon

@@ -36,13 +36,14 @@ void drop_aside(Reader& aside, Reader::User user, std::shared_ptr<BatchRecord> r
 BatchChanges::BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log)
     : stored_(stored), aside_(aside), log_(std::move(log)) {}
 
-std::uint64_t BatchChanges::cancel(BatchRecord& record, std::string reason, RunningJobs running) {
+std::uint64_t BatchChanges::cancel(BatchRecord& record, Account& payer, std::string reason,
+                                   RunningJobs running) {
   LogLine("batch is told to stop").about(record).with("reason", reason).write(*log_, spdlog::level::debug);
   if (!record.is_stopping()) record.terms.stop_reason = reason;
   Lane::Cancelled cancelled = record.lane->begin_cancel(record, std::move(reason), running);
   const std::uint64_t count = cancelled.will_not_run;
   if (!Lane::drop_some(record, cancelled)) drop_rest(record.shared(), std::move(cancelled));
-  stored_.write_changes(record);
+  stored_.write_changes(record, payer);
   return count;
 }
 
@@ -51,37 +52,39 @@ void BatchChanges::drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelle
   drop_aside(aside_, tenant ? Reader::User{*tenant} : Reader::kNoUser, std::move(record), std::move(rest));
 }
 
-void BatchChanges::set_weight(BatchRecord& record, std::uint32_t weight) {
+void BatchChanges::set_weight(BatchRecord& record, Account& payer, std::uint32_t weight) {
   record.lane->set_weight(record, weight);
-  stored_.write_changes(record);
+  stored_.write_changes(record, payer);
 }
 
-void BatchChanges::set_slots(BatchRecord& record, std::uint32_t slots) {
+void BatchChanges::set_slots(BatchRecord& record, Account& payer, std::uint32_t slots) {
   record.lane->set_slots(record, slots);
-  stored_.write_changes(record);
+  stored_.write_changes(record, payer);
 }
 
-void BatchChanges::pause(BatchRecord& record) {
+void BatchChanges::pause(BatchRecord& record, Account& payer) {
   record.lane->pause(record);
-  stored_.write_changes(record);
+  stored_.write_changes(record, payer);
 }
 
-void BatchChanges::resume(BatchRecord& record) {
+void BatchChanges::resume(BatchRecord& record, Account& payer) {
   record.lane->resume(record);
-  stored_.write_changes(record);
+  stored_.write_changes(record, payer);
 }
 
-std::uint64_t BatchChanges::close(BatchRecord& record) {
+std::uint64_t BatchChanges::close(BatchRecord& record, Account& payer) {
   if (record.status().state != BatchState::kOpen) return record.terms.jobs;
   record.terms.is_closed = true;
   if (record.is_stored()) {
-    stored_.close(record);
+    stored_.close(record, payer);
   } else {
     record.lane->close(record);
   }
   return record.terms.jobs;
 }
 
-Ticket BatchChanges::ticket(BatchRecord& record) { return stored_.ticket_of_changes(record); }
+Ticket BatchChanges::ticket(BatchRecord& record, Account& payer) {
+  return stored_.ticket_of_changes(record, payer);
+}
 
 }  // namespace locksley::daemon

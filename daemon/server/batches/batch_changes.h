@@ -13,6 +13,7 @@ class logger;
 
 namespace locksley::daemon {
 
+class Account;
 class Reader;
 class StoredBatches;
 
@@ -30,25 +31,25 @@ class BatchChanges {
 
   // Returns how many jobs will not run because of it. If these are very many that lie scattered, drop_rest() records
   // them, and until then some of them count as queued.
-  // `running`: whether running jobs go on.
-  std::uint64_t cancel(BatchRecord& record, std::string reason, RunningJobs running = RunningJobs::kStop)
-      LOCKSLEY_REQUIRES(kIoThread);
+  // `payer`, here and below: as in StoredBatches. `running`: whether running jobs go on.
+  std::uint64_t cancel(BatchRecord& record, Account& payer, std::string reason,
+                       RunningJobs running = RunningJobs::kStop) LOCKSLEY_REQUIRES(kIoThread);
   // The last step of a cancellation, for the jobs that lie scattered: another thread records them. Any thread.
   void drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest);
   // The batch's deadline has passed: running jobs go on, and no other job starts.
-  void end_by_deadline(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    cancel(record, "deadline passed", RunningJobs::kGoOn);
+  void end_by_deadline(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread) {
+    cancel(record, payer, "deadline passed", RunningJobs::kGoOn);
   }
-  void set_weight(BatchRecord& record, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
+  void set_weight(BatchRecord& record, Account& payer, std::uint32_t weight) LOCKSLEY_REQUIRES(kIoThread);
   // `slots`: 0: no bound.
-  void set_slots(BatchRecord& record, std::uint32_t slots) LOCKSLEY_REQUIRES(kIoThread);
-  void pause(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  void resume(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void set_slots(BatchRecord& record, Account& payer, std::uint32_t slots) LOCKSLEY_REQUIRES(kIoThread);
+  void pause(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  void resume(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   // No more jobs will be added. Returns how many there are.
-  std::uint64_t close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  std::uint64_t close(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
   // For a reply that reports changes of the batch: StoredBatches::ticket_of_changes().
-  Ticket ticket(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  Ticket ticket(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   StoredBatches& stored_;

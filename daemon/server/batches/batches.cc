@@ -220,13 +220,12 @@ void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
   slices_.add(std::move(go_on), line);
 }
 
-std::optional<Ticket> Batches::forget(BatchRecord& record) {
+std::optional<Ticket> Batches::forget(BatchRecord& record, Account& payer) {
   if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
   // This thread may not have learned yet that it is over.
   news_.apply(record);
-  Account& account = registry_.tenant_of(record).account;
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
-  write_charges_.charge(account, ticket.value_or(0), kCostOfWrite);
+  write_charges_.charge(payer, ticket.value_or(0), kCostOfWrite);
   timer_.arm();
   return ticket;
 }
@@ -299,7 +298,7 @@ bool Batches::settle_some(PendingOutcome& pending, Instant until) {
 void Batches::act_on(BatchRecord& record, Due due) {
   switch (due) {
     case Due::kDeadline:
-      changes_.end_by_deadline(record);
+      changes_.end_by_deadline(record, registry_.tenant_of(record).account);
       break;
     case Due::kClose:
       close_abandoned(record);
@@ -332,7 +331,7 @@ void Batches::close_abandoned(BatchRecord& record) {
         .with("unlogged", closed_lines_.held_back())
         .write(*log_, spdlog::level::info);
   }
-  changes_.close(record);
+  changes_.close(record, registry_.tenant_of(record).account);
 }
 
 void Batches::drain(std::function<void()> on_idle) {

@@ -106,11 +106,12 @@ class Batches {
                 const FoundDependencies* found = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.open(by, command, connection, found);
   }
-  // Returns how many jobs the batch has now. `connection` takes the stream over. `at`: as in Intake::add().
-  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
+  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose command it is, which is charged
+  // for what it writes. `connection` takes the stream over. `at`: as in Intake::add().
+  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, Account& payer, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at = {})
       LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.add(record, std::move(payloads), connection, at);
+    return intake_.add(record, payer, std::move(payloads), connection, at);
   }
   // The batches that it streamed in close themselves after limits.open_timeout, unless another connection goes on
   // with them. `line`: its user's.
@@ -126,10 +127,11 @@ class Batches {
   // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
   // (BatchRecord::is_requeueing()), or if `demand` has a round other than its
   // BatchStatus::retry_rounds. If must_read_failures(), the caller reads them first.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand = {},
+  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, Account& payer,
+                                              const RetryDemand& demand = {},
                                               const ReadFailures* failures = nullptr)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.retry(record, demand, failures);
+    return intake_.retry(record, payer, demand, failures);
   }
   // As in Intake.
   void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread) {
@@ -147,7 +149,7 @@ class Batches {
   }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.
-  std::optional<Ticket> forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  std::optional<Ticket> forget(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // Called when results in memory have room again: lanes are to start jobs that waited for it.

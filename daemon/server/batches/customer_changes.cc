@@ -11,6 +11,7 @@
 namespace locksley::daemon {
 
 std::expected<Ticket, CustomerChanges::Refusal> CustomerChanges::set(Tenant& user, std::string_view customer,
+                                                                     Account& payer,
                                                                      const proto::CustomerSettings& changes) {
   Customers& customers = registry_.customers();
   const Customer* const known = customers.find(user, customer);
@@ -23,11 +24,11 @@ std::expected<Ticket, CustomerChanges::Refusal> CustomerChanges::set(Tenant& use
   settings.merge(changes);
   if (settings.is_empty()) return 0;
   customers.set(user, customer, settings);
-  return write(user, customer, settings);
+  return write(user, customer, payer, settings);
 }
 
 std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChanges::remove(
-    Tenant& user, std::string_view customer) {
+    Tenant& user, std::string_view customer, Account& payer) {
   Customers& customers = registry_.customers();
   const Customer* const known = customers.find(user, customer);
   if (known == nullptr || known->settings.is_empty()) {
@@ -41,7 +42,7 @@ std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChange
   }
   const std::string name(customer);  // it may be the customer's own
   customers.set(user, name, {});
-  return Removed{true, write(user, name, {})};
+  return Removed{true, write(user, name, payer, {})};
 }
 
 std::string CustomerChanges::store_error() const { return store_ == nullptr ? "" : store_->error(); }
@@ -70,12 +71,12 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
                      full->used(Resource::kRecordBytes));
 }
 
-Ticket CustomerChanges::write(Tenant& user, std::string_view customer,
+Ticket CustomerChanges::write(const Tenant& user, std::string_view customer, Account& payer,
                               const proto::CustomerSettings& settings) {
   if (store_ == nullptr) return 0;
   const Ticket ticket =
       store_->put(SetCustomer{{user.name, std::string(customer), settings}}, Urgency::kAwaited);
-  charges_.charge(user.account, ticket, kCostOfWrite);
+  charges_.charge(payer, ticket, kCostOfWrite);
   return ticket;
 }
 

@@ -38,8 +38,9 @@ class CustomerChanges {
   CustomerChanges(const CustomerChanges&) = delete;
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
-  // Settings that `changes` lacks stay as they are. Returns the ticket of the write; 0: there is none.
-  std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer,
+  // Settings that `changes` lacks stay as they are. `payer`, here and below: the account that is charged for the write
+  // (WriteCharges), that of the user whose command it is. Returns the ticket of the write; 0: there is none.
+  std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer, Account& payer,
                                      const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
   // Removes all settings of a customer: the defaults hold for it again.
   struct Removed {
@@ -47,7 +48,7 @@ class CustomerChanges {
     Ticket ticket;
   };
   // Refused only while the disk cannot be written, if there is nothing to remove: that may be because an earlier removal waits.
-  std::expected<Removed, Refusal> remove(Tenant& user, std::string_view customer)
+  std::expected<Removed, Refusal> remove(Tenant& user, std::string_view customer, Account& payer)
       LOCKSLEY_REQUIRES(kIoThread);
   // Restores the settings that the store has, before its batches are restored. The error is for the operator.
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
@@ -57,8 +58,8 @@ class CustomerChanges {
   std::string store_error() const;
   // Why one more customer of the user may not have settings; empty: it may.
   Refusal refusal_of_one_more(Tenant& user, std::string_view customer) const LOCKSLEY_REQUIRES(kIoThread);
-  Ticket write(Tenant& user, std::string_view customer, const proto::CustomerSettings& settings)
-      LOCKSLEY_REQUIRES(kIoThread);
+  Ticket write(const Tenant& user, std::string_view customer, Account& payer,
+               const proto::CustomerSettings& settings) LOCKSLEY_REQUIRES(kIoThread);
 
   const config::Config& config_;
   Registry& registry_;

@@ -192,16 +192,17 @@ bool Dependencies::notify(Ended& ended, Instant until) {
 
 void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
   auto& waits = dependent.waits;
+  Account& owner = registry_.tenant_of(dependent).account;
   bool is_told = true;
   // A batch of an earlier version may wait for it twice.
   for (Wait& wait : std::ranges::equal_range(waits.all, ended.sequence, {}, &Wait::sequence)) {
     if (wait.is_satisfied) continue;
     if (ended.is_rejected) {
-      changes_.cancel(dependent, fmt::format("the batch '{}' was refused", ended.id));
+      changes_.cancel(dependent, owner, fmt::format("the batch '{}' was refused", ended.id));
       return;
     }
     if (wait.only_if_ok && !ended.is_all_ok) {
-      changes_.cancel(dependent, reason_not_ok(ended.id));
+      changes_.cancel(dependent, owner, reason_not_ok(ended.id));
       return;
     }
     wait.is_satisfied = true;
@@ -210,7 +211,7 @@ void Dependencies::notify(const Ended& ended, BatchRecord& dependent) {
   }
   if (is_told) return;
   if (waits.unsatisfied == 0) dependent.lane->release(dependent, Hold::kBatches);
-  stored_.write_changes(dependent);
+  stored_.write_changes(dependent, owner);
 }
 
 }  // namespace locksley::daemon

@@ -234,7 +234,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                                                           : PayloadParts::kNone;
   const auto record = make_record(batch, std::move(payloads), parts);
   record->only_end_is_news = origin == Origin::kRun && !is_due;
-  enter(record, command.options, *std::move(admitted), std::move(accepted));
+  enter(record, by.tenant().account, command.options, *std::move(admitted), std::move(accepted));
   return record;
 }
 
@@ -273,13 +273,13 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   auto in_store = is_stored ? parts_.store->payloads(batch.sequence, batch.customer.tenant->number) : nullptr;
   const auto record =
       make_record(batch, std::make_unique<StreamedPayloads>(std::move(in_store)), PayloadParts::kUnknown);
-  enter(record, command.options, *std::move(admitted), {.jobs = 0, .open = true});
+  enter(record, by.tenant().account, command.options, *std::move(admitted), {.jobs = 0, .open = true});
   parts_.streams.take_over(*record, connection);
   return record;
 }
 
-void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-                   Admitted&& admitted, AcceptedJobs&& accepted) {
+void Intake::enter(const std::shared_ptr<BatchRecord>& record, Account& payer,
+                   const proto::BatchOptions& options, Admitted&& admitted, AcceptedJobs&& accepted) {
   Registry& registry = parts_.registry;
   record->terms.jobs = accepted.jobs;
   parts_.stats.count_batch(record->handler().name(), BatchEvent::kAccepted);
@@ -306,14 +306,14 @@ void Intake::enter(const std::shared_ptr<BatchRecord>& record, const proto::Batc
   parts_.timer.arm();
   admitted.reservation.commit(*record);
   if (record->is_stored()) {
-    parts_.stored.accept(record, options, std::move(accepted));
+    parts_.stored.accept(record, payer, options, std::move(accepted));
   } else {
     record->lane->submit(record, accepted.jobs, accepted.open);
     // After submit(), so that the counts are right. The start is published later in any case, once
     // this thread is notified of it.
     if (record->origin != Origin::kRun) parts_.events.publish_accepted(*record);
   }
-  if (!broken.empty()) parts_.changes.cancel(*record, broken);
+  if (!broken.empty()) parts_.changes.cancel(*record, payer, broken);
 }
 
 void Intake::take_over(BatchRecord& record, std::uint64_t connection) {
@@ -322,9 +322,8 @@ void Intake::take_over(BatchRecord& record, std::uint64_t connection) {
   parts_.timer.arm();
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, proto::ArgumentList payloads,
-                                                          std::uint64_t connection,
-                                                          std::optional<std::uint64_t> at) {
+Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentList payloads,
+                          std::uint64_t connection, std::optional<std::uint64_t> at) {
   const bool takes_jobs = is_open(record);
   const std::uint64_t added = payloads.size();
   const std::uint64_t there = record.terms.jobs;
@@ -360,7 +359,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::add(BatchRecord& record, p
   const IndexRange jobs{*first, *first + added};
   if (record.is_stored()) {
     const std::uint64_t unsettled_bytes = place == BatchPayloads::Place::kMemory ? 0 : shared->memory_bytes();
-    parts_.stored.add(record, jobs, std::move(shared), unsettled_bytes);
+    parts_.stored.add(record, payer, jobs, std::move(shared), unsettled_bytes);
   } else {
     record.lane->enqueue_jobs(record, jobs);
   }
@@ -387,8 +386,9 @@ void Intake::restore(StoredBatch stored) {
   parts_.stored.write_restored(*record, history.closed ? Payloads::kKeep : Payloads::kTrim);
   registry.schedule(*record, Due::kDeadline, due.deadline);
   // Before its jobs are in the ring.
-  if (due.deadline <= now()) parts_.changes.end_by_deadline(*record);
-  if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, broken);
+  Account& owner = registry.tenant_of(*record).account;
+  if (due.deadline <= now()) parts_.changes.end_by_deadline(*record, owner);
+  if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, owner, broken);
   if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
   registry.count(*record, count_of(stored.left), record->payloads().memory_bytes());
   registry.count_payloads(*record, record->stored.payload_bytes);

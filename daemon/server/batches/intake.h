@@ -90,6 +90,7 @@ class Intake {
     std::shared_ptr<spdlog::logger> log;
   };
   using Refusal = std::string;
+  using Count = std::expected<std::uint64_t, Refusal>;  // of jobs
   using Accepted = std::expected<std::shared_ptr<BatchRecord>, Refusal>;
 
   explicit Intake(Parts parts) : parts_(std::move(parts)) {}
@@ -109,17 +110,16 @@ class Intake {
       LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `at`: adds only if the batch has this many jobs. If the batch already has all
+  // Returns how many jobs the batch has now. `payer`, here and below: as in StoredBatches. `at`: adds only if the batch has this many jobs. If the batch already has all
   // `at` + payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
-  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, proto::ArgumentList payloads,
-                                            std::uint64_t connection, std::optional<std::uint64_t> at)
-      LOCKSLEY_REQUIRES(kIoThread);
+  Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
+            std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread);
   // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record lacks their list
   // (Batch::Failures::lacks_list()); if null, or of another round, the call returns 0. Very many failures that
   // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing() is true
   // until then. Afterwards record.stored.ticket covers the retry.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, const RetryDemand& demand,
-                                              const ReadFailures* failures) LOCKSLEY_REQUIRES(kIoThread);
+  Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand, const ReadFailures* failures)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in a slice of its own.
   // By then another RETRY may have begun.
   void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread);
@@ -129,10 +129,9 @@ class Intake {
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  std::expected<std::uint64_t, Refusal> retry_some(BatchRecord& record,
-                                                   std::span<const std::uint64_t> indexes)
+  Count retry_some(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
       LOCKSLEY_REQUIRES(kIoThread);
-  std::expected<std::uint64_t, Refusal> queue_again(BatchRecord& record, Batch::Failures::Requeue requeue)
+  Count queue_again(BatchRecord& record, Account& payer, Batch::Failures::Requeue requeue)
       LOCKSLEY_REQUIRES(kIoThread);
   // Counts the refusal.
   std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);
@@ -174,12 +173,12 @@ class Intake {
                                            PayloadParts parts) LOCKSLEY_REQUIRES(kIoThread);
   std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList&& arguments,
                                              const NewBatch& batch, BatchPayloads::Place place);
-  void enter(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+  void enter(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
              Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
   // The second half of a retry of very many jobs: another thread queues them again in the record, and then the I/O thread
   // puts them into the ring, in slices.
-  void requeue_aside(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
-  void put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs)
+  void requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  void put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& payer, std::vector<IndexRange> jobs)
       LOCKSLEY_REQUIRES(kIoThread);
   void requeue_ended(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);

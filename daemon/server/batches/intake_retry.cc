@@ -26,8 +26,8 @@ bool Intake::must_read_failures(BatchRecord& record, const ReadFailures* failure
   return failures == nullptr || failures->round != record.status().retry_rounds;
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record, const RetryDemand& demand,
-                                                            const ReadFailures* failures) {
+Intake::Count Intake::retry(BatchRecord& record, Account& payer, const RetryDemand& demand,
+                            const ReadFailures* failures) {
   // A RETRY that was executed already, and whose reply was lost.
   if (demand.round && *demand.round != record.status().retry_rounds) return 0;
   // This thread may not have learned yet that it is over.
@@ -43,13 +43,13 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry(BatchRecord& record,
       return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
     }
   }
-  if (are_some) return retry_some(record, demand.indexes);
+  if (are_some) return retry_some(record, payer, demand.indexes);
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  return queue_again(record, record.failures().begin_requeue());
+  return queue_again(record, payer, record.failures().begin_requeue());
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& record,
-                                                                 std::span<const std::uint64_t> indexes) {
+Intake::Count Intake::retry_some(BatchRecord& record, Account& payer,
+                                 std::span<const std::uint64_t> indexes) {
   using Answer = Batch::Failures::RequeueCheck::Answer;
   std::vector<std::uint64_t> ascending(indexes.begin(), indexes.end());
   std::ranges::sort(ascending);
@@ -74,11 +74,10 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::retry_some(BatchRecord& re
       break;
   }
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
-  return queue_again(record, record.failures().begin_requeue(jobs));
+  return queue_again(record, payer, record.failures().begin_requeue(jobs));
 }
 
-std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& record,
-                                                                  Batch::Failures::Requeue requeue) {
+Intake::Count Intake::queue_again(BatchRecord& record, Account& payer, Batch::Failures::Requeue requeue) {
   const auto [count, ranges] = requeue;
   if (count == 0) return 0;
   constexpr std::size_t kFewRanges = 256;  // some 100 us
@@ -87,7 +86,7 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& r
   if (ranges <= kFewRanges && record.status().failed <= kFewFailed) {
     record.lane->queue_again(record.shared(), record.failures().requeue());
   } else {
-    requeue_aside(record.shared());
+    requeue_aside(record.shared(), payer);
   }
   LogLine("failed jobs queued again")
       .about(record)
@@ -98,26 +97,27 @@ std::expected<std::uint64_t, Intake::Refusal> Intake::queue_again(BatchRecord& r
     parts_.retention.go_on(record, record.status());
     parts_.timer.arm();
   }
-  parts_.stored.write_changes(record);
+  parts_.stored.write_changes(record, payer);
   return count;
 }
 
-void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record) {
+void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& payer) {
   ++record->requeues;
   const Reader::User user = parts_.registry.tenant_of(*record).number;
   parts_.aside.post(
-      [this, record] {
-        asio::post(parts_.io, [this, record, jobs = record->failures().requeue()]() mutable {
+      [this, record, &payer] {
+        asio::post(parts_.io, [this, record, &payer, jobs = record->failures().requeue()]() mutable {
           kIoThread.assert_held();
-          put_into_ring(record, std::move(jobs));
+          put_into_ring(record, payer, std::move(jobs));
         });
       },
       user);
 }
 
-void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vector<IndexRange> jobs) {
+void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& payer,
+                           std::vector<IndexRange> jobs) {
   auto left = std::make_shared<std::vector<IndexRange>>(std::move(jobs));
-  auto put_some = [this, record, left = std::move(left)](Instant until) mutable {
+  auto put_some = [this, record, &payer, left = std::move(left)](Instant until) mutable {
     constexpr std::size_t kAtOnce = 512;  // some 20 us
     kIoThread.assert_held();
     do {
@@ -127,7 +127,7 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, std::vect
     } while (!left->empty() && now() < until);
     if (!left->empty()) return false;
     // Put after the retry's step, so that a reply which waits for this write also waits for the step.
-    parts_.stored.write_changes(*record);
+    parts_.stored.write_changes(*record, payer);
     requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
     free_aside(parts_.aside, std::move(left), bytes);

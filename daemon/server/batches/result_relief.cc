@@ -64,10 +64,10 @@ bool ResultRelief::evict_until(Instant until) {
   }
   const auto cancel_if_full = [this](BatchRecord& record) {
     kIoThread.assert_held();
-    const Account& account = parts_.registry.tenant_of(record).account;
+    Account& account = parts_.registry.tenant_of(record).account;
     if (record.is_over() || record.is_stopping() || !account.results().is_full()) return;
     record.refusal = results_at_limit(account);
-    parts_.changes.cancel(record, record.refusal);
+    parts_.changes.cancel(record, account, record.refusal);
   };
   while (!parts_.registry.visit_active_runs(*runs_left_, kFewRuns, cancel_if_full)) {
     if (now() >= until) return false;

@@ -66,8 +66,8 @@ std::string StoredBatches::error() const {
   return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
 }
 
-void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
-                           AcceptedJobs accepted) {
+void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, Account& payer,
+                           const proto::BatchOptions& options, AcceptedJobs accepted) {
   StoreWrite write(std::in_place_type<AcceptBatch>);
   auto& accept = std::get<AcceptBatch>(write);
   accept.sequence = record->sequence;
@@ -93,7 +93,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
   record->stored.payload_bytes = row.payload_bytes;
   parts_.retention.update(*record, 0);
   record->terms.is_closed = !accepted.open;
-  record->stored.ticket = put(*record, std::move(write));
+  record->stored.ticket = put(std::move(write), payer);
   record->stored.jobs_ticket = record->stored.ticket;
   record->jobs_added(accepted.jobs);
   if (!accepted.open) record->Batch::close();
@@ -105,14 +105,14 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, const pro
                  .bytes = accepted.unsettled_bytes});
 }
 
-void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads,
+void StoredBatches::add(BatchRecord& record, Account& payer, IndexRange jobs, SharedPayloads payloads,
                         std::uint64_t unsettled_bytes) {
   const std::uint64_t payload_bytes = payloads->payload_bytes();
   record.stored.payload_bytes += payload_bytes;
   parts_.retention.update(record, record.status().result_bytes);
   record.stored.has_changes = true;
   record.stored.ticket =
-      put(record, AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_});
+      put(AddJobs{record.sequence, jobs.low, std::move(payloads), changes_of(record), settled_}, payer);
   record.stored.jobs_ticket = record.stored.ticket;
   wait_for_disk({.ticket = record.stored.ticket,
                  .kind = Unsettled::Kind::kAdd,
@@ -122,22 +122,26 @@ void StoredBatches::add(BatchRecord& record, IndexRange jobs, SharedPayloads pay
                  .payload_bytes = payload_bytes});
 }
 
-Ticket StoredBatches::put(BatchRecord& record, StoreWrite&& write) {
+Ticket StoredBatches::put(StoreWrite&& write, Account& payer) {
   const std::size_t cost = cost_of(write);
   const Ticket ticket = parts_.store->put(std::move(write), Urgency::kAwaited);
-  parts_.charges.charge(parts_.registry.tenant_of(record).account, ticket, cost);
+  parts_.charges.charge(payer, ticket, cost);
   return ticket;
 }
 
+Account& StoredBatches::owner_of(BatchRecord& record) const {
+  return parts_.registry.tenant_of(record).account;
+}
+
 void StoredBatches::wait_for_disk(Unsettled item) {
-  parts_.registry.tenant_of(*item.record).account.charge(Resource::kUnsettledBytes, item.bytes);
+  owner_of(*item.record).charge(Resource::kUnsettledBytes, item.bytes);
   // Those of large writes have tickets of groups that come later.
   const auto behind = std::ranges::upper_bound(unsettled_, item.ticket, {}, &Unsettled::ticket);
   unsettled_.insert(behind, std::move(item));
 }
 
-void StoredBatches::close(BatchRecord& record) {
-  write_changes(record);
+void StoredBatches::close(BatchRecord& record, Account& payer) {
+  write_changes(record, payer);
   record.Batch::close();
   wait_for_disk({.ticket = record.stored.ticket, .kind = Unsettled::Kind::kClose, .record = record.shared()});
 }
@@ -167,7 +171,7 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
   return row;
 }
 
-void StoredBatches::write_changes(BatchRecord& record) {
+void StoredBatches::write_changes(BatchRecord& record, Account& payer) {
   if (!record.is_stored()) return;
   record.stored.has_changes = true;
   ChangeBatch change{record.sequence, changes_of(record)};
@@ -175,15 +179,15 @@ void StoredBatches::write_changes(BatchRecord& record) {
   if (record.stored.ticket == parts_.store->gathering()) {
     record.stored.ticket = parts_.store->put(std::move(change), Urgency::kAwaited);
   } else {
-    record.stored.ticket = put(record, std::move(change));
+    record.stored.ticket = put(std::move(change), payer);
   }
 }
 
-Ticket StoredBatches::ticket_of_changes(BatchRecord& record) {
+Ticket StoredBatches::ticket_of_changes(BatchRecord& record, Account& payer) {
   const Ticket last = record.stored.ticket;
   if (is_settled(last) && !record.stored.is_rejected && parts_.store != nullptr &&
       !parts_.store->is_written(last)) {
-    write_changes(record);
+    write_changes(record, payer);
   }
   return record.stored.ticket;
 }
@@ -223,9 +227,10 @@ Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
 
 void StoredBatches::write_restored(BatchRecord& record, Payloads payloads) {
   record.stored.has_changes = true;
-  record.stored.ticket = put(record, ChangeBatch{.sequence = record.sequence,
-                                                 .changes = changes_of(record),
-                                                 .trims_payloads = payloads == Payloads::kTrim});
+  record.stored.ticket = put(ChangeBatch{.sequence = record.sequence,
+                                         .changes = changes_of(record),
+                                         .trims_payloads = payloads == Payloads::kTrim},
+                             owner_of(record));
 }
 
 void StoredBatches::expect(const Outcome& outcome) {
@@ -242,7 +247,7 @@ bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
     const Unsettled item = std::move(unsettled_.front());
     had_listener = parts_.events.has_listener(*item.record);
     unsettled_.pop_front();
-    parts_.registry.tenant_of(*item.record).account.refund(Resource::kUnsettledBytes, item.bytes);
+    owner_of(*item.record).refund(Resource::kUnsettledBytes, item.bytes);
     switch (item.kind) {
       case Unsettled::Kind::kAccept:
         is_stored ? enter_accepted(item, wakes) : undo_accept(item);

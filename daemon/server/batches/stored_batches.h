@@ -31,6 +31,7 @@ class logger;
 
 namespace locksley::daemon {
 
+class Account;
 class Events;
 class RestoredTimes;
 class Store;
@@ -88,12 +89,14 @@ class StoredBatches {
 
   // Why nothing can be accepted at the moment: the text of the error reply; empty if it can.
   std::string error() const LOCKSLEY_REQUIRES(kIoThread);
-  void accept(const std::shared_ptr<BatchRecord>& record, const proto::BatchOptions& options,
+  // `payer`, here and below: the account that is charged for the write (WriteCharges). It is that of the user whose command it is;
+  // if the daemon makes the change by itself, that of the batch's owner.
+  void accept(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
               AcceptedJobs accepted) LOCKSLEY_REQUIRES(kIoThread);
   // Jobs that the record has been given, and their payloads.
-  void add(BatchRecord& record, IndexRange jobs, SharedPayloads payloads, std::uint64_t unsettled_bytes)
-      LOCKSLEY_REQUIRES(kIoThread);
-  void close(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void add(BatchRecord& record, Account& payer, IndexRange jobs, SharedPayloads payloads,
+           std::uint64_t unsettled_bytes) LOCKSLEY_REQUIRES(kIoThread);
+  void close(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it goes with the
   // next group.
   void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
@@ -102,10 +105,10 @@ class StoredBatches {
   // there is no such ticket. The store may write at once because of this call.
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
-  void write_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void write_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   // The ticket for which a reply that reports the record's changes waits. If the disk has failed to write the last changes,
   // they are queued again: so a repeated command also fails until they are on the disk.
-  Ticket ticket_of_changes(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  Ticket ticket_of_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Outcomes ----
 
@@ -154,8 +157,10 @@ class StoredBatches {
     std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
   };
   void wait_for_disk(Unsettled item) LOCKSLEY_REQUIRES(kIoThread);
-  // Puts a write about the batch, whose outcome the store will report, and charges it to the user. Returns its ticket.
-  Ticket put(BatchRecord& record, StoreWrite&& write) LOCKSLEY_REQUIRES(kIoThread);
+  // Puts a write whose outcome the store will report, and charges it to `payer`. Returns its ticket.
+  Ticket put(StoreWrite&& write, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  // The account of the batch's owner.
+  Account& owner_of(BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
   class LaneWakes;
   // The disk has the item; or it refused it, and its effects are undone.
   void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);

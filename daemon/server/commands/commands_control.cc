@@ -14,12 +14,12 @@ namespace locksley::daemon {
 namespace {
 
 void reply_ok(Session& session, BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-  const Ticket ticket = session.state().batches().changes().ticket(record);
+  const Ticket ticket = session.state().batches().changes().ticket(record, session.account());
   session.reply_when_stored(ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
 
 void reply_count(Session& session, BatchRecord& record, std::uint64_t count) LOCKSLEY_REQUIRES(kIoThread) {
-  const Ticket ticket = session.state().batches().changes().ticket(record);
+  const Ticket ticket = session.state().batches().changes().ticket(record, session.account());
   session.reply_when_stored(
       ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
 }
@@ -89,7 +89,7 @@ void forget_command(Session& session, proto::Command& command) {
   if (!found) return session.fail(found.error());
   BatchRecord* record = *found;
   std::optional<Ticket> forgotten;
-  if (record != nullptr) forgotten = batches.forget(*record);
+  if (record != nullptr) forgotten = batches.forget(*record, session.account());
   session.reply_when_stored(forgotten.value_or(0),
                             [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
 }

@@ -121,7 +121,8 @@ void add_payloads(Session& session, proto::Command& command, std::size_t first,
   }
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(first);
-  const auto count = session.state().batches().add(*record, std::move(payloads), session.id(), at);
+  const auto count =
+      session.state().batches().add(*record, session.account(), std::move(payloads), session.id(), at);
   if (!count) return session.fail(count.error());
   session.reply_when_stored(record->stored.jobs_ticket, [&](proto::ReplyWriter& reply) {
     reply.integer(static_cast<std::int64_t>(*count));
@@ -213,9 +214,9 @@ void close_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   BatchChanges& changes = session.state().batches().changes();
-  const std::uint64_t count = changes.close(*record);
+  const std::uint64_t count = changes.close(*record, session.account());
   const auto write = [count](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); };
-  session.reply_when_stored(changes.ticket(*record), write, record->stored.jobs_ticket);
+  session.reply_when_stored(changes.ticket(*record, session.account()), write, record->stored.jobs_ticket);
 }
 
 Coroutine<void> run_command(Session& session, proto::Command& command) {
@@ -238,6 +239,7 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
     co_return;
   }
   std::shared_ptr<BatchRecord> record = *std::move(accepted);
+  Account& owner = batches.registry().tenant_of(*record).account;
   note_batch(session, *record);
   // Before each return: the payloads and results may take long to free.
   const auto let_go = [&batches, &record] {
@@ -249,11 +251,11 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
   const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;
   Session::Awaited awaited = co_await session.await_batch(record, is_over, deadline);
   if (awaited == Session::Awaited::kTimeout) {
-    batches.changes().end_by_deadline(*record);
+    batches.changes().end_by_deadline(*record, owner);
     awaited = co_await session.await_batch(record, is_over, kNever);
   }
   if (awaited == Session::Awaited::kGone) {
-    batches.changes().cancel(*record, "the client of its RUN has gone");
+    batches.changes().cancel(*record, owner, "the client of its RUN has gone");
     let_go();
     co_return;
   }

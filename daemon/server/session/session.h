@@ -92,6 +92,8 @@ class Session final : private Subscriptions::Sink,
   // Needs: is_logged_in(). Do not keep the reference: each change of the configuration replaces the object.
   const User& user() const { return *login_.user(); }
   UserRef user_ref() const { return login_.user(); }
+  // That of its user. Needs: is_logged_in().
+  Account& account() const { return user().tenant().account; }
   // Whether the peer may send commands of this group. False for all until it is logged in.
   bool may(proto::CommandGroup group) const { return login_.may(group); }
   // False, without effect, if the user has all the connections that it may have.

@@ -10,28 +10,29 @@ namespace locksley::daemon {
 
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments) {
+  Account& payer = by.tenant().account;
   if (what == Control::kRetry) {
     if (const std::string& handler = record.handler().name(); !by.may_use(handler)) {
       return std::unexpected(no_handler_permission_error(by, handler));
     }
-    return batches.retry(record, {arguments.round, arguments.indexes}, arguments.failures);
+    return batches.retry(record, payer, {arguments.round, arguments.indexes}, arguments.failures);
   }
   if (record.is_over()) return 0;
   switch (what) {
     case Control::kPause:
-      batches.changes().pause(record);
+      batches.changes().pause(record, payer);
       break;
     case Control::kResume:
-      batches.changes().resume(record);
+      batches.changes().resume(record, payer);
       break;
     case Control::kWeight:
-      batches.changes().set_weight(record, arguments.weight);
+      batches.changes().set_weight(record, payer, arguments.weight);
       break;
     case Control::kSlots:
-      batches.changes().set_slots(record, arguments.slots);
+      batches.changes().set_slots(record, payer, arguments.slots);
       break;
     case Control::kCancel:
-      return batches.changes().cancel(record, "cancelled by request");
+      return batches.changes().cancel(record, payer, "cancelled by request");
     case Control::kRetry:
       break;
   }
@@ -42,7 +43,8 @@ std::expected<Ticket, std::string> set_customer(ServerState& state, const User& 
                                                 const proto::CustomerSettings& changes) {
   const auto named = customer_named(state.batches().registry().tenants(), by, customer);
   if (!named) return std::unexpected(named.error());
-  const auto ticket = state.batches().customers().set(*named->tenant, named->name, changes);
+  const auto ticket =
+      state.batches().customers().set(*named->tenant, named->name, by.tenant().account, changes);
   if (ticket) state.tell_lanes(*named->tenant, named->name);
   return ticket;
 }
@@ -51,7 +53,7 @@ std::expected<CustomerChanges::Removed, std::string> delete_customer(ServerState
                                                                      std::string_view customer) {
   const auto named = customer_named(state.batches().registry().tenants(), by, customer);
   if (!named) return std::unexpected(named.error());
-  const auto removed = state.batches().customers().remove(*named->tenant, named->name);
+  const auto removed = state.batches().customers().remove(*named->tenant, named->name, by.tenant().account);
   if (removed && removed->had_settings) state.tell_lanes(*named->tenant, named->name);
   return removed;
 }

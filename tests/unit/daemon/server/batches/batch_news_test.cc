@@ -35,7 +35,7 @@ class BatchNewsTest : public ::testing::Test {
     return batches_.submit(user_, command, {}).value();
   }
   void end(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    batches_.changes().cancel(record, "the test has seen enough");
+    batches_.changes().cancel(record, user_.tenant().account, "the test has seen enough");
     while (record.is_active) ASSERT_EQ(io_.poll_one(), 1u);
   }
   bool is_known(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
@@ -81,7 +81,7 @@ TEST_F(BatchNewsTest, NoneIsForgottenInTheMiddleOfACommandThatLooksForRoom) {
   const ThreadRoleScope io_thread(kIoThread);
   batches_.registry().tenants().of("default").account.set_limit(Resource::kQueuedJobs, 1);
   const auto record = submit();
-  batches_.changes().cancel(*record, "the test has seen enough");
+  batches_.changes().cancel(*record, user_.tenant().account, "the test has seen enough");
   ASSERT_TRUE(record->is_active) << "the news of its end is in the queue";
   const auto next = submit();  // for which there is room once the news has been applied
   EXPECT_FALSE(record->is_active);

@@ -281,7 +281,7 @@ TEST_F(DependenciesTest, TheEndOfABatchForWhichVeryManyWaitIsToldInSlices) {
   EXPECT_TRUE(dependencies_.is_notifying(first->sequence));
   EXPECT_LT(processor_time() - begin, std::chrono::milliseconds(50)) << "of 200 us";
   EXPECT_TRUE(waiting.back()->is_held());
-  changes_.cancel(*gone, "by the test");
+  changes_.cancel(*gone, registry_.tenant_of(*gone).account, "by the test");
   end_and_begin_to_tell(*gone);
   registry_.forget(*gone);
   io_.run();

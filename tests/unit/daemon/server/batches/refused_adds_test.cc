@@ -51,9 +51,11 @@ class RefusedAddsTest : public ::testing::Test {
   }
   std::string add(BatchRecord& record, const std::vector<std::string_view>& payloads,
                   std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread) {
-    const auto count = batches_->add(record, proto::ArgumentList::copy_of(payloads), 1, at);
+    const auto count = batches_->add(record, payer(), proto::ArgumentList::copy_of(payloads), 1, at);
     return count ? std::to_string(*count) : count.error();
   }
+  // Of the user whose commands they are.
+  Account& payer() { return user_->tenant().account; }
   void hear_outcomes() {
     io_.restart();
     io_.poll();
@@ -180,6 +182,46 @@ TEST_F(RefusedAddsTest, AUserIsChargedForItsWritesUntilTheyHaveTheirOutcome) {
   EXPECT_EQ(alice.used(Resource::kWriteBytes), 0U);
 }
 
+TEST_F(RefusedAddsTest, TheUserWhoseCommandItIsIsChargedForWritesToABatchOfAnother) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Account& admin = batches_->registry().tenants().of("admin").account;
+  BatchRecord& record = open();
+  std::uint64_t paid = 0;
+  const auto pays = [&] {
+    settle(record);
+    EXPECT_EQ(admin.used(Resource::kWriteBytes), 0U);
+    return std::exchange(paid, 0);
+  };
+  const auto charge_of = [&](auto write) {
+    write();
+    paid = admin.used(Resource::kWriteBytes);
+    EXPECT_EQ(payer().used(Resource::kWriteBytes), 0U);
+    return pays();
+  };
+  BatchChanges& changes = batches_->changes();
+  EXPECT_GT(charge_of([&] {
+              kIoThread.assert_held();
+              const std::vector<std::string_view> job = {"job"};
+              EXPECT_TRUE(batches_->add(record, admin, proto::ArgumentList::copy_of(job), 1));
+            }),
+            kCostOfWrite);
+  EXPECT_EQ(charge_of([&] {
+              kIoThread.assert_held();
+              changes.pause(record, admin);
+            }),
+            kCostOfWrite);
+  EXPECT_EQ(charge_of([&] {
+              kIoThread.assert_held();
+              changes.close(record, admin);
+            }),
+            kCostOfWrite);
+  EXPECT_EQ(charge_of([&] {
+              kIoThread.assert_held();
+              changes.cancel(record, admin, "the test has seen enough");
+            }),
+            kCostOfWrite);
+}
+
 TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   const ThreadRoleScope io_thread(kIoThread);
   BatchRecord& record = open();
@@ -217,15 +259,15 @@ TEST_F(RefusedAddsTest, ARepeatedDeletionOfACustomerFailsWhileTheDiskDoes) {
   Tenant& user = batches_->registry().tenants().of("default");
   proto::CustomerSettings settings;
   settings.weight = 7;
-  const auto set = batches_->customers().set(user, "acme", settings);
+  const auto set = batches_->customers().set(user, "acme", user.account, settings);
   ASSERT_TRUE(set.has_value());
   bench_.disk->fail_syncs();
-  EXPECT_TRUE(batches_->customers().remove(user, "acme").value().had_settings);
+  EXPECT_TRUE(batches_->customers().remove(user, "acme", user.account).value().had_settings);
   EXPECT_TRUE(testing::wait_until_true([&] { return !store_->error().empty(); }));
-  EXPECT_THAT(batches_->customers().remove(user, "acme").error(), StartsWith("STORE "));
+  EXPECT_THAT(batches_->customers().remove(user, "acme", user.account).error(), StartsWith("STORE "));
   bench_.disk->heal();
   EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
-  EXPECT_FALSE(batches_->customers().remove(user, "acme").value().had_settings);
+  EXPECT_FALSE(batches_->customers().remove(user, "acme", user.account).value().had_settings);
 }
 
 // A client that got an error repeats the command: it must not be told that the change is on the disk.
@@ -234,18 +276,18 @@ TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated
   BatchRecord& record = open();
   bench_.disk->fail_syncs();
   for (int i = 0; i < 2; ++i) {
-    batches_->changes().close(record);
-    const Ticket ticket = batches_->changes().ticket(record);
+    batches_->changes().close(record, payer());
+    const Ticket ticket = batches_->changes().ticket(record, payer());
     EXPECT_FALSE(batches_->is_settled(ticket)) << "the reply waits for an outcome of its own";
-    EXPECT_EQ(batches_->changes().ticket(record), ticket) << "it is written once";
+    EXPECT_EQ(batches_->changes().ticket(record, payer()), ticket) << "it is written once";
     settle(record);
     EXPECT_FALSE(store_->is_written(ticket));
   }
   bench_.disk->heal();
   EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
   hear_outcomes();
-  batches_->changes().close(record);
-  EXPECT_TRUE(batches_->is_settled(batches_->changes().ticket(record)));
+  batches_->changes().close(record, payer());
+  EXPECT_TRUE(batches_->is_settled(batches_->changes().ticket(record, payer())));
   EXPECT_TRUE(store_->is_written(record.stored.ticket));
 }
 
@@ -260,8 +302,8 @@ TEST_F(RefusedAddsTest, AChangeAfterJobsLeavesTheTicketOfTheJobs) {
   EXPECT_GT(added, accepted);
   EXPECT_EQ(added, record.stored.ticket);
   settle(record);
-  batches_->changes().pause(record);
-  batches_->changes().close(record);
+  batches_->changes().pause(record, payer());
+  batches_->changes().close(record, payer());
   EXPECT_GT(record.stored.ticket, added);
   EXPECT_EQ(record.stored.jobs_ticket, added);
   settle(record);

@@ -31,6 +31,9 @@ class WriteRoomTest : public ServerFixture {
       for (const char* name : {"alice", "mallory"}) {
         config.users[name].certificate = name;
       }
+      config.users["admin"].certificate = "admin";
+      config.users["admin"].commands = {config::CommandGroup::kAdmin, config::CommandGroup::kSubmit,
+                                        config::CommandGroup::kControl, config::CommandGroup::kRead};
     });
   }
   ~WriteRoomTest() override {
@@ -101,6 +104,7 @@ TEST_F(WriteRoomTest, PipelinedWritesWaitForThoseBefore) {
   EXPECT_EQ(second.ask("PING"), "+PONG") << "commands that do not write are executed";
   second.send("RUN echo JOBS r\r\n");
   EXPECT_EQ(second.line(), "*1") << "and so is RUN";
+  second.bulk();
   EXPECT_EQ(executed(CommandId::kSubmit), kFit + 1);
   bench_.disk->release();
   EXPECT_EQ(alice.bulk(), "a");
@@ -138,6 +142,31 @@ TEST_F(WriteRoomTest, AConnectionThatOnlyReadsTakesNoPlaceAmongTheWaiters) {
   bench_.disk->release();
   EXPECT_EQ(writing.bulk(), "b");
   for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+}
+
+TEST_F(WriteRoomTest, AnAdminsWritesToABatchOfAnotherUserAreItsOwn) {
+  Client alice(port_);
+  log_in(alice, 1, "alice");
+  alice.send("OPEN echo ID b\r\n");
+  EXPECT_EQ(alice.bulk(), "b");
+  Client admin(port_);
+  log_in(admin, 2, "admin");
+  bench_.disk->hold_syncs();
+  std::string adds;
+  for (std::uint64_t i = 0; i < kSent; ++i) {
+    adds += "*3\r\n$3\r\nADD\r\n$1\r\nb\r\n$" + std::to_string(kPayload) + "\r\n" +
+            std::string(kPayload, 'x') + "\r\n";
+  }
+  const std::jthread sender = sending(admin, std::move(adds));
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kAdd) == kFit; }));
+  EXPECT_TRUE(wait_until_true([&] { return input_bytes("admin") >= kPayload; })) << "the next one waits";
+  alice.send("SUBMIT echo ID a JOBS first\r\n");
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == 1; }))
+      << "the owner of the batch does not wait for them";
+  EXPECT_EQ(executed(CommandId::kAdd), kFit);
+  bench_.disk->release();
+  EXPECT_EQ(alice.bulk(), "a");
+  for (std::uint64_t i = 1; i <= kSent; ++i) EXPECT_EQ(admin.line(), ":" + std::to_string(i));
 }
 
 TEST_F(WriteRoomTest, OneCommandThatChangesABatchDoesNotWait) {

@@ -216,6 +216,17 @@ std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& argume
   return result;
 }
 
+// Whether `is_wanted` holds for one of the options of a command of one of these kinds. Asked in the order of the command.
+bool any_option(const ArgumentList& arguments, const auto& is_wanted) {
+  for (std::size_t at = kOptionsAt; at < arguments.size();) {
+    const BatchOption* const option = find_batch_option(arguments[at]);
+    if (option == nullptr) return false;
+    if (is_wanted(*option)) return true;
+    at += std::holds_alternative<FlagValue>(option->value) ? 1 : 2;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::expected<SubmitCommand, std::string> parse_submit(const ArgumentList& arguments) {
@@ -238,13 +249,16 @@ std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments
 
 bool has_more_waits(const ArgumentList& arguments, std::size_t most) {
   std::size_t waits = 0;
-  for (std::size_t at = kOptionsAt; at < arguments.size();) {
-    const BatchOption* const option = find_batch_option(arguments[at]);
-    if (option == nullptr) return false;
-    if (std::holds_alternative<AfterValue>(option->value) && ++waits > most) return true;
-    at += std::holds_alternative<FlagValue>(option->value) ? 1 : 2;
-  }
-  return false;
+  return any_option(arguments, [&](const BatchOption& option) {
+    return std::holds_alternative<AfterValue>(option.value) && ++waits > most;
+  });
+}
+
+bool is_ephemeral(const ArgumentList& arguments) {
+  return any_option(arguments, [](const BatchOption& option) {
+    const auto* const flag = std::get_if<FlagValue>(&option.value);
+    return flag != nullptr && flag->member == &BatchOptions::ephemeral;
+  });
 }
 
 }  // namespace locksley::proto

@@ -50,5 +50,7 @@ std::expected<SubmitCommand, std::string> parse_run(const ArgumentList& argument
 // Whether a command of one of these kinds has more than `most` AFTER and AFTEROK among its options. Looks at no further word
 // than it must; a command that is wrong may be answered either way.
 bool has_more_waits(const ArgumentList& arguments, std::size_t most);
+// Whether EPHEMERAL is among its options; looks at the options alone. A command that is wrong may be answered either way.
+bool is_ephemeral(const ArgumentList& arguments);
 
 }  // namespace locksley::proto

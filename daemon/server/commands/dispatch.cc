@@ -6,10 +6,12 @@
 
 #include "daemon/server/commands/audit_line.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/records/lookup.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/command_docs.h"
 #include "proto/hello.h"
+#include "proto/submit_options.h"
 
 namespace locksley::daemon {
 
@@ -176,9 +178,18 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
     session.state().batches().free_words_aside(std::move(command.arguments));
 }
 
+// Whether a command that may put something into the store does not, because it is about a batch that is in memory alone: it makes
+// one, or changes one.
+bool puts_nothing_there(Session& session, CommandId id, const proto::ArgumentList& arguments)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  if (id == CommandId::kSubmit || id == CommandId::kOpen) return proto::is_ephemeral(arguments);
+  if (arguments.size() < 2 || !session.is_logged_in()) return false;
+  return is_in_memory_alone(session.state().batches().registry(), session.user(), arguments[1]);
+}
+
 }  // namespace
 
-CommandExecutor::Writes Dispatcher::writes(const proto::Command& command) const {
+CommandExecutor::Writes Dispatcher::writes(Session& session, const proto::Command& command) const {
   const proto::CommandSpec* const spec = proto::find_command(command.name());
   if (spec == nullptr) return Writes::kNothing;
   if (spec->id == CommandId::kCustomer && command.arguments.size() > 1) {
@@ -188,6 +199,7 @@ CommandExecutor::Writes Dispatcher::writes(const proto::Command& command) const 
   }
   // A RUN is in memory alone.
   if ((spec->flags & proto::kWrite) == 0 || spec->id == CommandId::kRun) return Writes::kNothing;
+  if (puts_nothing_there(session, spec->id, command.arguments)) return Writes::kNothing;
   const bool changes = spec->group == proto::CommandGroup::kControl && spec->id != CommandId::kForget;
   return changes ? Writes::kChange : Writes::kMore;
 }

@@ -11,7 +11,7 @@ namespace locksley::daemon {
 class Dispatcher final : public CommandExecutor {
  public:
   Executed execute(Session& session, proto::Command& command, const proto::CommandSpec*& spec) const override;
-  Writes writes(const proto::Command& command) const override;
+  Writes writes(Session& session, const proto::Command& command) const override LOCKSLEY_REQUIRES(kIoThread);
   Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
                                    proto::Command& command) const override;
   void finish(Session& session, proto::Command& command) const override LOCKSLEY_REQUIRES(kIoThread);

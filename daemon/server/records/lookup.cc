@@ -37,6 +37,31 @@ Registry::Found find_own_batch(Registry& registry, const Tenant& tenant, std::st
   return *found;
 }
 
+bool is_in_memory_alone(Registry& registry, const User& by, std::string_view id) {
+  const auto is_taken = [&](const Tenant& tenant, std::string_view its_id) {
+    kIoThread.assert_held();
+    return registry.may_be_taken(tenant, its_id);
+  };
+  const auto is_not_stored = [&](const Tenant& tenant, std::string_view its_id) {
+    kIoThread.assert_held();
+    const BatchRecord* const record = registry.find_in_memory(tenant, its_id);
+    return record != nullptr && !record->is_stored();
+  };
+  if (is_taken(by.tenant(), id) || !by.is_admin()) return is_not_stored(by.tenant(), id);
+  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
+    const Tenant* const tenant = registry.tenants().find(id.substr(0, slash));
+    if (tenant != nullptr && is_taken(*tenant, id.substr(slash + 1)))
+      return is_not_stored(*tenant, id.substr(slash + 1));
+  }
+  const Tenant* owner = nullptr;
+  for (const Tenant& tenant : registry.tenants().all()) {
+    if (!is_taken(tenant, id)) continue;
+    if (owner != nullptr) return false;
+    owner = &tenant;
+  }
+  return owner != nullptr && is_not_stored(*owner, id);
+}
+
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id) {
   auto found = find_own_batch(registry, by.tenant(), id);
   if (!found || *found != nullptr || !by.is_admin()) return found;

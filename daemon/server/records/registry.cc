@@ -31,8 +31,13 @@ void for_each_part(Customer& customer, const Registry::Charge& charge, Change ch
 
 Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), retained_(random_seed()) {}
 
+BatchRecord* Registry::find_in_memory(const Tenant& tenant, std::string_view id) const {
+  const auto* const found = by_id_.find({tenant.number, id});
+  return found == nullptr ? nullptr : found->get();
+}
+
 Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
-  if (const auto* const found = by_id_.find({tenant.number, id})) return found->get();
+  if (BatchRecord* const found = find_in_memory(tenant, id)) return found;
   for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
     auto record = load_or_find(sequence);
     if (!record) return std::unexpected(std::move(record.error()));

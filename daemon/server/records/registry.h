@@ -68,6 +68,8 @@ class Registry {
   // read at the moment.
   using Found = std::expected<BatchRecord*, std::string>;
   Found find(const Tenant& tenant, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
+  // The same if its record is in memory, or null; not one that find() has loaded. Never blocks.
+  BatchRecord* find_in_memory(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
   // The same by sequence number, in memory or not.
   Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very rare cases

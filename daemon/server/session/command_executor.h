@@ -29,13 +29,16 @@ class CommandExecutor {
   // blocks.
   virtual Executed execute(Session& session, proto::Command& command,
                            const proto::CommandSpec*& spec) const = 0;
-  // What the command may put into the store, so that it waits for room there (WriteCharges).
+  // What the command may put into the store, so that it waits for room there (WriteCharges). What is about a batch that is in memory
+  // alone puts nothing there.
   enum class Writes : std::uint8_t {
     kNothing,
     kChange,  // of a batch that there is; of the changes of a batch in one group only the last is written
     kMore,
   };
-  virtual Writes writes(const proto::Command& command) const = 0;
+  // O(options), or O(users) for an admin. Never blocks.
+  virtual Writes writes(Session& session, const proto::Command& command) const
+      LOCKSLEY_REQUIRES(kIoThread) = 0;
   // For a command that execute() said blocks: may suspend until the command has its reply. May take the arguments out of
   // the command, which outlives it. finish() comes afterwards.
   virtual Coroutine<void> execute_blocking(Session& session, proto::CommandId id,

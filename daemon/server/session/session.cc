@@ -130,8 +130,9 @@ Session::TurnEnd Session::execute(Instant began) {
       const proto::ReadStatus status = reader_.next(command_);
       if (status == proto::ReadStatus::kNeedMore) return TurnEnd::kNeedMore;
       if (status == proto::ReadStatus::kError) return refuse_stream();
+      writes_.reset();
     }
-    command_waits_ = !transaction_.is_open() && must_wait_to_write(command_);
+    command_waits_ = !transaction_.is_open() && must_wait_to_write(command_, writes_);
     if (command_waits_) return TurnEnd::kYield;
     active_at_ = began;
     ++commands_;
@@ -199,14 +200,13 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
   // First this: else a client that reads nothing would keep its place at the head of the queue.
-  const bool waits = command_waits_ && must_wait_to_write(command_);
+  const bool waits = command_waits_ && must_wait_to_write(command_, writes_);
   return waits || output_.size() > pause;
 }
 
-bool Session::must_wait_to_write(const proto::Command& command) {
+bool Session::must_wait_to_write(const proto::Command& command, std::optional<Writes>& writes) {
   if (!WriteWaiters::may_wait(writing_, memory_.account())) return false;
-  using Writes = CommandExecutor::Writes;
-  const Writes writes = sessions_.executor().writes(command);
+  if (!writes) writes = sessions_.executor().writes(*this, command);
   const bool waits = writes == Writes::kMore || (writes == Writes::kChange && output_.is_held());
   if (waits) return sessions_.must_wait_to_write(*this);
   sessions_.waits_to_write_no_longer(*this);

@@ -233,8 +233,10 @@ class Session final : private Subscriptions::Sink,
   // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
   // Whether the command may write, and its user has too much pending. If so, the session gets a place in the queue, and is woken when
-  // it may have room.
-  bool must_wait_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+  // it may have room. `writes`: what the command may write; none: it is not known, and the call finds out if it must.
+  using Writes = CommandExecutor::Writes;
+  bool must_wait_to_write(const proto::Command& command, std::optional<Writes>& writes)
+      LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.
@@ -311,6 +313,7 @@ class Session final : private Subscriptions::Sink,
   std::size_t read_bytes_ = 0;
 
   proto::Command command_;
+  std::optional<CommandExecutor::Writes> writes_;  // of command_, as must_wait_to_write() has it
   bool command_waits_ = false;  // it was received, and is not executed before its user has room to write
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
   std::uint64_t commands_ = 0;

@@ -56,10 +56,11 @@ Coroutine<void> Session::run_transaction() {
   while (transaction_.size() != 0 && !is_dropped()) {
     proto::Command command = transaction_.next();
     const proto::CommandSpec* spec = nullptr;
-    if (must_wait_to_write(command)) {
+    std::optional<Writes> writes;
+    if (must_wait_to_write(command, writes)) {
       const bool may_go_on = co_await await([&] {
         kIoThread.assert_held();
-        return !must_wait_to_write(command);
+        return !must_wait_to_write(command, writes);
       });
       if (!may_go_on) {
         executor.finish(*this, command);

@@ -161,6 +161,15 @@ TEST(SubmitOptionsTest, ACommandWithManyWaitsIsKnownBeforeItIsParsed) {
   EXPECT_FALSE(has_more("SUBMIT echo AFTER a AFTER b NAME")) << "it is wrong, and parse_submit() says so";
 }
 
+TEST(SubmitOptionsTest, AnEphemeralCommandIsKnownBeforeItIsParsed) {
+  const auto ephemeral = [](const std::string& line) { return is_ephemeral(words(line)); };
+  EXPECT_TRUE(ephemeral("SUBMIT echo ID a AFTER b ephemeral NAME x JOBS y"));
+  EXPECT_TRUE(ephemeral("OPEN echo EPHEMERAL"));
+  EXPECT_FALSE(ephemeral("SUBMIT echo NAME EPHEMERAL ID EPHEMERAL JOBS x")) << "values";
+  EXPECT_FALSE(ephemeral("SUBMIT echo JOBS EPHEMERAL")) << "a payload";
+  EXPECT_FALSE(ephemeral("OPEN echo"));
+}
+
 TEST(SubmitOptionsTest, RangesWithAndWithoutPayload) {
   const auto plain = parse_submit(words("SUBMIT echo RANGE -5 5"));
   ASSERT_TRUE(plain) << plain.error();

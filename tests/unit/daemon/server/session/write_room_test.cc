@@ -169,6 +169,31 @@ TEST_F(WriteRoomTest, AnAdminsWritesToABatchOfAnotherUserAreItsOwn) {
   for (std::uint64_t i = 1; i <= kSent; ++i) EXPECT_EQ(admin.line(), ":" + std::to_string(i));
 }
 
+TEST_F(WriteRoomTest, CommandsAboutBatchesInMemoryAloneDoNotWait) {
+  Client other(port_);
+  log_in(other, 1, "mallory");
+  other.send("OPEN echo ID open EPHEMERAL\r\n");
+  EXPECT_EQ(other.bulk(), "open");
+  Client mallory(port_);
+  log_in(mallory, 2, "mallory");
+  bench_.disk->hold_syncs();
+  const std::jthread sender = sending(mallory, submits());
+  ASSERT_TRUE(wait_until_true([&] { return executed(CommandId::kSubmit) == kFit; }));
+  other.send(
+      "SUBMIT echo ID e EPHEMERAL JOBS a\r\nADD open b\r\nPAUSE open\r\nWEIGHT open 2\r\nCLOSE open\r\n"
+      "CANCEL open\r\nMULTI\r\nOPEN echo ID o EPHEMERAL\r\nCANCEL o\r\nEXEC\r\n");
+  EXPECT_EQ(other.bulk(), "e");
+  EXPECT_EQ(other.line(), ":1");
+  EXPECT_EQ(other.line(), "+OK");
+  EXPECT_EQ(other.line(), "+OK");
+  EXPECT_EQ(other.line(), ":1");
+  EXPECT_TRUE(other.line().starts_with(":")) << "the job may have ended";
+  for (const char* line : {"+OK", "+QUEUED", "+QUEUED", "*2", "$1", "o", ":0"}) EXPECT_EQ(other.line(), line);
+  EXPECT_EQ(executed(CommandId::kSubmit), kFit + 1) << "those that are to be stored wait";
+  bench_.disk->release();
+  for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
+}
+
 TEST_F(WriteRoomTest, OneCommandThatChangesABatchDoesNotWait) {
   Client mallory(port_);
   log_in(mallory, 1, "mallory");

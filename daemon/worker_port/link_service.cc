@@ -96,7 +96,7 @@ void LinkService::accept(Socket socket) {
   if (!directory_->has_users && !is_loopback(remote.address())) {
     return refuse("-DENIED no users are configured, so only connections from this machine are served\r\n");
   }
-  if (sessions_.size() >= directory_->max_clients) return refuse("-ERR max number of clients reached\r\n");
+  if (!make_room()) return refuse("-ERR max number of clients reached\r\n");
   socket.set_option(asio::ip::tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostNotSent, sizeof kMostNotSent);
@@ -104,6 +104,15 @@ void LinkService::accept(Socket socket) {
       std::make_shared<WorkerSession>(*this, Transport(std::move(socket), directory_->tls), to_text(remote));
   sessions_.emplace(session->id(), session);
   asio::co_spawn(io_.get_executor(), WorkerSession::serve(std::move(session)), asio::detached);
+}
+
+bool LinkService::make_room() {
+  if (sessions_.size() < directory_->max_clients) return true;
+  if (sessions_.size() >= directory_->max_clients + Strangers::kMostAbove) return false;
+  const auto id = strangers_.first_to_go(now());
+  if (!id) return false;
+  sessions_.at(*id)->give_way();
+  return true;
 }
 
 void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory) {

@@ -20,6 +20,7 @@
 #include "daemon/base/slices.h"
 #include "daemon/base/stretch_meter.h"
 #include "daemon/base/turns.h"
+#include "daemon/connection/strangers.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"
 #include "daemon/worker_port/input_budget.h"
@@ -103,6 +104,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   Turns& turns() { return turns_; }
   Slices& slices() { return slices_; }
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
+  Strangers& strangers() LOCKSLEY_REQUIRES(kLinkThread) { return strangers_; }
   spdlog::logger& log() const { return *parts_.log; }
   // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of it.
   void watch_room() LOCKSLEY_REQUIRES(kLinkThread);
@@ -129,6 +131,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const std::string& store() override { return store_; }
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
+  // Whether there is room for one connection more. At limits.max_clients one that has not logged in for long gives way.
+  bool make_room() LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
   // Tells the link what the store has written.
@@ -157,6 +161,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after end()
   std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // how often
+  Strangers strangers_ LOCKSLEY_GUARDED_BY(kLinkThread);
   InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
   // Tickets for which replies wait, and since when.

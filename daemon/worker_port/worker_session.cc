@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/tcp_round_trip.h"
 #include "daemon/worker_port/link_service.h"
@@ -19,7 +20,10 @@ WorkerSession::WorkerSession(LinkService& service, Transport transport, std::str
       connection_(std::move(transport), std::move(peer), service.turns(), service.io().get_executor()),
       id_(service.link().connect({}, proto::Protocol::kResp2)),
       reader_(proto::Limits::before_authentication()),
-      input_(service.input()) {}
+      input_(service.input()),
+      stranger_(service.strangers(), id_, address_in(connection_.peer())) {
+  stranger_.enter(connection_.connected_at());
+}
 
 WorkerSession::~WorkerSession() = default;
 
@@ -243,6 +247,11 @@ void WorkerSession::drop(std::string_view reason) {
   wakeup().wake();
 }
 
+void WorkerSession::give_way() {
+  stranger_.leave();
+  drop("limits.max_clients reached: a connection that has not logged in gives way to a new one");
+}
+
 void WorkerSession::fail(std::string_view text) { service_.link().reply(id_).error(text); }
 
 Coroutine<void> WorkerSession::say_goodbye() {
@@ -261,6 +270,7 @@ Coroutine<void> WorkerSession::say_goodbye() {
 }
 
 void WorkerSession::end() {
+  stranger_.leave();
   connection_.close();
   user_.reset();
   place_.reset();

@@ -11,6 +11,7 @@
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/connection/connection.h"
+#include "daemon/connection/strangers.h"
 #include "daemon/network/transport.h"
 #include "daemon/worker_port/input_budget.h"
 #include "daemon/worker_port/link_thread.h"
@@ -53,6 +54,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void authorities_changed() LOCKSLEY_REQUIRES(kLinkThread);
   // The connection closes, without a word; the log's line says why.
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
+  // Drops it, because it has not logged in and a new connection needs its place.
+  void give_way() LOCKSLEY_REQUIRES(kLinkThread);
   // Called by Transport.
   void socket_is_ready() { wakeup().wake_here(); }
   void wake() { wakeup().wake(); }
@@ -112,6 +115,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   // True, after the error reply: a worker that has joined, with its leases, belongs to another user.
   bool refuses_change_to(std::string_view user) LOCKSLEY_REQUIRES(kLinkThread);
   Coroutine<bool> log_in(LoginQuestion question);
+  // It was not logged in; the refusal is written.
+  void login_failed() LOCKSLEY_REQUIRES(kLinkThread);
   // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the answer. None: the
   // connection closes.
   template <class Answer, class Ask>
@@ -128,6 +133,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   proto::Protocol protocol_ = proto::Protocol::kResp2;
   std::string name_;  // of CLIENT SETNAME
 
+  Strangers::Place stranger_ LOCKSLEY_GUARDED_BY(kLinkThread);
   UserRef user_;  // null: a stranger
   ConnectionPlace place_;
   Credential logged_in_by_ = Credential::kNone;

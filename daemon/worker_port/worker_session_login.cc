@@ -179,25 +179,33 @@ Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
   const Credential by = question.by;
   question.place = place_;
+  if (by == Credential::kPassword && !is_logged_in()) stranger_.check_begins();
   const auto ask = [&](auto done) { service_.questions().log_in(std::move(question), std::move(done)); };
   std::optional<LoginAnswer> got = co_await answer_to<LoginAnswer>(ask);
   if (!got) co_return false;
   if (got->user == nullptr) {
     // A peer that has not asked for a login is a stranger, who may log in later.
     if (!got->refusal.empty()) fail(got->refusal);
+    login_failed();
     co_return by != Credential::kPassword && got->refusal.empty();
   }
   // The directory may have changed since the I/O thread answered.
   UserRef user = service_.directory().current_of(*got->user);
   if (user == nullptr || !objection_to(by, *got->user, *user).empty()) {
     if (by == Credential::kPassword) fail(kChangedMeanwhile);
+    login_failed();
     co_return by != Credential::kPassword;
   }
   set_user(std::move(user), std::move(got->place), by);
   co_return true;
 }
 
+void WorkerSession::login_failed() {
+  if (!is_logged_in() && !is_dropped()) stranger_.enter(connection_.connected_at());
+}
+
 void WorkerSession::set_user(UserRef user, ConnectionPlace place, Credential by) {
+  stranger_.leave();
   user_ = std::move(user);
   place_ = std::move(place);
   logged_in_by_ = by;

@@ -13,6 +13,7 @@
 #include "daemon/base/time.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/connection/connection.h"
+#include "daemon/connection/strangers.h"
 #include "daemon/network/transport.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"
@@ -21,7 +22,6 @@
 #include "daemon/server/session/command_executor.h"
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_output.h"
-#include "daemon/server/session/strangers.h"
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
@@ -79,7 +79,8 @@ class Session final : private Subscriptions::Sink,
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
   static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
 
-  Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer, std::string local);
+  Session(Sessions& sessions, Transport transport, std::uint64_t id, std::string peer, std::string local)
+      LOCKSLEY_REQUIRES(kIoThread);
   ~Session() override;
 
   // The connection from its first byte to its end.
@@ -99,8 +100,8 @@ class Session final : private Subscriptions::Sink,
   // False, without effect, if the user has all the connections that it may have.
   bool log_in(const UserRef& user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
   // A password for this connection is being checked, until log_in() or check_failed().
-  void check_begins() { stranger_.check_begins(); }
-  void check_failed();
+  void check_begins() LOCKSLEY_REQUIRES(kIoThread) { stranger_.check_begins(); }
+  void check_failed() LOCKSLEY_REQUIRES(kIoThread);
   // Makes the connection what it was at the beginning.
   void log_out() LOCKSLEY_REQUIRES(kIoThread);
   // After a TLS handshake. False if no user has that certificate, or log_in() refuses.
@@ -199,7 +200,7 @@ class Session final : private Subscriptions::Sink,
   // exceeded. From now on its memory does not count.
   void evict(const std::string& limit);
   // Drops it, because it has not logged in and a new connection needs its place.
-  void give_way();
+  void give_way() LOCKSLEY_REQUIRES(kIoThread);
   // Closes it as soon as its input is executed and what is written is out.
   void finish();
   // The users in force have changed: takes over its user, or drops it if the user was removed or the
@@ -300,7 +301,7 @@ class Session final : private Subscriptions::Sink,
   const std::string local_;
 
   Login login_;
-  Strangers::Place stranger_;
+  Strangers::Place stranger_ LOCKSLEY_GUARDED_BY(kIoThread);
   ClientInfo info_;
 
   proto::CommandReader reader_;

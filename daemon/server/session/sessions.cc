@@ -73,9 +73,7 @@ void Sessions::accept(Socket socket) {
 bool Sessions::make_room() {
   const std::uint64_t most = state_.config().limits.max_clients;
   if (by_id_.size() < most) return true;
-  // Those that give way are not closed yet when the new ones are here.
-  constexpr std::size_t kMostAbove = 16;
-  if (by_id_.size() >= most + kMostAbove) return false;
+  if (by_id_.size() >= most + Strangers::kMostAbove) return false;
   const auto id = strangers_.first_to_go(now());
   Session* const stranger = id ? find(*id) : nullptr;
   if (stranger != nullptr) stranger->give_way();

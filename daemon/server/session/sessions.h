@@ -10,9 +10,9 @@
 
 #include "daemon/base/io.h"
 #include "daemon/base/io_thread.h"
+#include "daemon/connection/strangers.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
-#include "daemon/server/session/strangers.h"
 #include "daemon/server/session/write_waiters.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/tls/context.h"
@@ -65,7 +65,7 @@ class Sessions {
   ServerState& state() { return state_; }
   const CommandExecutor& executor() const { return executor_; }
   ClientMemory& memory() { return memory_; }
-  Strangers& strangers() { return strangers_; }
+  Strangers& strangers() LOCKSLEY_REQUIRES(kIoThread) { return strangers_; }
   // Drops connections, those that hold most first, until the account of `cause` and that of all are within
   // their limits: connections of that user, and then of the user that holds most for its weight; the caller
   // perhaps among them. Very many are dropped in slices.
@@ -92,7 +92,7 @@ class Sessions {
   ServerState& state_;
   const CommandExecutor& executor_;
   ClientMemory memory_;
-  Strangers strangers_;
+  Strangers strangers_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::shared_ptr<const TlsContext> tls_;  // null: plain
   std::uint64_t authorities_changed_ = 0;  // how often
   std::uint64_t users_changed_ = 0;        // likewise

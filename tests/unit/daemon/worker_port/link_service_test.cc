@@ -142,6 +142,32 @@ TEST_F(LinkServiceTest, AUserWaitsForOneTurnOfAnotherUserHoweverManyConnectionsT
   EXPECT_LE(order_.rfind('n'), 3 * kTurns) << order_;
 }
 
+TEST_F(LinkServiceTest, ANewConnectionTakesThePlaceOfTheOldestThatHasNotLoggedIn) {
+  directory_->max_clients = 3;
+  start();
+  Client worker(port_);
+  worker.send(logins("neighbour", 1));
+  EXPECT_EQ(worker.line(), "+OK");
+  Client second(port_);
+  Client third(port_);
+  const std::string stranger = "-NOAUTH Authentication required.";
+  for (Client* client : {&second, &third}) EXPECT_EQ(client->ask("PING"), stranger);
+  // Not before the others had time to log in.
+  const Instant deadline = now() + std::chrono::seconds(60);
+  for (bool is_in = false; !is_in; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    ASSERT_LT(now(), deadline);
+    Client next(port_);
+    const std::string reply = next.ask("AUTH neighbour secret");
+    is_in = reply == "+OK";
+    const bool is_refused = reply == "-ERR max number of clients reached" || reply.ends_with("<closed>");
+    EXPECT_TRUE(is_in || is_refused) << reply;
+  }
+  EXPECT_TRUE(second.is_closed());
+  EXPECT_EQ(worker.ask("PING"), "+PONG");
+  EXPECT_EQ(third.ask("PING"), stranger);
+  stop();
+}
+
 TEST_F(LinkServiceTest, AClaimThatWaitsIsToldAtOnceOfAHandlerThatHasCome) {
   start();
   Client worker(port_);

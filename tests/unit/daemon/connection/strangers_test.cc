@@ -1,5 +1,5 @@
 // Which connection gives way when limits.max_clients is reached.
-#include "daemon/server/session/strangers.h"
+#include "daemon/connection/strangers.h"
 
 #include <gtest/gtest.h>
 

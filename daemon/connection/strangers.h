@@ -1,3 +1,4 @@
+// Which connection gives way to a new one at limits.max_clients.
 #pragma once
 
 #include <chrono>
@@ -13,20 +14,23 @@
 
 namespace locksley::daemon {
 
-// The connections that have not logged in, by the address of their peer. When limits.max_clients is reached, one of them gives
-// way to a new connection: else a host without a password could keep all places until limits.login_timeout, again and again.
+// The connections of a port that have not logged in, by the address of their peer. When limits.max_clients is reached, one of them
+// gives way to a new connection: else a host without a password could keep all places until limits.login_timeout, again and again.
 //
-// Owned by Sessions. The I/O thread only. Nothing blocks. Each call takes O(log n).
+// Owned by Sessions, and by the LinkService for the port for workers. Each has a thread of its own, and guards this object, and the
+// places in it, with the role of that thread. Nothing blocks. Each call takes O(log n).
 class Strangers {
  public:
   // A connection that is younger has time to log in. Guess: many times what a login takes.
   static constexpr std::chrono::seconds kPatience{1};
+  // Those that give way are not closed yet when the new ones are here: so there may be this many more than limits.max_clients.
+  static constexpr std::size_t kMostAbove = 16;
 
   Strangers() = default;
   Strangers(const Strangers&) = delete;
   Strangers& operator=(const Strangers&) = delete;
 
-  // The place of one connection. A member of a Session, which calls leave() at its end.
+  // The place of one connection. A member of it; the connection calls leave() at its end.
   class Place {
    public:
     // `address`: of the peer, without its port.

@@ -220,12 +220,14 @@ void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
   slices_.add(std::move(go_on), line);
 }
 
-std::optional<Ticket> Batches::forget(BatchRecord& record, Account& payer) {
+std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
   if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
   // This thread may not have learned yet that it is over.
   news_.apply(record);
+  if (by.is_admin() && &registry_.tenant_of(record) == &by.tenant())
+    registry_.admin_forgot(by.tenant(), record.id());
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
-  write_charges_.charge(payer, ticket.value_or(0), kCostOfWrite);
+  write_charges_.charge(by.tenant().account, ticket.value_or(0), kCostOfWrite);
   timer_.arm();
   return ticket;
 }

@@ -149,7 +149,7 @@ class Batches {
   }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
   // if the store has nothing of it. The caller waits for the ticket.
-  std::optional<Ticket> forget(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
   // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // Called when results in memory have room again: lanes are to start jobs that waited for it.

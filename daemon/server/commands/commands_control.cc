@@ -86,10 +86,12 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
 void forget_command(Session& session, proto::Command& command) {
   Batches& batches = session.state().batches();
   const auto found = batches.find(session.user(), command.arguments[1]);
-  if (!found) return session.fail(found.error());
-  BatchRecord* record = *found;
+  // A repetition, by an admin: its own batch has gone already.
+  const bool is_repeated = !found && found.error().starts_with("NOBATCH ");
+  if (!found && !is_repeated) return session.fail(found.error());
+  BatchRecord* const record = is_repeated ? nullptr : *found;
   std::optional<Ticket> forgotten;
-  if (record != nullptr) forgotten = batches.forget(*record, session.account());
+  if (record != nullptr) forgotten = batches.forget(*record, session.user());
   session.reply_when_stored(forgotten.value_or(0),
                             [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
 }

@@ -72,7 +72,14 @@ Registry::Found find_batch(Registry& registry, const User& by, std::string_view 
       if (!found || *found != nullptr) return found;
     }
   }
-  return find_only(registry, id);
+  found = find_only(registry, id);
+  if (found && *found != nullptr && registry.has_admin_forgotten(by.tenant(), id)) {
+    const std::string shown = proto::printable(id);
+    return std::unexpected(
+        fmt::format("NOBATCH your own batch '{}' was forgotten: write '{}/{}' for the one of that user",
+                    shown, (*found)->options().tenant, shown));
+  }
+  return found;
 }
 
 }  // namespace locksley::daemon

@@ -14,7 +14,8 @@ namespace locksley::daemon {
 // thread only. They block where a batch that is over and has left the memory is read from the disk.
 
 // The user's own batch of this id. Batches of other users do not exist. An admin finds its own first, then
-// `user/id`, then the only one of this id.
+// `user/id`, then the only one of this id; but not by an id of which it has forgotten its own batch (ForgottenIds): the error is then
+// a NOBATCH that says so.
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id)
     LOCKSLEY_REQUIRES(kIoThread);
 // Whether the batch that find_batch() would return is in memory alone, so that no change of it is written to the store. False if

@@ -17,6 +17,7 @@
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/due_queue.h"
+#include "daemon/server/records/forgotten_ids.h"
 #include "daemon/server/records/retained.h"
 #include "daemon/server/records/sequence_map.h"
 #include "daemon/server/records/sharded_map.h"
@@ -105,6 +106,14 @@ class Registry {
 
   // Removes a batch that is over. False, without effect, if it is not over or is not registered.
   bool forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+
+  // An admin has forgotten its own batch of this id; whether it has (ForgottenIds).
+  void admin_forgot(const Tenant& admin, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
+    forgotten_.add(retained_.hash_of(admin.number, id));
+  }
+  bool has_admin_forgotten(const Tenant& admin, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread) {
+    return forgotten_.contains(retained_.hash_of(admin.number, id));
+  }
 
   // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in the store.
   void retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -238,6 +247,7 @@ class Registry {
   ShardedMap<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
   SequenceMap<BatchRecord> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
   SequenceMap<BatchRecord> active_ LOCKSLEY_GUARDED_BY(kIoThread);
+  ForgottenIds forgotten_ LOCKSLEY_GUARDED_BY(kIoThread);
   RetainedBatches retained_ LOCKSLEY_GUARDED_BY(kIoThread);
   Load load_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The records that were loaded last, the latest at the end.

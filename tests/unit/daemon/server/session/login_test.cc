@@ -56,6 +56,33 @@ TEST_F(LoginTest, ACertificateLogsItsUserIn) {
             "-NOPERM User alice has no permissions to run the 'config|reload' command");
 }
 
+TEST_F(LoginTest, ARepeatedForgetOfAnAdminLeavesTheBatchOfAnotherUser) {
+  start([](config::Config& config) {
+    for (const char* name : {"alice", "admin"}) config.users[name].certificate = name;
+    config.users["admin"].commands.push_back(config::CommandGroup::kAdmin);
+  });
+  Client alice(port_);
+  EXPECT_EQ(alice.ask("PING"), kNoAuthLine);
+  EXPECT_TRUE(show_certificate(1, "alice"));
+  Client admin(port_);
+  EXPECT_EQ(admin.ask("PING"), kNoAuthLine);
+  EXPECT_TRUE(show_certificate(2, "admin"));
+  for (Client* client : {&alice, &admin}) {
+    client->send("SUBMIT echo ID b RANGE 0 0\r\n");
+    EXPECT_EQ(client->bulk(), "b");
+  }
+  EXPECT_EQ(admin.ask("FORGET b"), ":1") << "a batch without jobs is over at once";
+  EXPECT_EQ(admin.ask("FORGET b"), ":0");
+  EXPECT_EQ(admin.ask("CANCEL b"),
+            "-NOBATCH your own batch 'b' was forgotten: write 'alice/b' for the one of that user");
+  EXPECT_EQ(admin.ask("CANCEL alice/b"), ":0") << "it is over";
+  admin.send("SUBMIT echo ID b RANGE 0 0\r\n");
+  EXPECT_EQ(admin.bulk(), "b");
+  EXPECT_EQ(admin.ask("CANCEL b"), ":0") << "its own is there again";
+  EXPECT_EQ(admin.ask("FORGET alice/b"), ":1");
+  EXPECT_EQ(alice.ask("FORGET b"), ":0");
+}
+
 TEST_F(LoginTest, ConnectionsBeyondTheUsersLimitAreNotLoggedIn) {
   start_with_alice([](config::User& alice) { alice.max_clients = config::Limit{2}; });
   auto first = std::make_unique<Client>(port_);

@@ -20,8 +20,11 @@
 namespace locksley::daemon {
 namespace {
 
-// For the log. The word of the client port does not say what is to be done.
+// For the log. What the port for clients says, or that for HTTP, does not say what is to be done.
 std::string_view reason_of(std::string_view trouble) {
+  if (trouble == "what it sends is not RESP3")
+    return "what it sends is not RESP3, as of a port for HTTP; the port for workers is its workers.port "
+           "(7771 by default)";
   if (!trouble.starts_with("ERR unknown command 'JOIN'")) return trouble;
   return "this is its port for clients; the port for workers is its workers.port (7771 by default)";
 }

@@ -70,6 +70,10 @@ for (const url of ['http://queue', 'redis://u:secret@queue:99999', 'redis://', '
 }
 console.log(JSON.stringify(found));
 """
+HTTP = """
+await sleeps.map(['1']).catch((error) => console.log(error.name, error.message));
+queue.close();
+"""
 ARGUMENTS = """
 import { Locksley } from '@locksley/client';
 
@@ -201,7 +205,13 @@ class Ends(DaemonTest):
         found = json.loads(self.run_to_its_end(ADDRESSES))
         wrong = ["http://queue:7770", "redis://queue:99999", "redis://:7770", "redis://:1"]
         expected = "TypeError: an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '{}'"
-        self.assertEqual(found, [*map(expected.format, wrong), "right"])
+        ports = "clients connect to the port `listen.port`, 7770 unless it is configured otherwise, and workers to `workers.port`, 7771"
+        hints = [f"; the dashboard has a port of its own: {ports}", "", "", ""]
+        self.assertEqual(found, [*(expected.format(url) + hint for url, hint in zip(wrong, hints)), "right"])
+
+    def test_the_port_for_http_is_named_at_once(self):
+        said = self.run_to_its_end(HEAD + HTTP, self.start().http.replace("http:", "redis:"))
+        self.assertRegex(said, "^Refused PROTOCOL this port speaks HTTP, for the dashboard: clients connect to the port `listen.port`, 7770 ")
 
     def test_a_program_that_is_run_again_adds_what_is_missing(self):
         self.assertEqual(self.with_a_daemon(AGAIN), "interrupted 012345 012345\n0123 0123\nabc EXISTS EXISTS\n")

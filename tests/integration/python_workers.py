@@ -339,7 +339,7 @@ class RemoteWorker(StoreTest):
         self.assertEqual(words, [])
 
     def test_options_that_are_wrong(self):
-        for words, said in ((["--slots", "99999"], "--slots is a number from 1 to 4096"), (["--grace", "-1"], "--grace is a number of seconds"), (["--url", "http://127.0.0.1:1"], "expected redis://host:port"), (["--url", "redis://127.0.0.1:x"], "Port could not be cast")):
+        for words, said in ((["--slots", "99999"], "--slots is a number from 1 to 4096"), (["--grace", "-1"], "--grace is a number of seconds"), (["--url", "http://127.0.0.1:1"], "http:// is the scheme of the dashboard: an App connects to the port `listen.port`, 7770"), (["--url", "redis://127.0.0.1:x"], "Port could not be cast")):
             command = [sys.executable, "-B", "-m", "locksley", "package_tasks:app", "--url", "redis://127.0.0.1:1", *words]
             worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
             self.assertEqual(worker.returncode, 2)
@@ -348,7 +348,7 @@ class RemoteWorker(StoreTest):
 
     def test_what_the_daemon_refuses_ends_the_worker(self):
         http = self.daemon.http.rpartition(":")[2]
-        for port, said in ((port_for_workers(self.daemon), "NOHANDLER"), (self.daemon.port, "the port for workers is another one"), (http, "is it the port for HTTP?")):
+        for port, said in ((port_for_workers(self.daemon), "NOHANDLER"), (self.daemon.port, "the port for workers is another one"), (http, "this port speaks HTTP, for the dashboard: an App connects to the port `listen.port`, 7770")):
             command = [sys.executable, "-B", "-m", "locksley", "package_tasks:app", "--url", f"redis://127.0.0.1:{port}"]
             worker = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=DEADLINE_S, text=True)
             self.assertEqual(worker.returncode, 78)

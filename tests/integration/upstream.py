@@ -286,7 +286,7 @@ class Faults(UpstreamTest):
         with self.assertRaises(Closed):
             remote.read()
         upstream.accept().join(["echo"])
-        self.assertIn("what it sends is not RESP3", daemon.log())
+        self.assertIn("what it sends is not RESP3, as of a port for HTTP; the port for workers is its workers.port (7771 by default)", daemon.log())
 
 
 class Login(UpstreamTest):

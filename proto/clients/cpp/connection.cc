@@ -1,5 +1,7 @@
 #include "proto/clients/cpp/connection.h"
 
+#include <utility>
+
 #include "proto/clients/cpp/version.h"
 #include "proto/command_writer.h"
 
@@ -17,8 +19,19 @@ std::unexpected<ClientError> Connection::protocol_error(std::string_view what) {
   return client_error(Kind::kProtocol, peer() + ": not what Locksley answers: " + std::string(what));
 }
 
+std::unexpected<ClientError> Connection::broken_reply() {
+  if (!speaks_http_) return protocol_error(reader_->error_message());
+  close();
+  return client_error(
+      Kind::kProtocol,
+      peer() +
+          ": this port speaks HTTP, for the dashboard: clients connect to the port `listen.port`, 7770 "
+          "unless it is configured otherwise, and workers to `workers.port`, 7771");
+}
+
 Expected<void> Connection::open(const Address& address, std::string_view name, Deadline deadline) {
   reader_ = std::make_unique<proto::ReplyReader>();
+  has_received_ = speaks_http_ = false;
   if (auto connected = link_.connect(address, deadline); !connected) return connected;
 
   proto::OutputBuffer greeting;
@@ -57,8 +70,13 @@ Expected<void> Connection::open(const Address& address, std::string_view name, D
 }
 
 Expected<void> Connection::receive(Deadline deadline, std::size_t bytes) {
-  const auto count = link_.receive(reader_->prepare(bytes), deadline);
+  const auto space = reader_->prepare(bytes);
+  const auto count = link_.receive(space, deadline);
   if (!count) return std::unexpected(count.error());
+  if (!std::exchange(has_received_, true)) {
+    const std::string_view first(reinterpret_cast<const char*>(space.data()), *count);
+    speaks_http_ = first.starts_with("HTTP/");
+  }
   reader_->commit(*count);
   return {};
 }
@@ -68,7 +86,7 @@ Expected<proto::Reply> Connection::read(Deadline deadline) {
   for (;;) {
     const auto status = reader_->next(reply);
     if (status == proto::ReadStatus::kComplete && reply.type != proto::Reply::Type::kPush) return reply;
-    if (status == proto::ReadStatus::kError) return protocol_error(reader_->error_message());
+    if (status == proto::ReadStatus::kError) return broken_reply();
     if (status == proto::ReadStatus::kNeedMore) {
       if (auto received = receive(deadline); !received) return std::unexpected(std::move(received.error()));
     }

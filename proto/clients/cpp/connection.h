@@ -43,8 +43,13 @@ class Connection {
   const std::string& peer() const { return link_.peer(); }
 
  private:
+  // The next bytes of the server cannot be read.
+  std::unexpected<ClientError> broken_reply();
+
   Link link_;
   std::unique_ptr<proto::ReplyReader> reader_;  // a new one for each connection
+  bool has_received_ = false;
+  bool speaks_http_ = false;  // as its first bytes say
 };
 
 // An error reply as a ClientError of kind kRefused.

@@ -112,8 +112,12 @@ Expected<std::vector<Address>> parse_addresses(std::string_view text, std::uint1
   const std::string_view scheme = text.substr(0, scheme_end);
   if (scheme == "rediss" || scheme == "locksleys") {
     address.tls = true;
+  } else if (scheme == "http" || scheme == "https") {
+    return bad(scheme,
+               "it is the scheme of the dashboard, which has a port of its own; clients use redis:// and "
+               "`listen.port` (7770), workers `workers.port` (7771)");
   } else if (scheme != "redis" && scheme != "locksley") {
-    return bad(text.substr(0, scheme_end), "unknown scheme");
+    return bad(scheme, "unknown scheme");
   }
   std::string_view rest = text.substr(scheme_end + 3);
   // From here on the text may hold a password: messages leave out what stands before the last @.

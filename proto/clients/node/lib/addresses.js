@@ -1,6 +1,10 @@
 // The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is redis://a:7770.
 const PARTS = /^(\w+:\/\/(?:[^@/]*@)?)([^/?#]*)(.*)$/; // with the log-in, the addresses, and the rest
 
+// For errors.
+export const PORTS =
+  'clients connect to the port `listen.port`, 7770 unless it is configured otherwise, and workers to `workers.port`, 7771';
+
 export class Addresses {
   url; // that which is believed to serve
   #urls;
@@ -52,7 +56,8 @@ function checked(url) {
     // Such as a port of 99999.
   }
   const found = `${url.split(':')[0]}://${hostOf(url)}`; // without the password
-  throw new TypeError(`an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '${found}'`);
+  const hint = /^https?:/.test(url) ? `; the dashboard has a port of its own: ${PORTS}` : '';
+  throw new TypeError(`an address is such as redis://queue:7770, or rediss://user:password@queue:7770 for TLS; found '${found}'${hint}`);
 }
 
 // Without user and password.

@@ -107,10 +107,10 @@ export class RemoteWorker {
       try {
         await this.#session(url);
       } catch (error) {
-        const isOver = error instanceof Refused && !LATER.has(error.code) && !ELSEWHERE.has(error.code);
-        if (isOver && this.addresses.has(url)) throw error;
-        const hint = error.message.startsWith('Protocol error') ? ' (is it the port for HTTP?)' : '';
-        console.error(`locksley: ${url.split('@').pop().replace(/^rediss?:\/\//, '')}: ${error.message}${hint}; trying again`);
+        // Once it has joined, the page of a proxy whose daemon restarts is no reason to end.
+        const passes = LATER.has(error.code) || ELSEWHERE.has(error.code) || (error.code === 'PROTOCOL' && this.#store);
+        if (error instanceof Refused && !passes && this.addresses.has(url)) throw error;
+        console.error(`locksley: ${url.split('@').pop().replace(/^rediss?:\/\//, '')}: ${error.message}; trying again`);
         this.addresses.turn(url, error.message);
       }
       if (Date.now() - began > 10_000) delay = 100;

@@ -3,7 +3,7 @@
 // off, because readers must know of a break.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { Addresses, hostOf } from './addresses.js';
+import { Addresses, PORTS, hostOf } from './addresses.js';
 import { Refused, Unreachable } from './errors.js';
 
 export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-outs of clients and of what is between
@@ -30,6 +30,10 @@ export async function connect(url, options, signal) {
   } catch (error) {
     redis.disconnect();
     const cause = trouble ?? error;
+    if (cause.message.startsWith('Protocol error, got')) {
+      const found = cause.message.includes('got "H"') ? 'this port speaks HTTP, for the dashboard' : "this port does not speak Locksley's protocol";
+      throw new Refused(`PROTOCOL ${found}: ${PORTS}`);
+    }
     throw LOGIN.test(cause.message) ? new Refused(cause.message) : cause;
   }
   return redis;

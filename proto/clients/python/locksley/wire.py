@@ -43,6 +43,7 @@ REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
 LATER = ("QUEUEFULL", "DRAINING", "STORE")
 ELSEWHERE = ("READONLY", "LOADING")  # it stands by, takes over, or is not sure that it still serves
 ERROR_REPLIES = (redis.ResponseError, redis.AuthenticationError, redis.exceptions.BusyLoadingError)
+_PORTS = "an App connects to the port `listen.port`, 7770 unless it is configured otherwise, and a worker to `workers.port`, 7771"
 STRANGE = redis.exceptions.InvalidResponse  # of a port that speaks another protocol
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
 _CODES = {redis.exceptions.NoPermissionError: "NOPERM", redis.ReadOnlyError: "READONLY", redis.exceptions.BusyLoadingError: "LOADING"}
@@ -103,7 +104,9 @@ def with_names(made: type[T]) -> type[T]:
 def refusal(error: BaseException) -> Refused:
     """redis-py takes some codes off the text, and makes classes of them."""
     if isinstance(error, STRANGE):
-        return Refused("PROTOCOL", f"this port does not speak Locksley's protocol; is it the port for HTTP? ({error})")
+        if 'got "H"' in str(error) or "b'HTTP/" in str(error):
+            return Refused("PROTOCOL", f"this port speaks HTTP, for the dashboard: {_PORTS}")
+        return Refused("PROTOCOL", f"this port does not speak Locksley's protocol: {_PORTS} ({error})")
     code, _, rest = str(error).partition(" ")
     if isinstance(error, redis.AuthenticationError) and code not in ("NOAUTH", "WRONGPASS"):
         return Refused("WRONGPASS" if "username-password" in rest else "NOAUTH", str(error))
@@ -185,7 +188,8 @@ class Addresses:
         parts = urlsplit(url)
         login = "".join(parts.netloc.rpartition("@")[:2])
         if parts.scheme not in ("redis", "rediss"):
-            raise ValueError(f"expected redis://host:port or rediss://host:port, found {parts.scheme}://{host}")
+            hint = f"; {parts.scheme}:// is the scheme of the dashboard: {_PORTS}" if parts.scheme in ("http", "https") else ""
+            raise ValueError(f"expected redis://host:port or rediss://host:port, found {parts.scheme}://{host}{hint}")
         return parts._replace(netloc=login + host + ("" if urlsplit(f"//{host}").port else f":{self._port}")).geturl()
 
     def add(self, hosts: Iterable[str]) -> None:

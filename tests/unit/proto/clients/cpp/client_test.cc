@@ -52,6 +52,19 @@ TEST(ClientTest, AServerWithoutTlsIsToldApart) {
   EXPECT_THAT(client.error().message, HasSubstr("does not speak TLS"));
 }
 
+TEST(ClientTest, ThePortForHttpIsToldApart) {
+  FakeServer server(
+      [](const Words&) { return Answer::text("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"); },
+      true);
+  const auto client = Client::connect(server.address());
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().kind, Kind::kProtocol);
+  EXPECT_THAT(
+      client.error().message,
+      HasSubstr(":" + std::to_string(server.port()) +
+                ": this port speaks HTTP, for the dashboard: clients connect to the port `listen.port`"));
+}
+
 TEST(ClientTest, FilesForTlsThatCannotBeReadAreNamed) {
   FakeServer server([](const Words&) { return Answer::silence(); }, true);
   Address address{.host = "127.0.0.1", .port = server.port(), .tls = true, .ca_file = "/nowhere/ca.pem"};

@@ -35,7 +35,9 @@ TEST(ClientUrlTest, NonsenseIsRefusedWithTheReason) {
                                                        {"::1", "brackets"},
                                                        {"[::1", "not closed"},
                                                        {"[::1]x", "after the IPv6"},
-                                                       {"http://h", "unknown scheme"},
+                                                       {"ftp://h", "unknown scheme"},
+                                                       {"http://h", "clients use redis://"},
+                                                       {"https://h", "clients use redis://"},
                                                        {"redis://h/1", "database 0"},
                                                        {"redis://a%4@h", "hexadecimal"},
                                                        {"redis://a%zz@h", "hexadecimal"}};

@@ -86,6 +86,8 @@ struct OutLease {
   bool knows_begun = false;
   // The worker has said that a job of it has begun, by a SETTLE, BEAT, NOTE or RECLAIM.
   bool has_reported = false;
+  // It went back whole, on an order, and the worker has said that it has begun no job of it: its batch is charged nothing.
+  bool was_held_up = false;
   bool is_given_back = false;  // whole, by the worker itself: no report, and no order
   // It was in front, and now it is behind on all its slots: a job of the other lease has run.
   bool is_displaced = false;

@@ -78,6 +78,7 @@ struct WorkerLinkStats {
   std::uint64_t cut_orders = 0;
   std::uint64_t yielded_jobs = 0;
   std::uint64_t reclaimed_jobs = 0;
+  Nanoseconds held_up{};  // time of slots that no batch was charged for (OutLease::was_held_up); for tests
 };
 
 // How remote workers serve one lane.

@@ -75,8 +75,11 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   const bool is_ordered =
       batch.is_stopping() || batch.is_held() || is_draining_ || out->cut || out->cut_pushed;
   const std::uint32_t in_front = worker.slots.in_front(out->occupation);
+  const bool has_begun_none =
+      !out->has_reported && out->knows_begun && RemoteWorker::begun(*out, in_front) == 0;
   note_answer(worker, *out, command->from, in_front);
   out->lease.set_begun(RemoteWorker::begun(*out, in_front));
+  const std::uint64_t held = out->lease.held().size();
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
   out->cut.reset();
@@ -84,6 +87,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   if (out->lease.held().empty()) {
     // A worker that was not told to give jobs back gives back those that it has not begun.
     out->is_given_back = !out->has_reported && !is_ordered;
+    out->was_held_up = is_ordered && has_begun_none && returned == held;
     if (out->is_given_back) worker.slots.give_way(out->occupation);
     end(worker, *out, End::kSettled);
   } else {
@@ -167,7 +171,9 @@ void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
 void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
-  const Nanoseconds service = worker.slots.release(out.occupation, now_, out.may_have_begun());
+  const Nanoseconds occupied = worker.slots.release(out.occupation, now_, out.may_have_begun());
+  const Nanoseconds service = out.was_held_up ? Nanoseconds{0} : occupied;
+  stats_.held_up += occupied - service;
   keep_unsent(worker, out);
   charge_bytes(worker.account, -std::uint64_t{out.lease.payload_bytes()});
   --stats_.leases;

@@ -1,6 +1,7 @@
 // What the leases of remote workers are charged, and which of two leases on a slot pays.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/lane/lane_groups.h"
@@ -24,6 +25,52 @@ TEST_F(WorkerLinkChargesTest, ChargesAddUpToTheTimeOfOccupiedSlots) {
   now += 1s;
   settle_all(id, second);
   EXPECT_EQ(busy(), 6s) << "the second from the end of the first";
+}
+
+// A lease that the worker has had in front for 7 s when it is told to give it back.
+class HeldUpLeaseTest : public WorkerLinkFixture {
+ protected:
+  // `next`: that of its BEAT; none: it sends none. `first`: from where the worker yields.
+  void begin(std::optional<int> next) {
+    batch = host.submit("echo", 1);
+    lease = claim(id).lease;
+    pass(3s);
+    if (next) say(id, "BEAT " + lease + " " + std::to_string(*next));
+    pass(4s);
+    host.lane_of("echo")->pause(*batch);
+    say(id, "BEAT");
+  }
+  WorkerLink::Id id = joined(1, " LEASE 3600000");
+  std::shared_ptr<Batch> batch;
+  std::string lease;
+};
+
+TEST_F(HeldUpLeaseTest, IsChargedNothingIfTheWorkerHasSaidThatItHasBegunNoJobOfIt) {
+  begin(0);
+  EXPECT_EQ(say(id, "YIELD " + lease + " 0"), ":1");
+  EXPECT_EQ(busy(), 0s);
+}
+
+TEST_F(HeldUpLeaseTest, IsChargedForItsTimeIfTheWorkerHasSaidThatAJobHasBegun) {
+  begin(1);
+  EXPECT_EQ(say(id, "YIELD " + lease + " 0"), ":1");
+  EXPECT_EQ(busy(), 7s);
+}
+
+TEST_F(HeldUpLeaseTest, IsChargedForItsTimeIfTheWorkerHasSaidNothing) {
+  begin({});
+  EXPECT_EQ(say(id, "YIELD " + lease + " 0"), ":1");
+  EXPECT_EQ(busy(), 7s);
+}
+
+// Else a worker that keeps jobs of one batch and gives them back, again and again, would get no job of another batch.
+TEST_F(HeldUpLeaseTest, IsChargedForItsTimeIfItGoesBackWithoutAnOrder) {
+  batch = host.submit("echo", 1);
+  lease = claim(id).lease;
+  pass(3s);
+  say(id, "BEAT " + lease + " 0");
+  EXPECT_EQ(say(id, "YIELD " + lease + " 0"), ":1");
+  EXPECT_EQ(busy(), 3s);
 }
 
 // Two tenants' batches on one slot: b's lease is behind that of a.

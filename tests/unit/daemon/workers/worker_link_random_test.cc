@@ -218,7 +218,7 @@ TEST_F(WorkerLinkRandomTest, EachIndexIsRecordedOnceAndAllTimeIsCharged) {
     if (machine.id != 0) link->disconnect(machine.id, now);
   }
   EXPECT_EQ(link->stats().leases, 0U);
-  EXPECT_EQ(busy("echo") + busy("resize"), occupied);
+  EXPECT_EQ(busy("echo") + busy("resize") + link->stats().held_up, occupied);
   std::printf("%llu claims, %llu reclaims, %llu batches, lost %llu and %llu, late %llu, cuts %llu\n",
               static_cast<unsigned long long>(claims), static_cast<unsigned long long>(reclaims),
               static_cast<unsigned long long>(over),

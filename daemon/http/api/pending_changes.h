@@ -9,8 +9,8 @@
 namespace locksley::daemon {
 
 // A change by HTTP does not wait for room to write, as those of connections do (WriteCharges): a person who stops a flood of commands
-// is not to wait for them. Instead, no more than kMost of all users wait for their outcome at once. A connection has one at a time,
-// so so many come together only while the store takes minutes: after 30 s a connection gets a 503, and may ask for the next one.
+// is not to wait for them. Instead, at most kMost changes of all users wait for their outcome. A connection asks for one change at a
+// time, so there are that many only while the store takes minutes: after 30 s a connection gets a 503, and may ask for the next change.
 //
 // A member of Api. The I/O thread only. Nothing blocks.
 class PendingChanges {

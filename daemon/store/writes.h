@@ -105,8 +105,9 @@ inline bool is_discard(const StoreWrite& write) {
 // What a write costs the writer beside its payloads and results: 6 to 40 us, in which a slow disk writes about so many bytes.
 constexpr std::size_t kCostOfWrite = 2048;
 
-// How long the writer needs for it, as the number of bytes that a slow disk writes in that time.
+// How long the writer needs for it, as the number of bytes that a slow disk writes in that time. Nothing for a write of nothing.
 inline std::size_t cost_of(const StoreWrite& write) {
+  if (std::holds_alternative<std::monostate>(write)) return 0;
   const auto bytes_of = [](const std::shared_ptr<const proto::ArgumentList>& payloads) -> std::size_t {
     return payloads == nullptr ? 0 : payloads->payload_bytes() + payloads->size() * sizeof(std::uint32_t);
   };

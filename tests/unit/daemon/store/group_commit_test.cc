@@ -177,23 +177,6 @@ TEST(GroupCommitTest, VeryManySmallWritesFillAGroup) {
   EXPECT_TRUE(is_same(bench.reopen(), bench.model.picture()));
 }
 
-TEST(WriteQueueTest, AMarkerComesAfterStepsInFullGroupsAndInStagedOnes) {
-  WriteQueue queue(20'000);
-  const auto large = [](std::uint64_t sequence) {
-    AcceptBatch accept = large_batch(sequence, 0);
-    accept.payloads = testing::payloads_of(std::vector(30, std::string(1'000, 'x')));
-    return accept;
-  };
-  const Ticket staged = queue.put(large(1), Urgency::kAwaited);
-  EXPECT_EQ(queue.put(RecordStep{.sequence = 1, .step = {}}, Urgency::kWithNext), staged);
-  EXPECT_EQ(queue.put(std::monostate(), Urgency::kAwaited), staged);
-  Ticket last = 0;
-  while (last <= staged) {
-    last = queue.put(RecordStep{.sequence = 2, .step = {}}, Urgency::kWithNext);
-  }
-  EXPECT_EQ(queue.put(std::monostate(), Urgency::kAwaited), last) << "others have gone past it";
-}
-
 TEST(GroupCommitTest, StopWritesFullGroupsAndTheLastOne) {
   StoreBench bench;
   bench.open();

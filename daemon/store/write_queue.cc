@@ -20,7 +20,7 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
   gathering_.add(std::move(write));
   if (gathering_.cost() >= most_in_group_) {
     full_.push_back({.ticket = gathering_ticket_++,
-                     .writes = gathering_.take(),
+                     .writes = gathering_.take(std::exchange(spare_, {})),
                      .awaited = std::exchange(awaited_, 0),
                      .part = std::nullopt});
   }
@@ -28,6 +28,7 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
 }
 
 std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
+  if (spare.capacity() > spare_.capacity()) spare_.swap(spare);
   if (empty()) return std::nullopt;
   Group first;
   if (!full_.empty()) {
@@ -35,7 +36,7 @@ std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
     full_.pop_front();
   } else {
     first.ticket = gathering_ticket_++;
-    first.writes = gathering_.take(std::move(spare));
+    first.writes = gathering_.take(std::exchange(spare_, {}));
     first.awaited = std::exchange(awaited_, 0);
   }
   if (!staged_.empty()) {

@@ -46,7 +46,7 @@ class WriteQueue {
   // Writes of the group that gathers for which a client waits.
   std::size_t awaited() const { return awaited_; }
 
-  // Takes the first group out; none: there is none. The writes that gather next come into the memory of `spare`, which is empty.
+  // Takes the first group out; none: there is none. A group that begins to gather later gets the memory of `spare`, which is empty.
   std::optional<Group> take_first(Writes spare);
   // The ticket of the last group that was taken.
   Ticket last_taken() const { return gathering_ticket_ - 1 - full_.size(); }
@@ -61,6 +61,7 @@ class WriteQueue {
   PendingWrites gathering_;
   Ticket gathering_ticket_ = 1;
   std::size_t awaited_ = 0;
+  Writes spare_;  // memory for the group that gathers after this one; empty
   StagedWrites staged_;
 };
 

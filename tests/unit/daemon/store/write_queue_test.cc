@@ -41,5 +41,26 @@ TEST(WriteQueueTest, AMarkerComesAfterStepsInFullGroupsAndInStagedOnes) {
   EXPECT_EQ(queue.put(std::monostate(), Urgency::kAwaited), last) << "others have gone past it";
 }
 
+// A flood of small writes fills one group after the other: each would else grow in memory of its own.
+TEST(WriteQueueTest, AGroupThatBeginsBehindAFullOneGetsTheSpareMemory) {
+  WriteQueue queue(kMost);
+  std::uint64_t sequence = 0;
+  const auto fill_a_group = [&] {
+    for (std::size_t cost = 0; cost < kMost; cost += kCostOfWrite) {
+      queue.put(ForgetBatch{.sequence = ++sequence}, Urgency::kAwaited);
+    }
+  };
+  const auto take = [&](WriteQueue::Writes spare) { return queue.take_first(std::move(spare)).value(); };
+  fill_a_group();
+  WriteQueue::Writes spare;
+  spare.reserve(100);
+  const StoreWrite* const memory = spare.data();
+  take(std::move(spare));
+  fill_a_group();
+  fill_a_group();
+  take({});
+  EXPECT_EQ(take({}).writes.data(), memory);
+}
+
 }  // namespace
 }  // namespace locksley::daemon

@@ -1,7 +1,6 @@
 #include "daemon/store/staged_writes.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <utility>
 #include <variant>
@@ -24,41 +23,52 @@ bool may_be_large(const StoreWrite& write) {
 
 }  // namespace
 
-StagedWrites::Position StagedWrites::find(std::uint64_t sequence) {
-  return std::find_if(staged_.rbegin(), staged_.rend(), [sequence](const Staged& each) {
-    return sequence_of(each.write) == sequence || each.accepted.contains(sequence);
-  });
+const std::vector<StagedWrites::Staged*>* StagedWrites::of_batch(std::uint64_t sequence) const {
+  const auto found = by_batch_.find(sequence);
+  return found == by_batch_.end() ? nullptr : &found->second;
 }
 
-StagedWrites::Position StagedWrites::leader_of(const StoreWrite& write) {
-  if (staged_.empty()) return staged_.rend();
+void StagedWrites::note_batch(Staged& staged, std::uint64_t sequence) {
+  by_batch_[sequence].push_back(&staged);
+}
+
+StagedWrites::Staged* StagedWrites::leader_of(const StoreWrite& write) const {
+  if (staged_.empty()) return nullptr;
   if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
     // Else a crash could leave a batch without the one for which it waits, and it would start.
-    return std::find_if(staged_.rbegin(), staged_.rend(), [accept](const Staged& each) {
-      return std::ranges::any_of(accept->row.after, [&each](const AcceptedRow::After& after) {
-        return each.accepted.contains(after.sequence);
-      });
-    });
+    Staged* last = nullptr;
+    for (const AcceptedRow::After& after : accept->row.after) {
+      const auto* const staged = of_batch(after.sequence);
+      if (staged == nullptr || !staged->front()->accepted.contains(after.sequence)) continue;
+      if (last == nullptr || last->ticket < staged->front()->ticket) last = staged->front();
+    }
+    return last;
   }
-  const auto leader = find(sequence_of(write));
+  const auto* const staged = of_batch(sequence_of(write));
+  if (staged == nullptr) return nullptr;
+  Staged* const leader = staged->back();
   const auto* record = std::get_if<RecordStep>(&write);
   const bool is_ordinary_step = record != nullptr && record->step.finished_at == 0 && !record->step.is_base;
-  const bool passes =
-      leader != staged_.rend() && is_ordinary_step && std::holds_alternative<AddJobs>(leader->write);
-  return passes ? staged_.rend() : leader;
+  return is_ordinary_step && std::holds_alternative<AddJobs>(leader->write) ? nullptr : leader;
 }
 
-bool StagedWrites::takes(const StoreWrite& write, std::size_t cost) {
-  return (cost > most_bytes_ && may_be_large(write)) || leader_of(write) != staged_.rend();
+bool StagedWrites::takes(const StoreWrite& write, std::size_t cost) const {
+  return (cost > most_bytes_ && may_be_large(write)) || leader_of(write) != nullptr;
 }
 
 Ticket StagedWrites::add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first) {
   const std::size_t awaited = urgency == Urgency::kAwaited ? 1 : 0;
+  const std::uint64_t sequence = sequence_of(write);
+  const bool is_acceptance = std::holds_alternative<AcceptBatch>(write);
   if (cost <= most_bytes_ || !may_be_large(write)) {
     Staged& leader = *leader_of(write);
     leader.awaited += awaited;
-    if (std::holds_alternative<AcceptBatch>(write)) leader.accepted.insert(sequence_of(write));
-    leader.has_steps = leader.has_steps || std::holds_alternative<RecordStep>(write);
+    if (is_acceptance) {
+      leader.accepted.insert(sequence);
+      note_batch(leader, sequence);
+    }
+    const bool is_step = std::holds_alternative<RecordStep>(write);
+    if (is_step && last_step() < leader.ticket) with_steps_ = &leader;
     leader.followers.add(std::move(write));
     return leader.ticket;
   }
@@ -66,27 +76,21 @@ Ticket StagedWrites::add(StoreWrite&& write, std::size_t cost, Urgency urgency, 
   first = std::max(first, without_parts_);
   without_parts_ = first + parts;
   last_ = std::max(last_, without_parts_);
-  Staged staged{.ticket = last_,
-                .write = std::move(write),
-                .awaited = awaited,
-                .accepted = {},
-                .followers = {},
-                .first = first,
-                .parts = parts};
-  if (std::holds_alternative<AcceptBatch>(staged.write)) staged.accepted = {sequence_of(staged.write)};
-  staged_.push_back(std::move(staged));
+  Staged& staged = staged_.emplace_back(Staged{.ticket = last_,
+                                               .write = std::move(write),
+                                               .awaited = awaited,
+                                               .accepted = {},
+                                               .followers = {},
+                                               .first = first,
+                                               .parts = parts});
+  if (is_acceptance) staged.accepted = {sequence};
+  note_batch(staged, sequence);
   return last_;
 }
 
-Ticket StagedWrites::last_step() const {
-  const auto found = std::find_if(staged_.rbegin(), staged_.rend(), std::mem_fn(&Staged::has_steps));
-  return found == staged_.rend() ? 0 : found->ticket;
-}
-
 Ticket StagedWrites::add_marker() {
-  const auto found = std::find_if(staged_.rbegin(), staged_.rend(), std::mem_fn(&Staged::has_steps));
-  ++found->awaited;
-  return found->ticket;
+  ++with_steps_->awaited;
+  return with_steps_->ticket;
 }
 
 std::deque<StagedWrites::Staged>::iterator StagedWrites::first_with_parts() {
@@ -129,11 +133,21 @@ void StagedWrites::write_whole() {
   }
 }
 
+void StagedWrites::forget_batch(const Staged& first, std::uint64_t sequence) {
+  const auto found = by_batch_.find(sequence);
+  if (found == by_batch_.end() || found->second.front() != &first) return;
+  found->second.erase(found->second.begin());
+  if (found->second.empty()) by_batch_.erase(found);
+}
+
 std::size_t StagedWrites::take(Ticket ticket, Writes& to) {
   std::size_t awaited = 0;
   while (!staged_.empty() && staged_.front().ticket == ticket) {
     Staged& first = staged_.front();
     awaited += first.awaited;
+    if (with_steps_ == &first) with_steps_ = nullptr;
+    forget_batch(first, sequence_of(first.write));
+    for (const std::uint64_t sequence : first.accepted) forget_batch(first, sequence);
     to.push_back(std::move(first.write));
     std::ranges::move(first.followers.take(), std::back_inserter(to));
     staged_.pop_front();

@@ -6,7 +6,9 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "daemon/store/pending_writes.h"
 #include "daemon/store/ticket.h"
@@ -22,7 +24,10 @@ namespace locksley::daemon {
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps of a batch whose jobs are added,
 // which are about other jobs. So do batches that are to start after a batch that is not accepted yet, and what is put about them.
 //
-// A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails.
+// A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails. However many writes are staged, by however many
+// users: the calls for a write are O(1) on average, and O(batches that the write waits for) for an acceptance. take() is O(writes that it
+// takes). part_for(), part_written() and write_whole(), which the writer calls once for a group, are O(large writes that are staged), of
+// which each user has few (WriteCharges).
 class StagedWrites {
  public:
   using Writes = PendingWrites::Writes;
@@ -40,16 +45,17 @@ class StagedWrites {
 
   // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of its payloads is kUnknown.
   explicit StagedWrites(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  StagedWrites(const StagedWrites&) = delete;
+  StagedWrites& operator=(const StagedWrites&) = delete;
 
   bool empty() const { return staged_.empty(); }
-  // Whether the write belongs here: because it is large, or because it follows one that is here. O(1) while nothing is staged, else
-  // O(writes that are staged), of which each user has few (WriteCharges), times the batches that the write waits for.
-  bool takes(const StoreWrite& write, std::size_t cost);
+  // Whether the write belongs here: because it is large, or because it follows one that is here.
+  bool takes(const StoreWrite& write, std::size_t cost) const;
   // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
   // the write.
   Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
   // The highest ticket of a step that is here; 0: there is none.
-  Ticket last_step() const;
+  Ticket last_step() const { return with_steps_ == nullptr ? 0 : with_steps_->ticket; }
   // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its ticket.
   Ticket add_marker();
   // The ticket of the last write; 0: there was none yet.
@@ -78,19 +84,23 @@ class StagedWrites {
     // Batches whose acceptance is among the write and its followers.
     std::unordered_set<std::uint64_t> accepted;
     PendingWrites followers = {};
-    Ticket first;            // the group that has its first part
-    std::size_t parts;       // that are yet to be written ahead
-    bool has_steps = false;  // among its followers
+    Ticket first;       // the group that has its first part
+    std::size_t parts;  // that are yet to be written ahead
   };
-  using Position = std::deque<Staged>::reverse_iterator;
-  // The last one that has a write of the batch; staged_.rend(): there is none.
-  Position find(std::uint64_t sequence);
-  // The one that the write must follow; staged_.rend(): it may go before.
-  Position leader_of(const StoreWrite& write);
+  // Those with writes of the batch, in the order of their tickets. The first may have its acceptance; each other one is an AddJobs of it.
+  // Null: there is none.
+  const std::vector<Staged*>* of_batch(std::uint64_t sequence) const;
+  void note_batch(Staged& staged, std::uint64_t sequence);
+  // `first`, which has writes of the batch, leaves.
+  void forget_batch(const Staged& first, std::uint64_t sequence);
+  // The one that the write must follow; null: it may go before.
+  Staged* leader_of(const StoreWrite& write) const;
   std::deque<Staged>::iterator first_with_parts();
 
   const std::size_t most_bytes_;
-  std::deque<Staged> staged_;  // in the order of their tickets
+  std::deque<Staged> staged_;  // in the order of their tickets; each stays at its address
+  std::unordered_map<std::uint64_t, std::vector<Staged*>> by_batch_;  // of_batch()
+  Staged* with_steps_ = nullptr;  // the last one that has steps among its followers; null: there is none
   Ticket last_ = 0;
   Ticket without_parts_ = 0;  // the first group that has no part yet
 };

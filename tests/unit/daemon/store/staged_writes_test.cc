@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/support/store_fixture.h"
@@ -129,6 +133,99 @@ TEST(StagedWritesTest, ABatchDoesNotComeBeforeOneThatItWaitsFor) {
   waits.row.after.push_back({2, "", false});
   EXPECT_EQ(add(staged, waits, 5), ticket);
   EXPECT_FALSE(takes(staged, accept_batch(4, 1)));
+}
+
+// What the writes must follow, found by a look at all that are staged.
+class SlowLook {
+ public:
+  // 0: the write may go before.
+  Ticket leader_of(const StoreWrite& write) const {
+    const auto* const accept = std::get_if<AcceptBatch>(&write);
+    Ticket last = 0;
+    for (const Each& each : staged_) {
+      const bool leads = accept == nullptr ? each.batches.contains(sequence_of(write))
+                                           : std::ranges::any_of(accept->row.after, [&](const auto& after) {
+                                               return each.accepted.contains(after.sequence);
+                                             });
+      if (leads) last = each.ticket;
+    }
+    if (last == 0 || !std::holds_alternative<RecordStep>(write)) return last;
+    return std::ranges::find(staged_, last, &Each::ticket)->is_add ? 0 : last;
+  }
+  void add_large(const StoreWrite& write, Ticket ticket) {
+    staged_.push_back({.ticket = ticket, .is_add = std::holds_alternative<AddJobs>(write)});
+    add(write, ticket);
+  }
+  void add(const StoreWrite& write, Ticket leader) {
+    Each& each = *std::ranges::find(staged_, leader, &Each::ticket);
+    each.batches.insert(sequence_of(write));
+    if (std::holds_alternative<AcceptBatch>(write)) each.accepted.insert(sequence_of(write));
+  }
+  void take(Ticket ticket) {
+    std::erase_if(staged_, [ticket](const Each& each) { return each.ticket == ticket; });
+  }
+
+ private:
+  struct Each {
+    Ticket ticket;
+    bool is_add;
+    std::set<std::uint64_t> batches = {};
+    std::set<std::uint64_t> accepted = {};
+  };
+  std::vector<Each> staged_;
+};
+
+// Each kind of write, of a few batches, so that many follow others.
+StoreWrite random_write(std::mt19937_64& random, std::uint64_t& last_batch) {
+  const std::uint64_t batch =
+      last_batch == 0 ? 0 : last_batch - random() % std::min<std::uint64_t>(last_batch, 8);
+  switch (batch == 0 ? 0 : random() % 6) {
+    case 0:
+      return batch_of(++last_batch, 30);
+    case 1: {
+      AcceptBatch waits = accept_batch(last_batch + 1, 1);
+      for (int i = 0; i < 2; ++i) waits.row.after.push_back({1 + random() % last_batch, "", false});
+      ++last_batch;
+      return waits;
+    }
+    case 2:
+      return AddJobs{.sequence = batch, .first = 7, .payloads = batch_of(1, 30).payloads, .changes = {}};
+    case 3:
+      return testing::add_jobs(batch, 7, {"job"});
+    case 4:
+      return RecordStep{.sequence = batch, .step = {}};
+    default:
+      return ChangeBatch{.sequence = batch, .changes = {}};
+  }
+}
+
+TEST(StagedWritesTest, EachWriteFollowsTheLastOneThatItMust) {
+  std::mt19937_64 random(1);
+  StagedWrites staged(kPart);
+  SlowLook slow;
+  std::uint64_t batches = 0;
+  Ticket group = 1;
+  int followers = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    const StoreWrite write = random_write(random, batches);
+    const std::size_t cost = cost_of(write);
+    const bool is_large = cost > kPart;
+    const Ticket leader = slow.leader_of(write);
+    ASSERT_EQ(staged.takes(write, cost), is_large || leader != 0) << i;
+    if (is_large) {
+      slow.add_large(write, staged.add(StoreWrite(write), cost, Urgency::kAwaited, group));
+    } else if (leader != 0) {
+      ASSERT_EQ(staged.add(StoreWrite(write), cost, Urgency::kAwaited, group), leader) << i;
+      slow.add(write, leader);
+      ++followers;
+    }
+    if (random() % 2 == 0) continue;
+    StagedWrites::Writes writes;
+    slow.take(group);
+    staged.take(group, writes);
+    if (staged.part_for(group++)) staged.part_written({.payloads = 10, .bytes = 10'000});
+  }
+  EXPECT_GT(followers, 500);
 }
 
 // ---- With a store ----

@@ -21,6 +21,17 @@ bool may_be_large(const StoreWrite& write) {
          (add != nullptr && add->payloads->size() > 1);
 }
 
+// The change as it is without these jobs, and without those that were added after them.
+ChangeBatch without_jobs(const ChangeBatch& change, const AddJobs& added) {
+  ChangeBatch without{.sequence = change.sequence, .changes = change.changes};
+  ChangesRow& row = without.changes;
+  row.jobs = added.first;
+  row.payload_bytes =
+      added.changes.payload_bytes - std::min(added.changes.payload_bytes, added.payloads->payload_bytes());
+  row.is_closed = row.is_cancelled;
+  return without;
+}
+
 }  // namespace
 
 const std::vector<StagedWrites::Staged*>* StagedWrites::of_batch(std::uint64_t sequence) const {
@@ -86,6 +97,25 @@ Ticket StagedWrites::add(StoreWrite&& write, std::size_t cost, Urgency urgency, 
   if (is_acceptance) staged.accepted = {sequence};
   note_batch(staged, sequence);
   return last_;
+}
+
+std::optional<ChangeBatch> StagedWrites::tell_ahead(const ChangeBatch& change) {
+  const auto* const staged = of_batch(change.sequence);
+  if (staged == nullptr) return std::nullopt;
+  std::optional<ChangeBatch> first;
+  Staged* before = nullptr;
+  for (Staged* const each : *staged) {
+    if (!each->accepted.contains(change.sequence)) {
+      ChangeBatch told = without_jobs(change, std::get<AddJobs>(each->write));
+      if (before == nullptr) {
+        first = std::move(told);
+      } else {
+        before->followers.add(std::move(told));
+      }
+    }
+    before = each;
+  }
+  return first;
 }
 
 Ticket StagedWrites::add_marker() {

@@ -24,6 +24,10 @@ namespace locksley::daemon {
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps of a batch whose jobs are added,
 // which are about other jobs. So do batches that are to start after a batch that is not accepted yet, and what is put about them.
 //
+// A change that has the outcome of batches for which its batch waits must be in the store before these are deleted, and their deletion
+// does not wait for anything that is here. So besides following the jobs that are added, such a change goes ahead of them, without them
+// (tell_ahead()).
+//
 // A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails. However many writes are staged, by however many
 // users: the calls for a write are O(1) on average, and O(batches that the write waits for) for an acceptance. take() is O(writes that it
 // takes). part_for(), part_written() and write_whole(), which the writer calls once for a group, are O(large writes that are staged), of
@@ -54,6 +58,10 @@ class StagedWrites {
   // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
   // the write.
   Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
+  // Before add() of a change that tells_of_ends(). Each write of the same batch that is here already would replace it by an earlier row,
+  // so the change follows each of them, as it is without the jobs that are added later. Returns the change without any of these jobs,
+  // which goes into the group that gathers; none: it does not follow jobs that are added to a batch which the store has.
+  std::optional<ChangeBatch> tell_ahead(const ChangeBatch& change);
   // The highest ticket of a step that is here; 0: there is none.
   Ticket last_step() const { return with_steps_ == nullptr ? 0 : with_steps_->ticket; }
   // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its ticket.

@@ -80,6 +80,14 @@ bool erase_jobs(WriteBacklog::Writes& writes) {
   return std::erase_if(writes, brings_jobs) != 0;
 }
 
+// What they have of the ends of other batches is in the store.
+void note_told(WriteBacklog::Writes& writes) {
+  for (StoreWrite& each : writes) {
+    if (auto* const change = std::get_if<ChangeBatch>(&each))
+      change->is_told = tells_of_ends(change->changes);
+  }
+}
+
 }  // namespace
 
 WriteBacklog::WriteBacklog(Engine& engine, StepCompactor& compactor, std::uint64_t failed_ranges,
@@ -181,6 +189,30 @@ std::unordered_set<std::uint64_t> WriteBacklog::batches_with_discards_only(const
   return batches;
 }
 
+void WriteBacklog::tell_of_ends(const Writes& writes, const std::unordered_set<std::uint64_t>& others,
+                                Writes& told) const {
+  for (const StoreWrite& each : writes) {
+    const auto* const change = std::get_if<ChangeBatch>(&each);
+    if (change == nullptr || change->is_told || !tells_of_ends(change->changes)) continue;
+    const std::uint64_t sequence = change->sequence;
+    const auto refused = refused_.find(sequence);
+    if (others.contains(sequence) || (refused != refused_.end() && refused->second.is_acceptance)) continue;
+    ChangesRow row = change->changes;
+    if (refused != refused_.end()) uncount(row, refused->second.first, refused->second.bytes);
+    if (row.discarded_rows != 0) {
+      // The results before them may still be kept: what was discarded in the store stays so.
+      const EngineReading reading(engine_, ReadingWait::kNot);
+      std::string bytes;
+      const bool is_there = reading.is_valid() &&
+                            reading.get(Table::kIndex, row_key(kChangesKey, sequence), bytes).value_or(false);
+      const ChangesRow stored = is_there ? decode_changes(bytes).value_or(ChangesRow()) : ChangesRow();
+      row.discarded_rows = stored.discarded_rows;
+      row.discarded_bytes = stored.discarded_bytes;
+    }
+    told.emplace_back(ChangeBatch{.sequence = sequence, .changes = std::move(row)});
+  }
+}
+
 std::size_t WriteBacklog::write_deletions(Writes& writes) {
   // Of a batch that was refused for its size nothing was written.
   std::erase_if(writes, [this](const StoreWrite& write) {
@@ -190,12 +222,20 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
   const std::unordered_set<std::uint64_t> discarding = batches_with_discards_only(writes);
   std::unordered_set<std::uint64_t> deleted;
-  group.add_if(writes, [&](const StoreWrite& each) {
+  Writes now;
+  for (const StoreWrite& each : writes) {
     const std::uint64_t sequence = sequence_of(each);
     if (is_deletion(each)) deleted.insert(sequence);
-    return is_deletion(each) || discarding.contains(sequence);
-  });
-  if (deleted.empty() && discarding.empty()) return 0;
+    if (is_deletion(each) || discarding.contains(sequence)) now.push_back(each);
+  }
+  if (now.empty()) return 0;
+  if (!deleted.empty()) {
+    std::unordered_set<std::uint64_t> others = deleted;
+    others.insert(discarding.begin(), discarding.end());
+    tell_of_ends(kept_.all(), others, now);
+    tell_of_ends(writes, others, now);
+  }
+  group.add(now);
   engine_.use_reserve();
   if (!group.finish(Engine::Sync::kSynced)) {
     is_full_ = false;  // not only that: the next attempt reopens the database
@@ -211,6 +251,9 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
   std::erase_if(writes, [&](const StoreWrite& write) { return discarding.contains(sequence_of(write)); });
   Writes kept = kept_.take();
   std::erase_if(kept, is_deleted);
+  if (!deleted.empty()) {
+    for (Writes* const each : {&kept, &writes}) note_told(*each);
+  }
   keep(std::move(kept));
   for (const auto* const batches : {&std::as_const(deleted), &discarding}) {
     for (const std::uint64_t sequence : *batches) {

@@ -64,7 +64,8 @@ class WriteBacklog {
   // ---- A group that was not written ----
 
   // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
-  // is dropped; returns how much that weighed (weight_of()).
+  // is dropped; returns how much that weighed (weight_of()). With deletions, the outcomes of the deleted batches are written for those
+  // that waited for them (tells_of_ends()): their changes stay kept, and may be written only much later.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // What brings jobs among `writes` is refused. `ticket`: the group's. See refuse_without_room().
   void note_refused(const Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -96,6 +97,10 @@ class WriteBacklog {
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Gives back the room of deleted batches, so that the room that is looked for next may be there.
   EngineDone reclaim() LOCKSLEY_REQUIRES(kStoreWriter);
+  // Adds to `told` what `writes`, which are kept or will be, have of the ends of other batches. `others`: batches of which nothing is
+  // needed.
+  void tell_of_ends(const Writes& writes, const std::unordered_set<std::uint64_t>& others, Writes& told) const
+      LOCKSLEY_REQUIRES(kStoreWriter);
   // The part of write_kept() for the disk.
   EngineDone try_to_write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // The batches whose discards among `writes` may be written before all else that is kept: nothing else of theirs is.

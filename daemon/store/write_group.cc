@@ -38,29 +38,15 @@ PayloadParts parts_of(const proto::ArgumentList& payloads) {
   return fits ? PayloadParts::kOne : PayloadParts::kUnknown;
 }
 
-void WriteGroup::add(std::span<const StoreWrite> writes) {
-  add_if(writes, [](const StoreWrite&) { return true; });
-}
+void WriteGroup::add(std::span<const StoreWrite> writes) { add_by_batch(writes, Age::kKept); }
+void WriteGroup::add_new(std::span<const StoreWrite> writes) { add_by_batch(writes, Age::kNew); }
 
-void WriteGroup::add_if(std::span<const StoreWrite> writes,
-                        const std::function<bool(const StoreWrite&)>& is_wanted) {
-  std::vector<Ordered> ordered;
-  for (const StoreWrite& each : writes) {
-    if (is_wanted(each)) ordered.push_back({sequence_of(each), &each});
-  }
-  add_by_batch(std::move(ordered), Age::kKept);
-}
-
-void WriteGroup::add_new(std::span<const StoreWrite> writes) {
+void WriteGroup::add_by_batch(std::span<const StoreWrite> writes, Age age) {
   std::vector<Ordered> ordered;
   ordered.reserve(writes.size());
   for (const StoreWrite& each : writes) ordered.push_back({sequence_of(each), &each});
-  add_by_batch(std::move(ordered), Age::kNew);
-}
-
-void WriteGroup::add_by_batch(std::vector<Ordered> writes, Age age) {
-  std::ranges::sort(writes);
-  for (std::span<const Ordered> left(writes); !left.empty();) {
+  std::ranges::sort(ordered);
+  for (std::span<const Ordered> left(ordered); !left.empty();) {
     const auto behind = std::ranges::find_if(
         left, [sequence = left.front().sequence](const Ordered& each) { return each.sequence != sequence; });
     const std::span<const Ordered> of_batch(left.begin(), behind);

@@ -2,7 +2,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -26,7 +25,7 @@ class StepCompactor;
 // Rows are put in the order of the batches, and those of one batch in the order of its writes. An engine that keeps rows in the
 // order of their keys then finds the place of most rows next to the row before. A group is atomic, so no reader sees the order.
 //
-// Lives on the stack of the writer's thread: one of the three calls of add, with writes that outlive the group, then finish().
+// Lives on the stack of the writer's thread: one of the calls of add, with writes that outlive the group, then finish().
 // They block on the disk. After a failure, nothing more is added and finish() returns the error.
 class WriteGroup {
  public:
@@ -35,9 +34,6 @@ class WriteGroup {
       : engine_(engine), compactor_(compactor), failed_ranges_(failed_ranges), last_(engine.new_group()) {}
 
   void add(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Those of them that are wanted.
-  void add_if(std::span<const StoreWrite> writes, const std::function<bool(const StoreWrite&)>& is_wanted)
-      LOCKSLEY_REQUIRES(kStoreWriter);
   // The same as add() for writes that no group has had before. If one of them forgets a batch, the writes of that batch
   // before it are left out, and what only they would have written is not deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -58,7 +54,7 @@ class WriteGroup {
     friend auto operator<=>(const Ordered&, const Ordered&) = default;
   };
   enum class Age { kNew, kKept };
-  void add_by_batch(std::vector<Ordered> writes, Age age) LOCKSLEY_REQUIRES(kStoreWriter);
+  void add_by_batch(std::span<const StoreWrite> writes, Age age) LOCKSLEY_REQUIRES(kStoreWriter);
   // The writes of one batch.
   void add_all(std::span<const Ordered> of_batch) LOCKSLEY_REQUIRES(kStoreWriter);
   void add_all_new(std::span<const Ordered> of_batch) LOCKSLEY_REQUIRES(kStoreWriter);

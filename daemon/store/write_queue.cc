@@ -11,10 +11,18 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
     return staged_.add_marker();
   }
   if (staged_.takes(write, cost)) {
+    const auto* const change = std::get_if<ChangeBatch>(&write);
+    if (change != nullptr && tells_of_ends(change->changes) && !is_discard(write)) {
+      if (auto told = staged_.tell_ahead(*change)) gather(*std::move(told), Urgency::kWithNext);
+    }
     // Not before writes of the same batch that gather.
     const Ticket first = gathering_.empty() ? gathering_ticket_ : gathering_ticket_ + 1;
     return staged_.add(std::move(write), cost, urgency, first);
   }
+  return gather(std::move(write), urgency);
+}
+
+Ticket WriteQueue::gather(StoreWrite&& write, Urgency urgency) {
   const Ticket ticket = gathering_ticket_;
   if (urgency == Urgency::kAwaited) ++awaited_;
   gathering_.add(std::move(write));

@@ -56,6 +56,9 @@ class WriteQueue {
   void write_whole() { staged_.write_whole(); }
 
  private:
+  // Puts it into the group that gathers. Returns its ticket.
+  Ticket gather(StoreWrite&& write, Urgency urgency);
+
   const std::size_t most_in_group_;
   std::deque<Group> full_;  // before gathering_
   PendingWrites gathering_;

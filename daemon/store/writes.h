@@ -55,7 +55,12 @@ struct ChangeBatch {
   IndexRange freed_rows{0, 0};          // of results: deletes the steps' results that begin in it
   bool may_have_marks = true;           // some of its jobs were not ok
   bool may_have_results_inside = true;  // the row of its end may have its results
+  bool is_told = false;                 // tells_of_ends(), and the store has that part already
 };
+// Whether the row has the outcome of batches for which this one waits or has waited. Once these are deleted, nothing else has it.
+inline bool tells_of_ends(const ChangesRow& row) {
+  return row.is_released || row.is_cancelled || !row.satisfied.empty();
+}
 struct RecordStep {
   std::uint64_t sequence;
   BatchStep step;
@@ -79,7 +84,8 @@ struct TakeNumbers {
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
-// put before it, but for large ones of other batches that it does not wait for (StagedWrites).
+// put before it, but for large ones of other batches that it does not wait for (StagedWrites). One exception: what a change has of the
+// ends of other batches may be there before the rest of it (tells_of_ends()).
 //
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,

@@ -97,8 +97,10 @@ StoreWrite StoreWorkload::accept() {
   write.row.submitted_at = clock_ += 10;
   if (below(3) == 0) write.row.options.retries = static_cast<std::uint32_t>(below(5));
   if (below(5) == 0) write.row.start_at = clock_ + 1000;
-  for (std::uint64_t left = below(6) == 0 ? 1 + below(12) : 0; left > 0; --left) {
-    write.row.after.push_back({1 + below(sequence), random_text(random_, below(10)), below(2) == 0});
+  const bool waits = below(3) == 0;
+  for (const auto& [other, batch] : state_.batches) {
+    if (!waits || batch.is_over() || plans_.at(other).unsettled != 0 || below(2) == 0) continue;
+    write.row.after.push_back({other, random_text(random_, below(10)), below(2) == 0});
   }
   const std::uint64_t kind = below(10);
   if (kind < 5) {
@@ -124,9 +126,8 @@ StoreWrite StoreWorkload::accept() {
   return write;
 }
 
-StoreWrite StoreWorkload::add(std::uint64_t sequence) {
+StoreWrite StoreWorkload::add(std::uint64_t sequence, const std::vector<std::string>& payloads) {
   Plan& plan = plans_.at(sequence);
-  const std::vector<std::string> payloads = random_payloads();
   AddJobs write{
       .sequence = sequence, .first = plan.changes.jobs, .payloads = payloads_of(payloads), .changes = {}};
   plan.changes.jobs += payloads.size();
@@ -138,18 +139,61 @@ StoreWrite StoreWorkload::add(std::uint64_t sequence) {
 
 StoreWrite StoreWorkload::change(std::uint64_t sequence) {
   Plan& plan = plans_.at(sequence);
-  const std::size_t waits = state_.batches[sequence].accepted.after.size();
   if (!plan.changes.is_closed && below(2) == 0) {
     plan.changes.is_closed = true;
-  } else if (waits != 0 && below(2) == 0) {
-    plan.changes.is_released = below(4) == 0;
-    plan.changes.set_satisfied(below(waits));
   } else if (below(2) == 0) {
     plan.changes.is_paused = !plan.changes.is_paused;
   } else {
     plan.changes.weight = static_cast<std::uint32_t>(1 + below(100));
   }
   return ChangeBatch{.sequence = sequence, .changes = plan.changes};
+}
+
+std::vector<StoreWorkload::Untold> StoreWorkload::untold() const {
+  std::vector<Untold> found;
+  for (const auto& [sequence, batch] : state_.batches) {
+    const daemon::ChangesRow& changes = plans_.at(sequence).changes;
+    if (batch.is_over() || changes.is_released) continue;
+    for (std::size_t place = 0; place < batch.accepted.after.size(); ++place) {
+      const auto other = state_.batches.find(batch.accepted.after[place].sequence);
+      if (changes.is_satisfied(place) || (other != state_.batches.end() && !other->second.is_over()))
+        continue;
+      found.push_back({sequence, place});
+    }
+  }
+  return found;
+}
+
+StoreWrite StoreWorkload::tell(const Untold& untold) {
+  daemon::ChangesRow& changes = plans_.at(untold.sequence).changes;
+  changes.set_satisfied(untold.place);
+  const std::size_t waits = state_.batches[untold.sequence].accepted.after.size();
+  std::size_t satisfied = 0;
+  for (std::size_t i = 0; i < waits; ++i) satisfied += changes.is_satisfied(i) ? 1 : 0;
+  if (satisfied == waits) {
+    changes.is_released = true;
+    changes.satisfied.clear();
+  }
+  return ChangeBatch{.sequence = untold.sequence, .changes = changes};
+}
+
+bool StoreWorkload::is_waited_for(std::uint64_t sequence) const {
+  return std::ranges::any_of(untold(), [&](const Untold& each) {
+    return state_.batches.at(each.sequence).accepted.after[each.place].sequence == sequence;
+  });
+}
+
+StoreWrite StoreWorkload::begin_scene(const Untold& untold) {
+  scene_ = {.told = untold,
+            .ended = state_.batches.at(untold.sequence).accepted.after[untold.place].sequence};
+  return add(untold.sequence, std::vector(20, random_text(random_, 40U << 10)));
+}
+
+std::optional<StoreWrite> StoreWorkload::go_on_with_scene() {
+  if (!std::exchange(scene_->is_told, true)) return tell(scene_->told);
+  const std::uint64_t ended = std::exchange(scene_, std::nullopt)->ended;
+  if (!state_.batches.contains(ended) || is_waited_for(ended)) return std::nullopt;
+  return forget(ended);
 }
 
 bool StoreWorkload::may_end(std::uint64_t sequence) {
@@ -264,14 +308,23 @@ StoreWrite StoreWorkload::requeue(std::uint64_t sequence) {
 
 StoreWrite StoreWorkload::next() {
   const auto choose = [&]() -> StoreWrite {
+    if (scene_) {
+      if (auto write = go_on_with_scene()) return *std::move(write);
+    }
     for (;;) {
+      if (const auto waiting = untold(); !waiting.empty() && below(4) == 0) {
+        const Untold& one = waiting[below(waiting.size())];
+        const bool takes_jobs = state_.batches.at(one.sequence).accepted.is_streamed &&
+                                !plans_.at(one.sequence).changes.is_closed;
+        return takes_jobs ? begin_scene(one) : tell(one);
+      }
       const std::uint64_t roll = below(100);
       if (roll < 15 && state_.batches.size() < kMostBatches) return accept();
       if (roll < 35) {
         const std::uint64_t found = any([&](std::uint64_t sequence, const StoreModel::Batch& batch) {
           return is_streamed(batch) && !batch.is_over() && !plans_.at(sequence).changes.is_closed;
         });
-        if (found != 0) return add(found);
+        if (found != 0) return add(found, random_payloads());
       } else if (roll < 45) {
         const std::uint64_t found =
             any([](std::uint64_t, const StoreModel::Batch& batch) { return !batch.is_over(); });
@@ -293,8 +346,9 @@ StoreWrite StoreWorkload::next() {
         });
         if (found != 0) return step(found);
       } else {
-        const std::uint64_t found =
-            any([](std::uint64_t, const StoreModel::Batch& batch) { return batch.is_over(); });
+        const std::uint64_t found = any([this](std::uint64_t sequence, const StoreModel::Batch& batch) {
+          return batch.is_over() && !is_waited_for(sequence);
+        });
         if (found != 0) return forget(found);
       }
     }

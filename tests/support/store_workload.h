@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -23,6 +24,8 @@ class StoreWorkload {
   std::vector<daemon::StoreWrite> begin();
   // The next write. The state has it at once. Only jobs that were taken end.
   daemon::StoreWrite next();
+  // The next write is put before the outcome of this one is known.
+  bool goes_on() const { return scene_.has_value(); }
   // The store has taken it.
   void taken(const daemon::StoreWrite& write);
   // The store has refused it. What is then written; the state is without it.
@@ -46,7 +49,7 @@ class StoreWorkload {
   }
   std::vector<std::string> random_payloads();
   daemon::StoreWrite accept();
-  daemon::StoreWrite add(std::uint64_t sequence);
+  daemon::StoreWrite add(std::uint64_t sequence, const std::vector<std::string>& payloads);
   daemon::StoreWrite change(std::uint64_t sequence);
   daemon::StoreWrite step(std::uint64_t sequence);
   daemon::RecordStep steps_of(std::uint64_t sequence);
@@ -55,6 +58,22 @@ class StoreWorkload {
   // All that has failed is queued again; the batch may be over.
   daemon::StoreWrite requeue(std::uint64_t sequence);
   daemon::ForgetBatch forget(std::uint64_t sequence);
+  // A batch that waits, and the place of one that is over among those for which it waits; none: all that wait know of all ends.
+  struct Untold {
+    std::uint64_t sequence;
+    std::size_t place;
+  };
+  std::vector<Untold> untold() const;
+  daemon::StoreWrite tell(const Untold& untold);
+  bool is_waited_for(std::uint64_t sequence) const;
+  // While many jobs are added to a batch, it is told of the end of another, which is then forgotten.
+  struct Scene {
+    Untold told;
+    std::uint64_t ended;
+    bool is_told = false;
+  };
+  daemon::StoreWrite begin_scene(const Untold& untold);
+  std::optional<daemon::StoreWrite> go_on_with_scene();
   // Any batch of which this is true; 0: there is none.
   template <class Condition>
   std::uint64_t any(Condition condition);
@@ -64,6 +83,7 @@ class StoreWorkload {
   StoreModel state_;
   std::map<std::uint64_t, Plan> plans_;
   std::uint64_t next_sequence_;
+  std::optional<Scene> scene_;
   std::int64_t clock_ = 1'700'000'000'000;
 };
 

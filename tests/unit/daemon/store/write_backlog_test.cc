@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -270,6 +271,82 @@ TEST_F(WriteBacklogTest, OnAFullDiskDeletionsDropWhatWasKeptOfTheirBatchesAndAre
   EXPECT_THAT(batches_of(*written), ElementsAre(2));
   EXPECT_THAT(disk.reclaimed, ElementsAre(std::pair(5, 7)));
   EXPECT_FALSE(backlog.is_full());
+}
+
+// The changes are kept, and the daemon may end before they are written.
+class ToldOnAFullDiskTest : public WriteBacklogTest {
+ protected:
+  static ChangeBatch told(std::uint64_t sequence) {
+    ChangeBatch change{.sequence = sequence, .changes = {}};
+    change.changes.is_released = true;
+    return change;
+  }
+  // Without which the rest would have room.
+  static RecordStep results() { return StepMaker(9).end_jobs({0, 1}); }
+  // Its row of changes; none: there is none.
+  std::optional<ChangesRow> stored(std::uint64_t sequence) {
+    const EngineReading reading(*engine);
+    std::string bytes;
+    if (!reading.get(Table::kIndex, row_key(kChangesKey, sequence), bytes).value()) return std::nullopt;
+    return decode_changes(bytes);
+  }
+};
+
+TEST_F(ToldOnAFullDiskTest, ADeletionBringsWhatOthersWereToldOfTheEnd) {
+  const ThreadRoleScope role(kStoreWriter);
+  ChangeBatch other{.sequence = 3, .changes = {}};
+  other.changes.is_paused = true;
+  fill(writes_of(results(), told(2), other));
+  Writes writes = writes_of(ForgetBatch{1}, told(4), told(5), ForgetBatch{5});
+  backlog.write_deletions(writes);
+  EXPECT_TRUE(stored(2).value_or(ChangesRow()).is_released);
+  EXPECT_TRUE(stored(4).value_or(ChangesRow()).is_released);
+  EXPECT_FALSE(stored(3).has_value()) << "it has no outcome of another";
+  EXPECT_FALSE(stored(5).has_value()) << "it is deleted itself";
+  EXPECT_EQ(backlog.size(), 3U) << "they are kept as well";
+  EXPECT_THAT(batches_of(writes), ElementsAre(4));
+}
+
+TEST_F(ToldOnAFullDiskTest, ItIsWrittenOnceUntilThereIsMore) {
+  const ThreadRoleScope role(kStoreWriter);
+  fill(writes_of(results(), told(2)));
+  const auto forget = [&](std::uint64_t sequence) {
+    kStoreWriter.assert_held();
+    const auto rows = engine->new_group();
+    rows->erase(Table::kIndex, row_key(kChangesKey, 2));
+    EXPECT_TRUE(engine->commit(*rows, Engine::Sync::kSynced).has_value());
+    Writes writes = writes_of(ForgetBatch{sequence});
+    backlog.write_deletions(writes);
+    return stored(2).has_value();
+  };
+  EXPECT_TRUE(forget(1));
+  EXPECT_FALSE(forget(6));
+  backlog.keep(writes_of(told(2)));
+  EXPECT_TRUE(forget(7));
+}
+
+TEST_F(ToldOnAFullDiskTest, ItHasNeitherRefusedJobsNorDiscardsOfResultsThatAreKept) {
+  const ThreadRoleScope role(kStoreWriter);
+  ChangeBatch change = told(2);
+  change.changes.jobs = 11;
+  change.changes.payload_bytes = 100;
+  change.changes.discarded_rows = 7;
+  change.changes.discarded_bytes = 70;
+  const auto rows = engine->new_group();
+  ChangesRow before;
+  before.discarded_rows = 3;
+  before.discarded_bytes = 30;
+  rows->put(Table::kIndex, row_key(kChangesKey, 2), encode(before));
+  ASSERT_TRUE(engine->commit(*rows, Engine::Sync::kSynced).has_value());
+  fill(writes_of(results(), add(2, 0), change));
+  Writes writes = writes_of(ForgetBatch{1});
+  backlog.write_deletions(writes);
+  const ChangesRow row = stored(2).value();
+  EXPECT_TRUE(row.is_released);
+  EXPECT_EQ(row.jobs, 10U);
+  EXPECT_EQ(row.payload_bytes, 97U);
+  EXPECT_EQ(row.discarded_rows, 3U);
+  EXPECT_EQ(row.discarded_bytes, 30U);
 }
 
 TEST_F(WriteBacklogTest, TheDeletionOfABatchThatWasNeverWrittenIsNotWritten) {

@@ -54,6 +54,27 @@ TEST(StorePowerLossTest, WhatWasAcknowledgedIsThereAndNothingIsThereByHalf) {
   expect_to_survive(Tail::kLost);
 }
 
+// While many jobs are being added to one of these.
+TEST(StorePowerLossTest, ABatchThatIsForgottenLeavesItsOutcomeToThoseThatWaitedForIt) {
+  const std::uint64_t first = 2 * testing::stress_seed();  // large writes are written in parts (Endurance)
+  testing::for_each_number(4, 20, [&](std::uint64_t i) {
+    SCOPED_TRACE(fmt::format("LOCKSLEY_SEED={}", first / 2 + i));
+    std::mt19937_64 random(first + 2 * i);
+    Endurance store(first + 2 * i);
+    FaultyFileSystem& disk = files_of(store.bench());
+    store.at_forget = [&] { disk.cut_power(random() % 12); };
+    for (int life = 0; life < 3; ++life) {
+      EXPECT_TRUE(store.run(100)) << store.error();
+      disk.cut_power();
+      store.end();
+      disk.lose_power(Tail::kLost);
+    }
+    EXPECT_TRUE(store.run(0)) << store.error();
+    store.end();
+    store.finish();
+  });
+}
+
 TEST(StorePowerLossTest, ATornTailTakesNothingWithIt) { expect_to_survive(Tail::kTorn); }
 
 TEST(StorePowerLossTest, WithoutFsyncItIsAsItStoodAtSomeMoment) {

@@ -61,6 +61,7 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     if (queue_.is_gathering_empty()) due_ = steady_now() + kDelay;
     ticket = queue_.put(std::move(write), urgency);
     last_ = queue_.last();
+    last_unstaged_ = queue_.gathering();
     const bool was_urgent = urgent_.exchange(queue_.awaited() != 0 || queue_.has_full_or_staged());
     if (queue_.has_full_or_staged()) {
       wakes = sleeping_;
@@ -202,6 +203,7 @@ void GroupCommit::commit() {
   auto group = queue_.take_first(std::exchange(spare_, {}));
   if (!group) return;
   last_ = queue_.last();
+  last_unstaged_ = queue_.gathering();
   urgent_ = queue_.awaited() != 0 || queue_.has_full_or_staged();
   const bool is_awaited = group->awaited != 0;
   mutex_.unlock();

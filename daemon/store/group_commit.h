@@ -94,6 +94,8 @@ class GroupCommit {
   // the database, with all before it.
   Ticket gathering() const { return last_.load(); }
   Ticket written() const { return written_.load(); }
+  // The ticket of the group that gathers: a write that was put before has a later one only if it is staged (StagedWrites).
+  Ticket last_unstaged() const { return last_unstaged_.load(); }
 
   // Writes all groups and ends the thread. If the disk fails, the writes are lost, and
   // the log says so.
@@ -197,7 +199,8 @@ class GroupCommit {
   Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
 
   // Written under mutex_, read by any thread without it.
-  std::atomic<Ticket> last_{1};  // of queue_: a write that was put before this read has no later one
+  std::atomic<Ticket> last_{1};           // of queue_: a write that was put before this read has no later one
+  std::atomic<Ticket> last_unstaged_{1};  // of queue_, likewise
   // Clients wait, or there is more than one group: the writer polls it before it sleeps.
   std::atomic<bool> urgent_{false};
 

@@ -107,43 +107,44 @@ EngineDone WriteBacklog::check_room(const Writes& writes) {
 bool WriteBacklog::correct(Writes& writes) {
   if (refused_.empty()) return false;
   bool follow = false;
-  Ticket settled = 0;  // at the last write so far that says so
-  // The refusal of this batch; null: there is none that was not known.
-  const auto refusal_of = [&](std::uint64_t sequence) -> const Refused* {
-    kStoreWriter.assert_held();
-    const auto found = refused_.find(sequence);
-    return found == refused_.end() || found->second.group <= settled ? nullptr : &found->second;
-  };
   for (StoreWrite& each : writes) {
     if (auto* const accept = std::get_if<AcceptBatch>(&each)) {
-      settled = std::max(settled, accept->settled);
       for (AcceptedRow::After& after : accept->row.after) {
-        const Refused* const refused = refusal_of(after.sequence);
-        if (refused != nullptr && refused->is_acceptance) after.only_if_ok = true;
+        const auto refused = refused_.find(after.sequence);
+        if (refused == refused_.end() || !refused->second.is_acceptance) continue;
+        if (refused->second.group > accept->settled) after.only_if_ok = true;
       }
-    } else if (const auto* const add = std::get_if<AddJobs>(&each)) {
-      settled = std::max(settled, add->settled);
-      follow = follow || refusal_of(add->sequence) != nullptr;
+      continue;
+    }
+    if (is_deletion(each)) refused_.erase(sequence_of(each));
+    const auto refused = refused_.find(sequence_of(each));
+    if (refused == refused_.end()) continue;
+    if (const auto* const add = std::get_if<AddJobs>(&each)) {
+      if (refused->second.group > add->settled) {
+        follow = true;
+      } else {
+        refused_.erase(refused);
+      }
     } else if (auto* const change = std::get_if<ChangeBatch>(&each)) {
-      const Refused* const refused = refusal_of(change->sequence);
-      if (refused != nullptr) uncount(change->changes, refused->first, refused->bytes);
+      uncount(change->changes, refused->second.first, refused->second.bytes);
     }
   }
-  std::erase_if(refused_, [settled](const auto& refused) { return refused.second.group <= settled; });
   return follow;
 }
 
 void WriteBacklog::note_refused(const Writes& writes, Ticket ticket) {
   for (const StoreWrite& each : writes) {
+    if (is_deletion(each)) refused_.erase(sequence_of(each));
     if (!brings_jobs(each)) continue;
     Refused& refused = refused_[sequence_of(each)];
-    refused.group = ticket;
     if (const auto* const add = std::get_if<AddJobs>(&each)) {
+      if (refused.group <= add->settled) refused = {};
       refused.first = std::min(refused.first, add->first);
       refused.bytes += add->payloads->payload_bytes();
     } else {
       refused.is_acceptance = true;
     }
+    refused.group = ticket;
   }
 }
 

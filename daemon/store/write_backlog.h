@@ -91,7 +91,6 @@ class WriteBacklog {
 
  private:
   // Corrects what was put before a refusal was known. Returns whether there are jobs that follow refused ones of their batch.
-  // Forgets what is known by now to those who put writes.
   bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -115,7 +114,8 @@ class WriteBacklog {
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  // The refused jobs of a batch, until it is known to those who put writes that they were refused.
+  // The refused jobs of a batch, until jobs come that were added after the refusal was known, or the batch is deleted. Writes of other
+  // batches do not show that all that follow have come: some may be staged.
   struct Refused {
     Ticket group = 0;             // the last one
     bool is_acceptance = false;   // the batch itself was refused

@@ -38,6 +38,9 @@ class WriteQueue {
   // The ticket of the last group that has a write, or of the one that gathers if that is later.
   Ticket last() const { return std::max(gathering_ticket_, staged_.last()); }
 
+  // The ticket of the group that gathers: no write has a later one, but for those that are staged.
+  Ticket gathering() const { return gathering_ticket_; }
+
   bool empty() const { return gathering_.empty() && !has_full_or_staged(); }
   // The group that gathers has no writes.
   bool is_gathering_empty() const { return gathering_.empty(); }

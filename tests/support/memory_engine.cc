@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fstream>
@@ -255,6 +256,13 @@ void MemoryDisk::release() {
   changed_.notify_all();
 }
 
+void MemoryDisk::release_one() {
+  const MutexLock lock(mutex_);
+  ++released_;
+  is_held_ = false;
+  changed_.notify_all();
+}
+
 bool MemoryDisk::await_held() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const MutexLock lock(mutex_);
@@ -344,12 +352,13 @@ EngineDone MemoryDisk::sync() {
 EngineDone MemoryDisk::sync_held() {
   ++syncs_;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (holds_) {
+  while (holds_ && released_ == 0) {
     is_held_ = true;
     changed_.notify_all();
     if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return failed("held for too long");
   }
   is_held_ = false;
+  released_ -= std::min<std::uint64_t>(released_, 1);
   if (!has_power_) return failed("no power");
   if (fault_ != Fault::kNone) {
     if (fault_ == Fault::kNext) fault_ = Fault::kNone;

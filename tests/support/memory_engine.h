@@ -34,6 +34,8 @@ class MemoryDisk final : public StoreDisk {
   std::vector<RawRow> rows() const override LOCKSLEY_EXCLUDES(mutex_);
   void hold_syncs() override LOCKSLEY_EXCLUDES(mutex_);
   void release() override LOCKSLEY_EXCLUDES(mutex_);
+  // As release(), but for one sync alone: the next one waits again.
+  void release_one() LOCKSLEY_EXCLUDES(mutex_);
   bool await_held() override LOCKSLEY_EXCLUDES(mutex_);
   std::uint64_t syncs() const override LOCKSLEY_EXCLUDES(mutex_);
   void fail_next_sync() override LOCKSLEY_EXCLUDES(mutex_);
@@ -103,6 +105,7 @@ class MemoryDisk final : public StoreDisk {
   std::uint64_t syncs_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   Fault fault_ LOCKSLEY_GUARDED_BY(mutex_) = Fault::kNone;
   bool holds_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  std::uint64_t released_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // syncs that need not wait
   bool is_held_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   bool has_power_ LOCKSLEY_GUARDED_BY(mutex_) = true;
   bool is_taken_ LOCKSLEY_GUARDED_BY(mutex_) = false;

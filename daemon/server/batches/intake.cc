@@ -333,6 +333,7 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
   }
   if (!takes_jobs && !parts_.admission.is_draining()) return closed(record);
   if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));
+  if (auto error = parts_.stored.error_of(record); !error.empty()) return std::unexpected(error);
   const CustomerUse customer(parts_.registry.customers(), parts_.registry.tenant_of(record),
                              record.options().customer);
   auto reservation = parts_.admission.reserve({.customer = *customer,
@@ -349,8 +350,7 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
   record.payloads().add(shared, place);
   const auto first = record.jobs_added(added);
   if (!first) {
-    // Its failures have cancelled it a moment ago.
-    record.payloads().withdraw(added);
+    record.payloads().withdraw(added);  // its failures have cancelled it a moment ago
     return closed(record);
   }
   take_over(record, connection);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -22,6 +24,12 @@
 namespace locksley::daemon {
 
 namespace {
+
+constexpr std::string_view kEarlierRefusal = "an earlier write was refused";
+
+std::string refusal(std::string_view error) {
+  return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
+}
 
 constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large store
 
@@ -60,10 +68,13 @@ StoredBatches::StoredBatches(Parts parts) : parts_(std::move(parts)) {}
 StoredBatches::~StoredBatches() = default;
 
 std::string StoredBatches::error() const {
-  std::string error = parts_.store->error();
-  if (error.empty() && (refusals_ != 0 || settled_ < refused_until_)) error = "an earlier write was refused";
-  if (error.empty()) return error;
-  return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
+  const std::string error = parts_.store->error();
+  if (!error.empty()) return refusal(error);
+  return refusals_ != 0 || settled_ < refused_until_ ? refusal(kEarlierRefusal) : std::string();
+}
+
+std::string StoredBatches::error_of(const BatchRecord& record) const {
+  return settled_ < record.stored.refused_until ? refusal(kEarlierRefusal) : std::string();
 }
 
 void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, Account& payer,
@@ -261,8 +272,11 @@ bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
     }
   }
   settled_ = outcome.up_to;
-  if (!is_stored && !unsettled_.empty()) refused_until_ = unsettled_.back().ticket;
-  if (!is_stored) --refusals_;
+  if (is_stored) return true;
+  const auto staged =
+      std::ranges::upper_bound(unsettled_, parts_.store->last_unstaged(), {}, &Unsettled::ticket);
+  if (staged != unsettled_.begin()) refused_until_ = std::prev(staged)->ticket;
+  --refusals_;
   return true;
 }
 
@@ -286,6 +300,7 @@ void StoredBatches::undo_accept(const Unsettled& item) {
 void StoredBatches::undo_add(const Unsettled& item) {
   BatchRecord& record = *item.record;
   if (parts_.registry.by_sequence(record.sequence) != &record) return;
+  record.stored.refused_until = record.stored.jobs_ticket;
   record.payloads().withdraw(item.jobs.size());
   record.terms.jobs -= item.jobs.size();
   record.jobs_withdrawn(item.jobs.size());

@@ -89,6 +89,8 @@ class StoredBatches {
 
   // Why nothing can be accepted at the moment: the text of the error reply; empty if it can.
   std::string error() const LOCKSLEY_REQUIRES(kIoThread);
+  // Why no jobs can be added to this batch at the moment, although others may be; likewise.
+  std::string error_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
   // `payer`, here and below: the account that is charged for the write (WriteCharges). It is that of the user whose command it is;
   // if the daemon makes the change by itself, that of the batch's owner.
   void accept(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
@@ -174,7 +176,8 @@ class StoredBatches {
   const Parts parts_;
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // After a refusal: the last group that was put before it was known, and may have jobs that follow refused ones.
+  // After a refusal: the last group that was put before it was known, and may have jobs that follow refused ones. Of jobs that are
+  // staged (StagedWrites) those follow that are of the same batch: only that one waits for them (BatchRecord::Stored::refused_until).
   Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the store can say that it
   // works again; the I/O thread subtracts, and reads after that.

@@ -110,6 +110,9 @@ class BatchRecord final : public Batch {
     // Of the last write that brought jobs of it: its acceptance, or an ADD. What reports jobs fails with this one, since
     // the store refuses jobs that follow refused jobs of their batch, but may take changes that do.
     Ticket jobs_ticket = 0;
+    // Jobs of it were refused: those that were put before that was known follow them and will be refused as well, at the latest with
+    // this ticket. Until then no jobs are added.
+    Ticket refused_until = 0;
     Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
     std::uint64_t payload_bytes = 0;  // of its payloads in the store
     std::uint64_t bytes = 0;          // of all that it has in the store, results included

@@ -185,6 +185,9 @@ TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   EXPECT_TRUE(is_refused(add(6, 9), kRoom)) << "the disk has failed";
   EXPECT_TRUE(is_refused(accept_batch(3, 1), 0));
   EXPECT_TRUE(is_refused(add(3, 11), kRoom)) << "of a batch that was refused";
+  EXPECT_TRUE(is_refused(add(7, 0), 0));
+  EXPECT_FALSE(is_refused(add(8, group), kRoom)) << "it was put after the refusal was known";
+  EXPECT_TRUE(is_refused(add(7, 0), kRoom)) << "it was staged before";
 }
 
 // It would count the refused batch as one that was over, if the daemon crashed before it has cancelled it.

@@ -12,8 +12,8 @@
 #include "config/lanes.h"
 #include "core/base/check.h"
 #include "core/lane/lane_gates.h"
-#include "daemon/base/cpu_count.h"
-#include "daemon/base/plugin_file.h"
+#include "daemon/base/machine/cpu_count.h"
+#include "daemon/base/plugin/plugin_file.h"
 #include "daemon/handlers/builtins.h"
 
 namespace locksley::daemon {

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "core/batch/handler.h"
 #include "core/lane/lane.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/handlers/plugin.h"
 #include "daemon/process/handler_lanes.h"
 #include "daemon/process/keeper/keeper.h"

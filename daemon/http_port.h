@@ -14,7 +14,7 @@
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/secret.h"
-#include "daemon/base/bound_port.h"
+#include "daemon/base/net/bound_port.h"
 #include "daemon/handler_set.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/hosts.h"

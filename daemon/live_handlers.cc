@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/lanes.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
 

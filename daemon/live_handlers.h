@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/handler_set.h"
 #include "daemon/upstream/handler_use.h"
 

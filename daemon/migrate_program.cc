@@ -21,7 +21,7 @@
 
 #include "config/validate.h"
 #include "daemon/base/exit_codes.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/privileges.h"
 #include "daemon/startup.h"

@@ -8,8 +8,8 @@
 
 #include "config/lanes.h"
 #include "config/validate.h"
-#include "daemon/base/bound_port.h"
-#include "daemon/base/endpoint_text.h"
+#include "daemon/base/net/bound_port.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/reconfiguration.h"
 #include "daemon/upstream_part.h"

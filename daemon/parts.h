@@ -11,7 +11,7 @@
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/secret.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/handler_set.h"
 #include "daemon/http_port.h"
 #include "daemon/live_handlers.h"

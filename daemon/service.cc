@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/base/io_loop.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/io_loop.h"
 #include "daemon/base/time.h"
 #include "daemon/http/pages/health.h"
 #include "daemon/http/server.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/pool/pool.h"
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace spdlog {
 class logger;

@@ -13,16 +13,16 @@
 #include <system_error>
 
 #include "config/validate.h"
-#include "daemon/base/cpu_count.h"
-#include "daemon/base/endpoint_text.h"
-#include "daemon/base/log_line.h"
-#include "daemon/base/memory_size.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/machine/cpu_count.h"
+#include "daemon/base/machine/memory_size.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/handler_set.h"
 #include "daemon/privileges.h"
-#include "daemon/store/disk_space.h"
 #include "daemon/store/embedded/embedded_engine.h"
+#include "daemon/store/engine/disk_space.h"
 #include "daemon/store/postgres/postgres_engine.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 
 namespace locksley::daemon {
 

@@ -10,7 +10,7 @@
 
 #include "config/config.h"
 #include "core/pool/pool.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/handler_set.h"
 #include "daemon/upstream/upstream.h"
 

@@ -12,7 +12,7 @@
 
 #include "config/lanes.h"
 #include "daemon/base/exit_codes.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/handler_set.h"
 #include "daemon/startup.h"
 #include "daemon/upstream_part.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "config/config.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace spdlog {
 class logger;

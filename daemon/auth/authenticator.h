@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/auth/verdict.h"
-#include "daemon/base/io.h"
+#include "daemon/base/loop/io.h"
 
 namespace locksley::daemon {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/io.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/turns.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/base/time.h"
-#include "daemon/base/turns.h"
-#include "daemon/base/wakeup.h"
 #include "daemon/connection/life.h"
 #include "daemon/network/transport.h"
 #include "daemon/tls/context.h"

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "core/batch/handler.h"
-#include "daemon/base/plugin_file.h"
+#include "daemon/base/plugin/plugin_file.h"
 
 namespace locksley::daemon {
 

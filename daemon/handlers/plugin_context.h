@@ -11,7 +11,7 @@
 
 #include "core/base/job.h"
 #include "core/plugin.h"
-#include "daemon/base/plugin_text.h"
+#include "daemon/base/plugin/plugin_text.h"
 
 namespace locksley::daemon {
 

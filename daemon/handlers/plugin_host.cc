@@ -11,7 +11,7 @@
 
 #include "core/tasks/parallel_for.h"
 #include "core/tasks/task_group.h"
-#include "daemon/base/plugin_text.h"
+#include "daemon/base/plugin/plugin_text.h"
 #include "daemon/handlers/plugin_context.h"
 
 namespace locksley::daemon {

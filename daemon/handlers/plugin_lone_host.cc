@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/plugin_text.h"
+#include "daemon/base/plugin/plugin_text.h"
 #include "daemon/handlers/plugin_context.h"
 
 namespace locksley::daemon {

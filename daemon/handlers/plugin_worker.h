@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "daemon/base/plugin_file.h"
+#include "daemon/base/plugin/plugin_file.h"
 
 namespace locksley::daemon {
 

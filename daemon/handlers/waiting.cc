@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/handlers/payload_number.h"
 
 namespace locksley::daemon {

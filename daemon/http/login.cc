@@ -8,7 +8,7 @@
 
 #include "daemon/auth/authorization.h"
 #include "daemon/auth/token.h"
-#include "daemon/base/peer_network.h"
+#include "daemon/base/net/peer_network.h"
 
 namespace locksley::daemon {
 namespace {

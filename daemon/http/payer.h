@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "daemon/base/peer_network.h"
+#include "daemon/base/net/peer_network.h"
 
 namespace locksley::daemon {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "daemon/base/header_text.h"
+#include "daemon/base/net/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/http/connection.h"
 #include "daemon/http/payer.h"
 #include "daemon/http/places.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/base/bound_port.h"
+#include "daemon/base/net/bound_port.h"
 #include "daemon/http/limits.h"
 #include "daemon/http/router.h"
 #include "daemon/http/turns.h"

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <functional>
 
-#include "daemon/base/slices.h"
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/http/caller.h"
 
 namespace locksley::daemon {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/base/header_text.h"
+#include "daemon/base/net/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {

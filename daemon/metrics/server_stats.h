@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/pool/worker_stats.h"
-#include "daemon/base/stretch_meter.h"
+#include "daemon/base/loop/stretch_meter.h"
 #include "proto/command_table.h"
 
 namespace locksley::daemon {

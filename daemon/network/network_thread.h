@@ -11,8 +11,8 @@
 #include "core/pool/worker_stats.h"
 #include "core/sync/mutex.h"
 #include "core/sync/thread_role.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/network/ready_relays.h"
 #include "daemon/network/relayed_connection.h"
 
@@ -25,7 +25,7 @@ inline constexpr ThreadRole kNetworkThread;
 // them. It works in rounds. A round asks epoll which sockets are ready; takes the orders of the I/O thread; puts the
 // connections of both into the lines of their users; serves a few connections from these lines, users in turn; and hands
 // the news of all of them to the I/O thread. So a connection of one user waits for a few of another one, however many of
-// these are ready, as it does for its turn on the I/O thread (../base/turns.h). Connections that move much at a time have
+// these are ready, as it does for its turn on the I/O thread (../base/loop/turns.h). Connections that move much at a time have
 // lines of their own, of which a round serves fewer, so that one with a short command does not wait for all of them.
 //
 // An order is there for the thread as soon as it is given: a reply waits for nothing else that the I/O thread has to do.

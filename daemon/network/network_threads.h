@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "config/config.h"
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/network/network_thread.h"
 #include "daemon/network/ready_relays.h"
 #include "daemon/network/relay_buffer.h"

@@ -5,8 +5,8 @@
 
 #include "core/pool/worker_stats.h"
 #include "core/sync/mutex.h"
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/network/relay.h"
 
 namespace locksley::daemon {

@@ -8,8 +8,8 @@
 
 #include "core/pool/worker_stats.h"
 #include "core/sync/mutex.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/network/counted_lock.h"
 #include "daemon/network/relay_buffer.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/network/relay.h"
 
 namespace locksley::daemon {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/socket_error.h"
+#include "daemon/base/net/socket_error.h"
 
 namespace locksley::daemon {
 

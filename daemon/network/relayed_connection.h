@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/network/ready_relays.h"
 #include "daemon/network/relay.h"
 #include "daemon/tls/channel.h"

@@ -8,8 +8,8 @@
 #include <new>
 #include <utility>
 
-#include "daemon/base/send_now.h"
-#include "daemon/base/socket_error.h"
+#include "daemon/base/net/send_now.h"
+#include "daemon/base/net/socket_error.h"
 #include "daemon/network/network_threads.h"
 
 namespace locksley::daemon {

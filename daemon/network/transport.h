@@ -12,9 +12,9 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/network/relay_end.h"
 #include "daemon/tls/channel.h"
 

@@ -12,7 +12,7 @@
 
 #include "core/base/start_rate.h"
 #include "core/lane/lane.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/process/process_io.h"
 #include "daemon/process/process_runner.h"
 #include "daemon/process/program.h"

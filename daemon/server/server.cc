@@ -5,7 +5,7 @@
 #include "daemon/server/commands/dispatch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/session/sessions.h"
-#include "daemon/store/writer_thread.h"
+#include "daemon/store/engine/writer_thread.h"
 
 namespace locksley::daemon {
 

@@ -15,7 +15,7 @@
 #include "config/config.h"
 #include "core/sync/mutex.h"
 #include "daemon/auth/secret.h"
-#include "daemon/base/bound_port.h"
+#include "daemon/base/net/bound_port.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/tls/context.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "core/base/job.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 
 namespace locksley::daemon {
 

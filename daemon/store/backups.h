@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "core/sync/mutex.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace spdlog {
 class logger;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/base/hash128.h"
-#include "daemon/base/log_line.h"
-#include "daemon/store/engine.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "daemon/store/engine.h"
-#include "daemon/store/rows.h"
-#include "daemon/store/writes.h"
+#include "daemon/store/engine/engine.h"
+#include "daemon/store/rows/rows.h"
+#include "daemon/store/write/writes.h"
 
 namespace locksley::daemon {
 

@@ -7,8 +7,8 @@
 
 #include "core/batch/batch_journal.h"
 #include "core/sync/mutex.h"
-#include "daemon/store/group_commit.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/group_commit.h"
+#include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
 

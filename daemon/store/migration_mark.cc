@@ -6,8 +6,8 @@
 #include <array>
 #include <ctime>
 
-#include "daemon/store/codec.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/codec.h"
+#include "daemon/store/rows/rows.h"
 
 namespace locksley::daemon {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/engine.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/engine.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/journal.h"
-#include "daemon/store/stored_payloads.h"
+#include "daemon/store/read/stored_payloads.h"
 
 namespace locksley::daemon {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/log_line.h"
-#include "daemon/store/engine.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/migration_mark.h"
 #include "daemon/store/store.h"
 #include "daemon/store/store_form.h"

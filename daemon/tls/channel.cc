@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/base/socket_error.h"
+#include "daemon/base/net/socket_error.h"
 
 namespace locksley::daemon {
 namespace {

@@ -3,7 +3,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "daemon/base/peer_network.h"
+#include "daemon/base/net/peer_network.h"
 
 namespace locksley::daemon {
 

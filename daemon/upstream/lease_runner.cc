@@ -10,7 +10,7 @@
 #include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
 #include "core/lane/lane_view.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "proto/bulk.h"
 

@@ -18,7 +18,7 @@
 #include "core/lane/lane.h"
 #include "core/sync/mutex.h"
 #include "core/sync/thread_role.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/upstream/handler_use.h"
 #include "daemon/upstream/job_news.h"
 #include "daemon/upstream/upstream_host.h"

@@ -8,7 +8,7 @@
 
 #include "config/lanes.h"
 #include "core/lane/lane_groups.h"
-#include "daemon/base/io_loop.h"
+#include "daemon/base/loop/io_loop.h"
 
 namespace locksley::daemon {
 namespace {

@@ -18,7 +18,7 @@
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "core/sync/mutex.h"
-#include "daemon/base/stretch_meter.h"
+#include "daemon/base/loop/stretch_meter.h"
 #include "daemon/upstream/lease_runner.h"
 #include "daemon/upstream/upstream_connection.h"
 #include "daemon/upstream/upstream_meter.h"

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/io_mailbox.h"
-#include "daemon/base/log_line.h"
-#include "daemon/base/tcp_round_trip.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/io_mailbox.h"
+#include "daemon/base/net/tcp_round_trip.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "daemon/base/send_now.h"
+#include "daemon/base/net/send_now.h"
 #include "daemon/base/time.h"
 #include "daemon/upstream/upstream_connection.h"
 

@@ -10,9 +10,9 @@
 #include <random>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
-#include "daemon/base/io_loop.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/io_loop.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/worker_port/worker_session.h"
 

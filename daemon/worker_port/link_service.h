@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/bound_port.h"
-#include "daemon/base/io.h"
-#include "daemon/base/io_mailbox.h"
-#include "daemon/base/listener.h"
-#include "daemon/base/slices.h"
-#include "daemon/base/stretch_meter.h"
-#include "daemon/base/turns.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_mailbox.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/stretch_meter.h"
+#include "daemon/base/loop/turns.h"
+#include "daemon/base/net/bound_port.h"
+#include "daemon/base/net/listener.h"
 #include "daemon/connection/strangers.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"

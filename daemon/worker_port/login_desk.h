@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/credential.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/state/server_state.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/cluster_board.h"

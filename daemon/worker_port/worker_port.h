@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "daemon/base/bound_port.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/net/bound_port.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/store.h"
 #include "daemon/worker_port/link_service.h"

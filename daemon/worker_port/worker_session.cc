@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
-#include "daemon/base/log_line.h"
-#include "daemon/base/tcp_round_trip.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/net/endpoint_text.h"
+#include "daemon/base/net/tcp_round_trip.h"
 #include "daemon/worker_port/link_service.h"
 #include "proto/hello.h"
 

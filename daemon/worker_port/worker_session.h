@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/base/time.h"
-#include "daemon/base/wakeup.h"
 #include "daemon/connection/connection.h"
 #include "daemon/connection/strangers.h"
 #include "daemon/network/transport.h"

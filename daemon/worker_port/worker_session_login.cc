@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "daemon/base/user_lines.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/server/accounts/credential.h"
 #include "daemon/server/state/password_login.h"
 #include "daemon/worker_port/link_service.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <optional>
 
-#include "daemon/store/codec.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/codec.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/fuzz/target.h"
 
 namespace locksley::daemon {

@@ -28,6 +28,18 @@ def _rooms(names):
     return [f"core/{name}" for name in names.split()]
 
 
+_BASE_TOP = [f"daemon/base/{name}.h" for name in (
+    "time", "hash128", "handler_kind", "exit_codes", "decimal_numbers", "freed_memory", "standard_descriptors")]
+
+
+def _base(names):
+    return [*_OURS, *_BASE_TOP, *(f"daemon/base/{name}" for name in names.split())]
+
+
+def _store(names):
+    return [*_GROUND, *(f"daemon/store/{name}" for name in names.split())]
+
+
 ARROWS = {
     # Only the headers of plugins, which know nothing of the rest.
     "core": ["core/plugin.h"],
@@ -44,7 +56,12 @@ ARROWS = {
     "proto": ["proto"],
     "config": ["config"],
     "daemon": [*_OURS, "daemon"],
-    "daemon/base": [*_OURS, "daemon/base"],
+    "daemon/base": [*_OURS, *_BASE_TOP],
+    "daemon/base/log": _base("log"),
+    "daemon/base/loop": _base("loop"),
+    "daemon/base/net": _base("log loop net"),
+    "daemon/base/plugin": _base("plugin"),
+    "daemon/base/machine": _base("log machine"),
     "daemon/metrics": _GROUND,
     "daemon/auth": [*_GROUND, "daemon/auth"],
     "daemon/handlers": [*_GROUND, "daemon/handlers"],
@@ -52,6 +69,10 @@ ARROWS = {
     # The keeper knows nothing of lanes and slots.
     "daemon/process/keeper": [*_GROUND, "daemon/process/keeper", "daemon/process/process_io.h", "daemon/process/process_pipes.h"],
     "daemon/store": _STORE,
+    "daemon/store/engine": _store("engine"),
+    "daemon/store/rows": _store("engine rows"),
+    "daemon/store/write": _store("engine rows write"),
+    "daemon/store/read": _store("engine rows read"),
     "daemon/store/embedded": [*_STORE, "daemon/store/embedded"],
     "daemon/store/postgres": [*_STORE, "daemon/store/postgres"],
     "daemon/tls": [*_GROUND, "daemon/tls"],
@@ -188,7 +209,7 @@ SAMPLES = [
     Sample("config on core", {"config/config.h": '#include "core/batch/batch.h"\n'}, "config may include from config"),
     Sample("core on daemon", {"core/pool/pool.cc": '#include "daemon/server/server.h"\n'}, "core/pool may include from core/base"),
     Sample("a neighbour", {"daemon/store/store.cc": '#include "daemon/tls/context.h"\n'}, "daemon/store may include from"),
-    Sample("upwards in the daemon", {"daemon/base/log_line.cc": '#include "daemon/server/server.h"\n'}, "daemon/base may include from"),
+    Sample("upwards in the daemon", {"daemon/base/log/log_line.cc": '#include "daemon/server/server.h"\n'}, "daemon/base may include from"),
     Sample("upwards in the server", {"daemon/server/session/session.cc": '#include "daemon/server/commands/dispatch.h"\n'},
            "daemon/server/session may include from"),
     Sample("the server's root", {"daemon/server/commands/info.cc": '#include "daemon/server/server.h"\n'},
@@ -196,7 +217,7 @@ SAMPLES = [
     Sample("API on sessions", {"daemon/http/api/api.cc": '#include "daemon/server/session/session.h"\n'},
            "daemon/http/api may include from"),
     Sample("down in the server", {"daemon/server/session/session.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
-    Sample("the ground", {"daemon/tls/context.cc": '#include "daemon/base/log_line.h"\n'}, None),
+    Sample("the ground", {"daemon/tls/context.cc": '#include "daemon/base/log/log_line.h"\n'}, None),
     Sample("daemon on tests", {"daemon/main.cc": '#include "tests/support/clock.h"\n'}, "daemon may include from"),
     Sample("codec on client", {"proto/reader.cc": '#include "proto/clients/cpp/client.h"\n'}, "must not know proto/clients/cpp"),
     Sample("API on the server", {"daemon/http/api/api.cc": '#include "daemon/server/state/server_state.h"\n'}, None),
@@ -213,7 +234,7 @@ SAMPLES = [
     Sample("rocksdb above the seam", {"daemon/store/store.cc": "#include <rocksdb/db.h>\n"}, "belongs in daemon/store/embedded"),
     Sample("the store on an engine", {"daemon/store/store.cc": '#include "daemon/store/embedded/embedded_engine.h"\n'}, "daemon/store must not know daemon/store/embedded"),
     Sample("an engine on another", {"daemon/store/postgres/schema.cc": '#include "daemon/store/embedded/rocks_options.h"\n'}, "must not know daemon/store/embedded"),
-    Sample("an engine on the seam", {"daemon/store/embedded/rocks_engine.h": '#include "daemon/store/engine.h"\n'}, None),
+    Sample("an engine on the seam", {"daemon/store/embedded/rocks_engine.h": '#include "daemon/store/engine/engine.h"\n'}, None),
     Sample("sockets in core", {"core/sync/idle.cc": "#include <sys/socket.h>\n"}, "belongs in"),
     Sample("relative", {"core/pool/pool.cc": '#include "pool.h"\n'}, "written from the root"),
     Sample("library in quotes", {"daemon/asio.cc": '#include "asio/impl/src.hpp"\n'}, "included with <>"),

@@ -19,7 +19,7 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/http/server.h"
 
 namespace locksley::daemon {

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/store/key.h"
-#include "daemon/store/reading_gate.h"
+#include "daemon/store/engine/key.h"
+#include "daemon/store/engine/reading_gate.h"
 
 namespace locksley::testing {
 namespace {

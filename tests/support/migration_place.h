@@ -17,7 +17,7 @@
 
 #include "daemon/store/migration/migration.h"
 #include "daemon/store/migration_mark.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "daemon/store/store.h"
 #include "tests/support/memory_engine.h"
 #include "tests/support/store_fixture.h"

@@ -11,7 +11,7 @@
 
 #include "core/batch/handler.h"
 #include "core/lane/lane.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/records/registry.h"

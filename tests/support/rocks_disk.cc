@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "daemon/store/embedded/embedded_engine.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::testing {
 

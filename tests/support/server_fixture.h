@@ -20,7 +20,7 @@
 #include "core/pool/pool.h"
 #include "core/tasks/context.h"
 #include "daemon/auth/authenticator.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {

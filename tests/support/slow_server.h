@@ -9,7 +9,7 @@
 #include <stop_token>
 
 #include "core/sync/mutex.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::testing {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "tests/support/store_model.h"
 
 namespace locksley::testing {

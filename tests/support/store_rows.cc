@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/store_model.h"
 
 namespace locksley::testing {

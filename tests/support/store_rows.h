@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/seed.h"
 #include "tests/support/store_model.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "daemon/store/group_commit.h"
+#include "daemon/store/write/group_commit.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/store_model.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/base/listener.h"
+#include "daemon/base/net/listener.h"
 #include "daemon/http/api/api_json.h"
 #include "daemon/http/same_origin.h"
 #include "daemon/server/records/refusals.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/http/api/pending_changes.h"
 #include "daemon/http/pages/health.h"
 #include "daemon/http/query.h"

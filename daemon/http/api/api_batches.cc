@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_json.h"
 #include "daemon/server/records/listing.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_body.h"
 #include "daemon/http/api/api_json.h"

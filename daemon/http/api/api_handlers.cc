@@ -1,7 +1,7 @@
 // Changes of a handler.
 #include <array>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_body.h"
 #include "daemon/http/api/api_json.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace locksley::daemon {
 

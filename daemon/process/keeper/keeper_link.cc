@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/process/keeper/children.h"
 #include "proto/text.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/job_end.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/batch/batch.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
 
 namespace spdlog {
 class logger;

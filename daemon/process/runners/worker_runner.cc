@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "config/units.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/job_end.h"
 #include "daemon/process/runners/worker_limits.h"

@@ -13,7 +13,7 @@
 
 #include "config/config.h"
 #include "core/ring/state/group_limits.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/tenants.h"
 #include "proto/command_table.h"
 

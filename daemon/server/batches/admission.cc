@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"

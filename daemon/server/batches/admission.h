@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "config/config.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/payloads/batch_payloads.h"

@@ -6,11 +6,11 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/base/time.h"
-#include "daemon/base/user_lines.h"
 #include "daemon/server/batches/stored_batches.h"
-#include "daemon/store/reader.h"
+#include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
 

@@ -6,7 +6,7 @@
 
 #include "core/batch/batch_failures.h"
 #include "core/batch/handler.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/free_aside.h"
 #include "daemon/store/store.h"
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/rate_gate.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/batches/change_queue.h"
 #include "daemon/server/batches/dependencies.h"
@@ -19,7 +19,7 @@
 #include "daemon/server/batches/streams.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
-#include "daemon/store/reader.h"
+#include "daemon/store/read/reader.h"
 
 namespace spdlog {
 class logger;

@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/base/io_mailbox.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/io_mailbox.h"
+#include "daemon/store/engine/writer_thread.h"
 #include "daemon/store/store.h"
-#include "daemon/store/writer_thread.h"
 
 namespace locksley::daemon {
 

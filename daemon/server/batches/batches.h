@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "config/config.h"
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/admission.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/batch_news.h"

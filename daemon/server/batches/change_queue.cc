@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {

@@ -11,8 +11,8 @@
 
 #include "core/batch/batch.h"
 #include "core/sync/mutex.h"
-#include "daemon/base/rate_gate.h"
-#include "daemon/base/user_lines.h"
+#include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/server/records/batch_record.h"
 
 namespace spdlog {

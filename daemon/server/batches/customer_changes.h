@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "config/config.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/tenants.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/customer_settings.h"
 
 namespace locksley::daemon {

@@ -10,7 +10,7 @@
 #include "daemon/server/records/lookup.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/records/registry.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 
 namespace locksley::daemon {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/store/reader.h"
+#include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
 

@@ -14,7 +14,7 @@
 #include "core/batch/handler.h"
 #include "core/lane/lane.h"
 #include "daemon/base/handler_kind.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace locksley::daemon {
 

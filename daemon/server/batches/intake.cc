@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/index_ranges.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
@@ -16,7 +16,7 @@
 #include "daemon/server/payloads/received_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
 #include "daemon/server/records/lookup.h"
-#include "daemon/store/batch_options.h"
+#include "daemon/store/rows/batch_options.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {

@@ -11,7 +11,7 @@
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch_failures.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/free_aside.h"

@@ -11,9 +11,9 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "daemon/base/io.h"
+#include "daemon/base/loop/io.h"
 #include "daemon/server/records/batch_record.h"
-#include "daemon/store/reader.h"
+#include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
 

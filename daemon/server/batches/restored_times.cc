@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {

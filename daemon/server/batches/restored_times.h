@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/store_clock.h"
 #include "daemon/server/records/registry.h"
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "core/base/job.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {

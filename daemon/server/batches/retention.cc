@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/server/batches/free_aside.h"
+#include "daemon/store/rows/stored_rows.h"
 #include "daemon/store/store.h"
-#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/server/records/sequence_set.h"
-#include "daemon/store/reader.h"
-#include "daemon/store/ticket.h"
-#include "daemon/store/writes.h"
+#include "daemon/store/read/reader.h"
+#include "daemon/store/write/ticket.h"
+#include "daemon/store/write/writes.h"
 
 namespace locksley::daemon {
 

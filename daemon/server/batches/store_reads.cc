@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "daemon/base/io_mailbox.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {

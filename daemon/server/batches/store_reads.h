@@ -10,14 +10,14 @@
 #include <string>
 
 #include "core/batch/result_log.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/job_search.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/server/records/results_page.h"
-#include "daemon/store/failed_jobs.h"
-#include "daemon/store/reader.h"
+#include "daemon/store/read/failed_jobs.h"
+#include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
 

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/restored_times.h"
 #include "daemon/server/batches/write_charges.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/streamed_payloads.h"
+#include "daemon/store/rows/stored_rows.h"
 #include "daemon/store/store.h"
-#include "daemon/store/stored_rows.h"
 
 namespace locksley::daemon {
 

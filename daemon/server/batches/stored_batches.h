@@ -12,7 +12,7 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/batches/handler_directory.h"
@@ -20,8 +20,8 @@
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
-#include "daemon/store/ticket.h"
-#include "daemon/store/writer_thread.h"
+#include "daemon/store/engine/writer_thread.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 

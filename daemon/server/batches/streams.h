@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <deque>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/account.h"
-#include "daemon/store/group_commit.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/group_commit.h"
+#include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
 

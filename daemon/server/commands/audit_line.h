@@ -1,7 +1,7 @@
 // The audit's line about a command of a session.
 #pragma once
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 

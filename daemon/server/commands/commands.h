@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 

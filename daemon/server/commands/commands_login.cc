@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/server/accounts/credential.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/client_info.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/session/command_executor.h"
 
 namespace locksley::daemon {

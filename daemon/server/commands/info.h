@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace locksley::daemon {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/session/session.h"

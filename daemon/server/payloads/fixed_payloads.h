@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "daemon/server/payloads/batch_payloads.h"
+#include "daemon/store/read/stored_range.h"
 #include "daemon/store/store.h"
-#include "daemon/store/stored_range.h"
 
 namespace locksley::daemon {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/base/slices.h"
-#include "daemon/base/wakeup.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/wakeup.h"
 
 namespace locksley::daemon {
 

@@ -11,13 +11,13 @@
 
 #include "core/batch/batch.h"
 #include "core/lane/lane.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/base/time.h"
-#include "daemon/base/user_lines.h"
 #include "daemon/server/payloads/batch_payloads.h"
 #include "daemon/server/records/rate_meter.h"
-#include "daemon/store/payload_parts.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/rows/payload_parts.h"
+#include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
 

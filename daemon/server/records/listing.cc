@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/base/time.h"
 #include "proto/glob.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 

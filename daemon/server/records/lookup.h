@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/registry.h"
 

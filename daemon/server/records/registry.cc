@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "daemon/store/stored_rows.h"
+#include "daemon/store/rows/stored_rows.h"
 
 namespace locksley::daemon {
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"

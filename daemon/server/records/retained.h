@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
-#include "daemon/store/stored_rows.h"
+#include "daemon/store/rows/stored_rows.h"
 
 namespace locksley::daemon {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/session/session.h"
 
 namespace locksley::daemon {

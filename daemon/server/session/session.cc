@@ -7,8 +7,8 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "daemon/base/endpoint_text.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/net/endpoint_text.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/session/sessions.h"

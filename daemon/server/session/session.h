@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/base/time.h"
-#include "daemon/base/wakeup.h"
 #include "daemon/connection/connection.h"
 #include "daemon/connection/strangers.h"
 #include "daemon/network/transport.h"
@@ -27,7 +27,7 @@
 #include "daemon/server/session/waiter_place.h"
 #include "daemon/server/session/write_waiters.h"
 #include "daemon/server/state/server_state.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 #include "proto/reply_writer.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/server/state/held_replies.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/output_buffer.h"
 #include "proto/reply_writer.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/endpoint_text.h"
-#include "daemon/base/listener.h"
+#include "daemon/base/net/endpoint_text.h"
+#include "daemon/base/net/listener.h"
 #include "daemon/server/session/session.h"
 
 namespace locksley::daemon {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/io.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/connection/strangers.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/records/batch_record.h"

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "daemon/base/io_thread.h"
-#include "daemon/base/wakeup.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/records/batch_record.h"
 

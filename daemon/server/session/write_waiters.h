@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/account.h"
 #include "daemon/server/batches/write_charges.h"
 

@@ -2,7 +2,7 @@
 
 #include <spdlog/logger.h>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/accounts/users.h"

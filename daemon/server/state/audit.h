@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
 
 namespace spdlog {
 class logger;

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/batches/customer_changes.h"
 #include "daemon/server/records/batch_record.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/customer_settings.h"
 
 namespace locksley::daemon {

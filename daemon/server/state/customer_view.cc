@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "core/lane/lane_view.h"
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/glob.h"

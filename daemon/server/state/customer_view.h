@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/customer_terms.h"
 
 namespace locksley::daemon {

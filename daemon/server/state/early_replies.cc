@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "daemon/base/send_now.h"
+#include "daemon/base/net/send_now.h"
 
 namespace locksley::daemon {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "core/sync/mutex.h"
-#include "daemon/store/ticket.h"
-#include "daemon/store/writer_thread.h"
+#include "daemon/store/engine/writer_thread.h"
+#include "daemon/store/write/ticket.h"
 #include "proto/output_buffer.h"
 
 namespace locksley::daemon {

@@ -9,7 +9,7 @@
 
 #include "daemon/base/time.h"
 #include "daemon/server/state/early_replies.h"
-#include "daemon/store/ticket.h"
+#include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
 

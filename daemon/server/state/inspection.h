@@ -12,7 +12,7 @@
 
 #include "core/pool/worker_stats.h"
 #include "core/ring/ring_view.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/batches/handler_directory.h"

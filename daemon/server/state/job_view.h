@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/batches/job_search.h"
 #include "daemon/server/records/batch_record.h"
 

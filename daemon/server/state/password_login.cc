@@ -5,7 +5,7 @@
 
 #include "daemon/auth/authenticator.h"
 #include "daemon/auth/secret.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "proto/hello.h"
 #include "proto/text.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/state/server_state.h"
 

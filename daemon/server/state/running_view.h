@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/lane/shown_jobs.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/records/batch_record.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "daemon/base/log_line.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/base/log/rate_gate.h"
 
 namespace locksley::daemon {
 

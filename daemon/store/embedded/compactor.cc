@@ -3,7 +3,7 @@
 #include <spdlog/logger.h>
 
 #include "core/base/job.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/store/embedded/rocks_engine.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/store/disk_space.h"
+#include "daemon/store/engine/disk_space.h"
 
 namespace locksley::daemon {
 

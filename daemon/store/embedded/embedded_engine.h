@@ -4,7 +4,7 @@
 #include <expected>
 #include <string>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace rocksdb {
 class Env;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 
 namespace locksley::daemon {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/store/embedded/clean_end.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/embedded/fast_checksum.h"
@@ -24,7 +24,7 @@
 #include "daemon/store/embedded/rocks_options.h"
 #include "daemon/store/embedded/store_lock.h"
 #include "daemon/store/embedded/torn_log.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 namespace {

@@ -15,13 +15,13 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/disk_space.h"
 #include "daemon/store/embedded/compactor.h"
 #include "daemon/store/embedded/disk_reserve.h"
 #include "daemon/store/embedded/spare_batches.h"
-#include "daemon/store/engine.h"
-#include "daemon/store/reading_gate.h"
-#include "daemon/store/writer_thread.h"
+#include "daemon/store/engine/disk_space.h"
+#include "daemon/store/engine/engine.h"
+#include "daemon/store/engine/reading_gate.h"
+#include "daemon/store/engine/writer_thread.h"
 
 namespace locksley::daemon {
 

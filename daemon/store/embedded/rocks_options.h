@@ -10,7 +10,7 @@
 
 #include "daemon/store/embedded/disk_reserve.h"
 #include "daemon/store/embedded/log_continuity.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::daemon {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/base/job.h"
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/store/migration/table_digest.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "daemon/store/store_form.h"
 
 namespace locksley::daemon {

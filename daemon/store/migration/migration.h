@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/migration/pair_walk.h"
 #include "daemon/store/migration_mark.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 namespace {

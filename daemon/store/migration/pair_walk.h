@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::daemon {
 

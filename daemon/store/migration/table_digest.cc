@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 

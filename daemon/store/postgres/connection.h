@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::daemon {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/base/check.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <spdlog/logger.h>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 
 namespace locksley::daemon {
 

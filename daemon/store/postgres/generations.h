@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/postgres_group.h"
 
 namespace locksley::daemon {

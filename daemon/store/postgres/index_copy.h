@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/row_place.h"
 
 namespace locksley::daemon {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/store/postgres/change_lists.h"
 #include "daemon/store/postgres/copied_columns.h"
 #include "daemon/store/postgres/membership.h"

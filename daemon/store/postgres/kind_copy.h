@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/store/postgres/group_writer.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
 #include "daemon/store/postgres/row_place.h"

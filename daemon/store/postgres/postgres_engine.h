@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "daemon/store/cluster_board.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::daemon {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/connection.h"
 
 namespace locksley::daemon {

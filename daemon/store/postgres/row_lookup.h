@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/connection_pool.h"
 
 namespace locksley::daemon {

@@ -1,7 +1,7 @@
 #include "daemon/store/postgres/row_place.h"
 
 #include "core/base/check.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 
 namespace locksley::daemon {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/log_line.h"
-#include "daemon/store/merged_kinds.h"
+#include "daemon/base/log/log_line.h"
+#include "daemon/store/engine/merged_kinds.h"
 #include "daemon/store/postgres/kind_copy.h"
 #include "daemon/store/postgres/membership.h"
 #include "daemon/store/postgres/postgres_cursor.h"

@@ -11,9 +11,11 @@
 #include <string_view>
 
 #include "core/sync/mutex.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/base/time.h"
-#include "daemon/store/engine.h"
+#include "daemon/store/engine/engine.h"
+#include "daemon/store/engine/reading_gate.h"
+#include "daemon/store/engine/writer_thread.h"
 #include "daemon/store/postgres/change_lists.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/connection_pool.h"
@@ -24,8 +26,6 @@
 #include "daemon/store/postgres/primary_finder.h"
 #include "daemon/store/postgres/server_upkeep.h"
 #include "daemon/store/postgres/shared_generations.h"
-#include "daemon/store/reading_gate.h"
-#include "daemon/store/writer_thread.h"
 
 namespace locksley::daemon {
 

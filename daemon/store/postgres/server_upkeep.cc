@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/store/postgres/group_writer.h"
 #include "daemon/store/postgres/membership.h"

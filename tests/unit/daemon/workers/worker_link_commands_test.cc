@@ -8,7 +8,7 @@
 
 #include "core/batch/batch_results.h"
 #include "core/batch/job_facts.h"
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {

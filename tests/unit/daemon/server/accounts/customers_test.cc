@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/customer_name.h"
 
 namespace locksley::daemon {

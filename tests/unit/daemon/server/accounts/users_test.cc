@@ -1,5 +1,5 @@
 #include "daemon/server/accounts/users.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gtest/gtest.h>
 

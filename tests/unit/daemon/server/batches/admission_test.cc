@@ -1,6 +1,6 @@
 // What is charged for a command that is admitted, and refunded when it is refused later.
 #include "daemon/server/batches/admission.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gmock/gmock.h>
 

@@ -12,10 +12,10 @@
 
 #include "core/lane/lane.h"
 #include "core/pool/worker_stats.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
-#include "daemon/base/turns.h"
-#include "daemon/base/wakeup.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/turns.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/server/batches/batches.h"
 #include "daemon/server/session/waiter_place.h"
 

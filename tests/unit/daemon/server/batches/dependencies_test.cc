@@ -1,7 +1,7 @@
 // AFTER, AFTEROK and DELAY: what a batch waits for, and what the end of another batch does to it.
 // Length: some short tests for each state in which the other batch may be.
 #include "daemon/server/batches/dependencies.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gmock/gmock.h>
 #include <spdlog/logger.h>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/base/processor_time.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/processor_time.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/batch_changes.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/handler_directory.h"
@@ -22,8 +22,8 @@
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/write_charges.h"
-#include "daemon/store/reader.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/read/reader.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/registry_fixture.h"
 
 namespace locksley::daemon {

@@ -1,5 +1,5 @@
 #include "daemon/server/batches/events.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/batch/handler.h"
-#include "daemon/base/rate_gate.h"
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/records/batch_id.h"

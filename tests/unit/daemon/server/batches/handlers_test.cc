@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/lane/lane_view.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "tests/support/gate.h"
 #include "tests/support/server_fixture.h"
 

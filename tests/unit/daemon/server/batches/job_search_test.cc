@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/batch/handler.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "tests/support/patchy_payloads.h"
 

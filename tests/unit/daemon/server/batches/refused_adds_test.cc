@@ -14,9 +14,9 @@
 
 #include "core/lane/lane.h"
 #include "core/lane/lane_view.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/processor_time.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/processor_time.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/batches.h"
 #include "tests/support/store_fixture.h"
 

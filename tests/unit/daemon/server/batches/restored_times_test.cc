@@ -14,7 +14,7 @@
 #include "daemon/server/batches/retention.h"
 #include "daemon/server/batches/stored_batches.h"
 #include "daemon/server/batches/write_charges.h"
-#include "daemon/store/reader.h"
+#include "daemon/store/read/reader.h"
 #include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
 #include "tests/support/store_fixture.h"

@@ -1,7 +1,7 @@
 // The bytes that batches have in the store, and which batches go when they are too many.
 // Length: one class, whose rules concern each other.
 #include "daemon/server/batches/retention.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gmock/gmock.h>
 

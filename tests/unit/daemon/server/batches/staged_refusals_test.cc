@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/lane/lane.h"
-#include "daemon/base/io_thread.h"
-#include "daemon/base/slices.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/batches.h"
 #include "tests/support/memory_engine.h"
 #include "tests/support/store_fixture.h"

@@ -1,6 +1,6 @@
 // Which connection streams which open batch in, and what becomes of a batch whose connection ends.
 #include "daemon/server/batches/streams.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gmock/gmock.h>
 

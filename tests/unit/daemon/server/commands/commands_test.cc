@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "tests/support/server_fixture.h"
 
 namespace locksley::daemon {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/state/server_state.h"
 #include "tests/support/server_fixture.h"

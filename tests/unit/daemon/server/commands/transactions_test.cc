@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "tests/support/server_fixture.h"
 
 namespace locksley::daemon {

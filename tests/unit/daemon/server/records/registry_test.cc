@@ -1,6 +1,6 @@
 // Length: one class, and batches that leave memory for the store.
 #include "daemon/server/records/registry.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 
 #include <gtest/gtest.h>
 

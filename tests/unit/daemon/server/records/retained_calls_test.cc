@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "daemon/base/processor_time.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/server/records/retained.h"
 
 namespace locksley::daemon {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "core/pool/worker_stats.h"
-#include "daemon/base/slices.h"
-#include "daemon/base/turns.h"
-#include "daemon/base/wakeup.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/turns.h"
+#include "daemon/base/loop/wakeup.h"
 #include "daemon/server/session/waiter_place.h"
 #include "tests/support/registry_fixture.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/lane/lane_view.h"
 #include "daemon/auth/password.h"
-#include "daemon/base/io_thread.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/session/session.h"
 #include "tests/support/server_fixture.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/log_line.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/users.h"
 

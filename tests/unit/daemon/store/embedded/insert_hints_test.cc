@@ -22,8 +22,8 @@
 #include "daemon/store/embedded/disk_reserve.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/embedded/rocks_options.h"
-#include "daemon/store/engine.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/engine/engine.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/seed.h"
 #include "tests/support/store_fixture.h"
 

@@ -16,7 +16,7 @@
 
 #include "daemon/store/backups.h"
 #include "daemon/store/embedded/embedded_engine.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "tests/support/store_fixture.h"
 
 namespace locksley::daemon {

@@ -5,7 +5,7 @@
 
 #include "daemon/store/migration/migration.h"
 #include "daemon/store/migration_mark.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/migration_place.h"
 
 namespace locksley::daemon {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/memory_engine.h"
 #include "tests/support/migration_place.h"
 

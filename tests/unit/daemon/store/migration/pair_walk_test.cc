@@ -15,7 +15,7 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/store/rows.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/store_fixture.h"
 
 namespace locksley::daemon {

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/store_fixture.h"

@@ -14,7 +14,7 @@
 
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/table_upkeep.h"
 #include "tests/support/postgres_disk.h"

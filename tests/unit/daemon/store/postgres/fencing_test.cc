@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/schema.h"
 #include "tests/support/postgres_disk.h"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/postgres_engine.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_server.h"

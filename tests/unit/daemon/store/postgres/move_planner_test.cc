@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/generations.h"
 #include "daemon/store/postgres/postgres_group.h"
 #include "daemon/store/postgres/shared_generations.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/store/key.h"
-#include "daemon/store/rows.h"
+#include "daemon/store/engine/key.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/seed.h"
 
 namespace locksley::daemon {

@@ -16,11 +16,11 @@
 
 #include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/connection.h"
-#include "daemon/store/reachability.h"
-#include "daemon/store/rows.h"
-#include "daemon/store/stored_payloads.h"
+#include "daemon/store/read/reachability.h"
+#include "daemon/store/read/stored_payloads.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/store_fixture.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "daemon/store/cluster_board.h"
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_proxy.h"
 #include "tests/support/store_fixture.h"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/store/key.h"
+#include "daemon/store/engine/key.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_proxy.h"
 #include "tests/support/seed.h"

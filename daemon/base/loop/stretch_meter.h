@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "core/base/job.h"
+#include "core/pool/worker_stats.h"
+#include "daemon/base/loop/processor_time.h"
+
+namespace locksley::daemon {
+
+// How long the I/O thread works between two polls of its sockets, in its own processor time: so long does
+// work for one client delay all others. The clock on the wall would count what other programs do, too.
+// Written by the I/O thread, read by any.
+struct IoStretches {
+  static constexpr std::chrono::milliseconds kLong{2};
+
+  OwnedCounter polls;
+  OwnedCounter longest_ns;  // gauge: since the start
+  OwnedCounter long_ones;   // in all: longer than kLong
+};
+
+// Measures these stretches. The processor time of a thread costs a system call, so it is read once in kEvery at
+// most: a stretch may be reported by so much too long.
+//
+// A local of the loop of the I/O thread; that thread only. Nothing blocks or fails.
+class StretchMeter {
+ public:
+  static constexpr std::chrono::microseconds kEvery{100};
+
+  explicit StretchMeter(IoStretches& stretches) : stretches_(stretches) {}
+
+  // The sockets have just been polled.
+  void polled() {
+    stretches_.polls.add(1);
+    const Nanoseconds at = steady_now();
+    if (at - read_at_ < kEvery) return;
+    const Nanoseconds used = processor_time();
+    if (read_at_.count() != 0) count(used - used_);
+    read_at_ = at;
+    used_ = used;
+  }
+
+ private:
+  void count(Nanoseconds stretch) {
+    const auto ns = static_cast<std::uint64_t>(stretch.count());
+    if (ns > stretches_.longest_ns.get()) stretches_.longest_ns.set(ns);
+    if (stretch > IoStretches::kLong) stretches_.long_ones.add(1);
+  }
+
+  IoStretches& stretches_;
+  Nanoseconds read_at_{0};  // on the wall; 0: not yet
+  Nanoseconds used_{0};     // by the thread, then
+};
+
+}  // namespace locksley::daemon

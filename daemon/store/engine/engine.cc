@@ -1,0 +1,64 @@
+#include "daemon/store/engine/engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "daemon/store/engine/key.h"
+#include "daemon/store/engine/merged_kinds.h"
+
+namespace locksley::daemon {
+
+std::expected<std::optional<FoundRow>, EngineError> Engine::first_row(const RowRange& range) {
+  const auto at = scan(range);
+  if (const auto status = at->status(); !status) return std::unexpected(status.error());
+  if (!at->is_valid()) return std::nullopt;
+  return FoundRow{std::string(at->key()), std::string(at->value())};
+}
+
+std::unique_ptr<RowCursor> Engine::scan_batches(std::span<const char> kinds) {
+  std::vector<std::unique_ptr<RowCursor>> cursors;
+  for (const char kind : kinds) {
+    cursors.push_back(scan({.table = Table::kIndex,
+                            .low = Key(kind),
+                            .high = Key(static_cast<char>(kind + 1)),
+                            .is_read_once = true}));
+  }
+  return std::make_unique<MergedKinds>(std::move(cursors));
+}
+
+std::expected<std::uint64_t, EngineError> Engine::highest_batch(std::span<const char> kinds) {
+  std::uint64_t highest = 0;
+  const auto look = [&](Table table, std::string_view low, std::string_view high) -> EngineDone {
+    const std::string behind = std::string(low) + std::string(Key::kMost, '\xFF');
+    const auto at = scan({.table = table, .low = low, .high = high, .from_at_most = behind});
+    if (!at->is_valid()) return at->status();
+    highest = std::max(highest, key_number(at->key().substr(low.size(), sizeof(std::uint64_t))));
+    return {};
+  };
+  for (const char kind : kinds) {
+    if (const auto looked = look(Table::kIndex, Key(kind), Key(static_cast<char>(kind + 1))); !looked) {
+      return std::unexpected(looked.error());
+    }
+  }
+  for (const Table table : {Table::kPayloads, Table::kResults}) {
+    if (const auto looked = look(table, {}, {}); !looked) return std::unexpected(looked.error());
+  }
+  return highest;
+}
+
+EngineDone EngineReading::visit(const RowRange& range, const Visit& visit) const {
+  const std::unique_ptr<RowCursor> at = scan(range);
+  for (; at->is_valid(); at->next()) {
+    if (!visit(at->key(), at->value())) break;
+  }
+  return at->status();
+}
+
+EngineDone EngineReading::visit_prefix(Table table, std::string_view prefix, const Visit& visit) const {
+  std::string end(prefix);
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xFF) end.pop_back();
+  if (!end.empty()) end.back() = static_cast<char>(static_cast<unsigned char>(end.back()) + 1);
+  return this->visit({.table = table, .low = prefix, .high = end}, visit);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,78 @@
+#include "daemon/store/write/pending_writes.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace locksley::daemon {
+namespace {
+
+// What the change before did beside its row is done by the new one.
+void take_over(ChangeBatch& change, const ChangeBatch& before) {
+  change.trims_payloads = change.trims_payloads || before.trims_payloads;
+  if (before.freed_rows.empty()) return;
+  change.may_have_marks = change.may_have_marks || before.may_have_marks;
+  change.may_have_results_inside = change.may_have_results_inside || before.may_have_results_inside;
+  if (change.freed_rows.empty()) {
+    change.freed_rows = before.freed_rows;
+  } else {
+    change.freed_rows = {std::min(change.freed_rows.low, before.freed_rows.low),
+                         std::max(change.freed_rows.high, before.freed_rows.high)};
+  }
+}
+
+}  // namespace
+
+void PendingWrites::add(StoreWrite&& write) {
+  cost_ += cost_of(write);
+  if (const auto* const customer = std::get_if<SetCustomer>(&write)) {
+    const auto [known, is_first] =
+        customers_.try_emplace(customer_key(customer->row.user, customer->row.customer), writes_.size());
+    return append(std::move(write), known->second, is_first);
+  }
+  auto* const change = std::get_if<ChangeBatch>(&write);
+  if (change == nullptr) {
+    // A change before the jobs stays before them: it may delete payloads that are in their way.
+    if (const auto* jobs = std::get_if<AddJobs>(&write); jobs != nullptr) changes_.erase(jobs->sequence);
+    writes_.push_back(std::move(write));
+    return;
+  }
+  const auto [known, is_first] = changes_.try_emplace(change->sequence, writes_.size());
+  if (!is_first) take_over(*change, std::get<ChangeBatch>(writes_[known->second]));
+  append(std::move(write), known->second, is_first);
+}
+
+void PendingWrites::append(StoreWrite&& write, std::size_t& known, bool is_first) {
+  if (!is_first) {
+    cost_ -= cost_of(writes_[known]);
+    writes_[known] = std::monostate();
+    known = writes_.size();
+    ++replaced_;
+  }
+  writes_.push_back(std::move(write));
+  if (replaced_ > writes_.size() / 2) compact();
+}
+
+PendingWrites::Writes PendingWrites::take(Writes spare) {
+  replaced_ = 0;
+  cost_ = 0;
+  changes_.clear();
+  customers_.clear();
+  return std::exchange(writes_, std::move(spare));
+}
+
+void PendingWrites::compact() {
+  std::erase_if(writes_, [](const StoreWrite& each) { return std::holds_alternative<std::monostate>(each); });
+  replaced_ = 0;
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if (const auto* const customer = std::get_if<SetCustomer>(&writes_[i])) {
+      customers_[customer_key(customer->row.user, customer->row.customer)] = i;
+      continue;
+    }
+    const auto* const change = std::get_if<ChangeBatch>(&writes_[i]);
+    if (change == nullptr) continue;
+    // Changes before an AddJobs of the batch are not in the index.
+    if (const auto known = changes_.find(change->sequence); known != changes_.end()) known->second = i;
+  }
+}
+
+}  // namespace locksley::daemon

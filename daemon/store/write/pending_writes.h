@@ -1,0 +1,50 @@
+// Writes that wait to be written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "daemon/store/write/writes.h"
+
+namespace locksley::daemon {
+
+// Writes in the order in which they came. A change of a batch, or of a customer, replaces the change before it, since
+// each has the whole row: so however often clients change batches while the disk is slow or fails, there is one change
+// a batch, and one a customer.
+//
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Adding is O(1) on average.
+class PendingWrites {
+ public:
+  using Writes = std::vector<StoreWrite>;
+
+  void add(StoreWrite&& write);
+  // All of them; replaced ones are std::monostate.
+  const Writes& all() const { return writes_; }
+  // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a write is large, and is not
+  // moved again and again while their number grows.
+  Writes take(Writes spare = {});
+
+  bool empty() const { return writes_.empty(); }
+  // Without replaced ones.
+  std::size_t size() const { return writes_.size() - replaced_; }
+  // The sum of cost_of(), without replaced ones.
+  std::size_t cost() const { return cost_; }
+
+ private:
+  // Appends it; unless it is the first of its kind, it replaces the one at `known`, which becomes its place.
+  void append(StoreWrite&& write, std::size_t& known, bool is_first);
+  // Removes replaced ones.
+  void compact();
+
+  Writes writes_;
+  std::size_t replaced_ = 0;
+  std::size_t cost_ = 0;
+  std::unordered_map<std::uint64_t, std::size_t> changes_;  // by batch, the place of its last change
+  std::unordered_map<std::string, std::size_t> customers_;  // by customer_key(), likewise
+};
+
+}  // namespace locksley::daemon

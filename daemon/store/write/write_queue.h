@@ -1,0 +1,74 @@
+// The writes that wait for the writer of the store, in groups.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "daemon/store/write/pending_writes.h"
+#include "daemon/store/write/staged_writes.h"
+#include "daemon/store/write/ticket.h"
+#include "daemon/store/write/writes.h"
+
+namespace locksley::daemon {
+
+// Writes gather in a group until the writer takes it, or until it is full: then the next one gathers. The groups are taken in the
+// order of their tickets. Large writes, and those that follow them, go into later groups (StagedWrites).
+//
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on average while nothing is staged
+// (else as StagedWrites::takes()), the others are O(1).
+class WriteQueue {
+ public:
+  using Writes = PendingWrites::Writes;
+
+  struct Group {
+    Ticket ticket = 0;
+    Writes writes;                           // may be empty, while something is staged
+    std::size_t awaited = 0;                 // writes for which a client waits
+    std::optional<StagedWrites::Part> part;  // of a later group's write, to be written with this group
+  };
+
+  // `most_in_group`: the cost (cost_of()) with which a group is full.
+  explicit WriteQueue(std::size_t most_in_group) : most_in_group_(most_in_group), staged_(most_in_group) {}
+
+  // The ticket of its group.
+  Ticket put(StoreWrite&& write, Urgency urgency);
+  // The ticket of the last group that has a write, or of the one that gathers if that is later.
+  Ticket last() const { return std::max(gathering_ticket_, staged_.last()); }
+
+  // The ticket of the group that gathers: no write has a later one, but for those that are staged.
+  Ticket gathering() const { return gathering_ticket_; }
+
+  bool empty() const { return gathering_.empty() && !has_full_or_staged(); }
+  // The group that gathers has no writes.
+  bool is_gathering_empty() const { return gathering_.empty(); }
+  // There is more than the group that gathers: the writer need not wait for more.
+  bool has_full_or_staged() const { return !full_.empty() || !staged_.empty(); }
+  // Writes of the group that gathers for which a client waits.
+  std::size_t awaited() const { return awaited_; }
+
+  // Takes the first group out; none: there is none. A group that begins to gather later gets the memory of `spare`, which is empty.
+  std::optional<Group> take_first(Writes spare);
+  // The ticket of the last group that was taken.
+  Ticket last_taken() const { return gathering_ticket_ - 1 - full_.size(); }
+  // For the parts of groups that were taken.
+  void part_written(const StagedWrites::Written& written) { staged_.part_written(written); }
+  // As in StagedWrites.
+  void write_whole() { staged_.write_whole(); }
+
+ private:
+  // Puts it into the group that gathers. Returns its ticket.
+  Ticket gather(StoreWrite&& write, Urgency urgency);
+
+  const std::size_t most_in_group_;
+  std::deque<Group> full_;  // before gathering_
+  PendingWrites gathering_;
+  Ticket gathering_ticket_ = 1;
+  std::size_t awaited_ = 0;
+  Writes spare_;  // memory for the group that gathers after this one; empty
+  StagedWrites staged_;
+};
+
+}  // namespace locksley::daemon

@@ -1,0 +1,145 @@
+// The writes that the store takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <variant>
+
+#include "core/base/index_range.h"
+#include "core/batch/batch_journal.h"
+#include "daemon/store/rows/payload_parts.h"
+#include "daemon/store/rows/rows.h"
+#include "daemon/store/rows/stored_rows.h"
+#include "daemon/store/write/ticket.h"
+#include "proto/argument_list.h"
+
+namespace locksley::daemon {
+
+constexpr Ticket kAllSettled = std::numeric_limits<Ticket>::max();
+
+// Payloads of a large write that lie in groups before its own (StagedWrites).
+struct PayloadsAhead {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  bool were_begun = false;  // some were written ahead, also if `count` is 0 since a later part failed
+};
+struct AcceptBatch {
+  std::uint64_t sequence;
+  AcceptedRow row;
+  std::shared_ptr<const proto::ArgumentList> payloads;  // null: the batch has no payloads
+  Ticket settled = kAllSettled;                         // as AddJobs has it
+  PayloadsAhead ahead = {};
+};
+// A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or none if no job of the batch
+// can run again.
+struct MovePattern {
+  std::uint64_t sequence;
+  AcceptedRow row;
+  bool is_wanted;
+};
+struct AddJobs {
+  std::uint64_t sequence;
+  std::uint64_t first;  // index of the first job
+  std::shared_ptr<const proto::ArgumentList> payloads;
+  ChangesRow changes;  // count the new jobs
+  // The last group of writes whose outcome was known when `first` was chosen.
+  Ticket settled = kAllSettled;
+  PayloadsAhead ahead = {};
+};
+struct ChangeBatch {
+  std::uint64_t sequence;
+  ChangesRow changes;
+  bool trims_payloads = false;          // deletes the payloads from changes.jobs on
+  IndexRange freed_rows{0, 0};          // of results: deletes the steps' results that begin in it
+  bool may_have_marks = true;           // some of its jobs were not ok
+  bool may_have_results_inside = true;  // the row of its end may have its results
+  bool is_told = false;                 // tells_of_ends(), and the store has that part already
+};
+// Whether the row has the outcome of batches for which this one waits or has waited. Once these are deleted, nothing else has it.
+inline bool tells_of_ends(const ChangesRow& row) {
+  return row.is_released || row.is_cancelled || !row.satisfied.empty();
+}
+struct RecordStep {
+  std::uint64_t sequence;
+  BatchStep step;
+  PayloadParts parts = PayloadParts::kUnknown;
+};
+struct ForgetBatch {
+  std::uint64_t sequence;
+  StoredRows rows = {};
+};
+// CUSTOMER SET, and DEL. The whole row; without settings it is deleted.
+struct SetCustomer {
+  CustomerRow row;
+};
+// Numbers of batches below this one may be in use (Store::begin_numbers()).
+struct TakeNumbers {
+  std::uint64_t below;
+};
+// kAwaited: a client waits, so the group is written at once and its outcome is reported. kWithNext:
+// the write goes with the next group, at most GroupCommit::kDelay later, and no outcome is reported
+// for it alone.
+enum class Urgency : std::uint8_t { kAwaited, kWithNext };
+
+// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
+// put before it, but for large ones of other batches that it does not wait for (StagedWrites). One exception: what a change has of the
+// ends of other batches may be there before the rest of it (tells_of_ends()).
+//
+// std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
+using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,
+                                ForgetBatch, SetCustomer, TakeNumbers>;
+
+inline std::uint64_t sequence_of(const StoreWrite& write) {
+  return std::visit(
+      [](const auto& each) {
+        if constexpr (requires { each.sequence; }) {
+          return each.sequence;
+        } else {
+          return ~std::uint64_t{0};
+        }
+      },
+      write);
+}
+inline bool is_deletion(const StoreWrite& write) { return std::holds_alternative<ForgetBatch>(write); }
+// Whether it deletes results that a client has discarded.
+inline bool is_discard(const StoreWrite& write) {
+  const auto* change = std::get_if<ChangeBatch>(&write);
+  return change != nullptr && !change->freed_rows.empty();
+}
+// What a write costs the writer beside its payloads and results: 6 to 40 us, in which a slow disk writes about so many bytes.
+constexpr std::size_t kCostOfWrite = 2048;
+
+// How long the writer needs for it, as the number of bytes that a slow disk writes in that time. Nothing for a write of nothing.
+inline std::size_t cost_of(const StoreWrite& write) {
+  if (std::holds_alternative<std::monostate>(write)) return 0;
+  const auto bytes_of = [](const std::shared_ptr<const proto::ArgumentList>& payloads) -> std::size_t {
+    return payloads == nullptr ? 0 : payloads->payload_bytes() + payloads->size() * sizeof(std::uint32_t);
+  };
+  if (const auto* accept = std::get_if<AcceptBatch>(&write)) {
+    const auto& range = accept->row.range;
+    const std::size_t pattern = range && range->payload ? range->payload->size() : 0;
+    return kCostOfWrite + bytes_of(accept->payloads) + pattern;
+  }
+  if (const auto* add = std::get_if<AddJobs>(&write)) return kCostOfWrite + bytes_of(add->payloads);
+  if (const auto* record = std::get_if<RecordStep>(&write)) {
+    return kCostOfWrite + record->step.rows.size_bytes;
+  }
+  return kCostOfWrite;
+}
+
+// The memory of results, and of patterns of earlier versions, that wait for the disk.
+inline std::size_t weight_of(const StoreWrite& write) {
+  if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
+  const auto* step = std::get_if<RecordStep>(&write);
+  if (step == nullptr) return 0;
+  const BatchStep& each = step->step;
+  std::size_t notes = 0;
+  for (const NotedJob& note : each.notes) notes += sizeof(NotedJob) + note.text.size();
+  return sizeof(StoreWrite) + each.rows.size_bytes + notes +
+         (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
+         each.job_attempts.size() * sizeof(JobAttempts);
+}
+
+}  // namespace locksley::daemon

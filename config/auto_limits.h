@@ -24,9 +24,9 @@ struct Machine {
 //   users.NAME.*              half of the limit of all; 0, which means no limit, if that has none. The daemon
 //                             lets such a user hold no more than is left to others
 //
-// Together they leave three eighths of the memory to commands that are still arriving (limits.max_queued_bytes
-// once more), the store, the handlers and the system. The same machine and the same configuration always give
-// the same values.
+// Together they leave three eighths of the memory to commands that are still arriving
+// (limits.max_queued_bytes once more), the store, the handlers and the system. The same machine and
+// the same configuration always give the same values.
 void derive_limits(Config& config, const Machine& machine);
 
 }  // namespace locksley::config

@@ -8,20 +8,21 @@
 
 #include "config/units.h"
 
-// The configuration as plain values: a struct for each section, a member for each key, named as in the
-// file and with its default. deploy/locksley.yaml explains every key to the author of a file; a test
-// compares the two. schema.h lists the keys with their bounds.
+// The configuration as plain values: a struct for each section, a member for each key, named as in
+// the file and with its default. deploy/locksley.yaml explains every key to the author of a file; a
+// test compares the two. schema.h lists the keys with their bounds.
 //
-// A Config is an ordinary value: copy it, compare it, share a const one between threads. It refers to nothing
-// outside itself. A Config from load_file() or load_text() is valid; one built in code is valid if check() in
-// validate.h reports no problem.
+// A Config is an ordinary value: copy it, compare it, share a const one between threads. It refers
+// to nothing outside itself. A Config from load_file() or load_text() is valid; one built in code
+// is valid if check() in validate.h reports no problem.
 
 namespace locksley::config {
 
 // Whether a client must show a certificate that `client_ca` signed, or may give a password instead.
 enum class ClientCertificates { kRequired, kOptional };
 
-// Certificate chain and private key in PEM files; all empty: plain TCP. Every reload reads the files again.
+// Certificate chain and private key in PEM files; all empty: plain TCP. Every reload reads the
+// files again.
 struct Tls {
   std::string certificate;
   std::string key;
@@ -30,7 +31,8 @@ struct Tls {
   bool operator==(const Tls&) const = default;
 };
 
-// From where remote workers may connect without TLS: payloads and results can then be read on the network.
+// From where remote workers may connect without TLS: payloads and results can then be read on the
+// network.
 enum class Plain {
   kOnThisMachine,
   kEverywhere,
@@ -57,7 +59,8 @@ struct Http {
   std::uint16_t port = 9770;
   HttpLogin login = HttpLogin::kNone;
   std::string token_file;  // file with the token for `Authorization: Bearer`; empty: no token
-  // Names under which the pages are served without a login, beside addresses, localhost and the machine's name.
+  // Names under which the pages are served without a login, beside addresses, localhost and the
+  // machine's name.
   std::vector<std::string> hosts;
   Tls tls;
   bool operator==(const Http&) const = default;
@@ -146,12 +149,13 @@ struct Store {
   bool operator==(const Store&) const = default;
 };
 
-// The name of this daemon among those that share the database, and the addresses to which the others send clients and
-// workers.
+// The name of this daemon among those that share the database, and the addresses to which the
+// others send clients and workers.
 struct Cluster {
   std::string name = {};       // "": the name of the machine
   std::string advertise = {};  // host:port for clients; "": the address and port of `listen`
-  // host:port for remote workers; "": the host of `advertise`, or the address of `workers`, with the port of `workers`
+  // host:port for remote workers; "": the host of `advertise`, or the address of `workers`, with
+  // the port of `workers`
   std::string advertise_workers = {};
   bool operator==(const Cluster&) const = default;
 };
@@ -203,8 +207,8 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-// A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them: only remote workers run
-// its jobs.
+// A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them:
+// only remote workers run its jobs.
 struct Handler {
   // Its payloads are commands: the handler of `exec: true` (lanes.h), which is none of the file's.
   bool runs_payloads = false;
@@ -225,8 +229,8 @@ struct Handler {
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
   Confine confine;
-  // Only for workers and plugins with `isolate`: a process is replaced after this many jobs, or when it uses
-  // more memory than this; 0: never.
+  // Only for workers and plugins with `isolate`: a process is replaced after this many jobs, or
+  // when it uses more memory than this; 0: never.
   std::uint64_t max_jobs = 0;
   std::uint32_t worker_protocol = 1;  // only for workers; 2: messages with names, answers in any order
   Bytes max_memory{0};
@@ -263,15 +267,16 @@ struct UserCustomers {
   bool operator==(const UserCustomers&) const = default;
 };
 
-// A user who may log in; the name is also that of the tenant to which the user's batches belong. At least one
-// of password_hash and certificate is set.
+// A user who may log in; the name is also that of the tenant to which the user's batches belong. At
+// least one of password_hash and certificate is set.
 struct User {
   std::string password_hash;          // argon2id, encoded
   std::string certificate;            // common name of the client certificate that identifies the user
   std::uint32_t weight = 1;           // share compared with other users
   std::vector<std::string> handlers;  // handlers that the user may use; empty: all but `sleep` and `spin`
   std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
-  // Sums over the user's batches or connections. 0: only the limit of all applies; `auto`: half of that.
+  // Sums over the user's batches or connections. 0: only the limit of all applies; `auto`: half of
+  // that.
   Limit max_queued_jobs = auto_limit();
   Limit max_queued_bytes = auto_limit();
   Limit max_result_bytes = auto_limit();
@@ -305,8 +310,8 @@ struct Log {
   bool operator==(const Log&) const = default;
 };
 
-// Whether the kernel may write the daemon's memory to a file after a crash, and other processes of the same
-// user may read it.
+// Whether the kernel may write the daemon's memory to a file after a crash, and other processes of
+// the same user may read it.
 enum class CoreDumps { kNo, kYes };
 
 struct Process {

@@ -8,9 +8,9 @@
 
 namespace locksley::config {
 
-// A YAML document as written: entries in their order, duplicates included, aliases not followed. It has
-// exactly the content of the YAML library's events, so that our code, not the library, handles the traps
-// of YAML. It is a tree, and its size is proportional to the size of the file.
+// A YAML document as written: entries in their order, duplicates included, aliases not followed. It
+// has exactly the content of the YAML library's events, so that our code, not the library, handles
+// the traps of YAML. It is a tree, and its size is proportional to the size of the file.
 struct Node {
   enum class Kind { kNull, kScalar, kList, kMap, kAlias };
 
@@ -28,12 +28,14 @@ struct Node {
   bool is_unreadable() const { return kind == Kind::kAlias || is_unclosed; }
 };
 
-// "nothing", "a list", "a mapping", "an alias", or the scalar in quotes, shortened: completes "found ...".
+// "nothing", "a list", "a mapping", "an alias", or the scalar in quotes, shortened: completes
+// "found ...".
 std::string describe(const Node& node);
 
-// Finds the forms that YAML allows and a configuration must not have, because readers of YAML disagree about
-// them or because they can grow without bound: duplicate keys, keys that are not scalars, anchors, aliases,
-// merge keys, tags, and missing closing quotes that the library accepts. The problems name no file.
+// Finds the forms that YAML allows and a configuration must not have, because readers of YAML
+// disagree about them or because they can grow without bound: duplicate keys, keys that are not
+// scalars, anchors, aliases, merge keys, tags, and missing closing quotes that the library accepts.
+// The problems name no file.
 std::vector<Problem> find_forbidden_forms(const Node& root);
 
 }  // namespace locksley::config

@@ -17,12 +17,14 @@ namespace locksley::config {
 inline constexpr std::string_view kPoolLane = "cpu";
 // The lane of handlers that run programs and name no lane.
 inline constexpr std::string_view kProcessesLane = "processes";
-// Of one lane: the daemon's scheduler has 1,024 gates for a lane, and removed handlers with batches need some.
+// Of one lane: the daemon's scheduler has 1,024 gates for a lane, and removed handlers with batches
+// need some.
 inline constexpr std::size_t kMostHandlersOfLane = 1000;
 
 // Whether only remote workers run the handler's jobs.
 bool is_only_remote(const Handler& handler);
-// Whether jobs of the handler run in other processes of this machine: commands, workers, plugins with `isolate`.
+// Whether jobs of the handler run in other processes of this machine: commands, workers, plugins
+// with `isolate`.
 bool runs_processes(const Handler& handler);
 // One of the two: its jobs wait in a lane that is not the pool's.
 bool is_in_lane_of_processes(const Handler& handler);
@@ -34,9 +36,9 @@ inline constexpr std::string_view kExecHandler = "exec";
 // The handlers of the file, and that of `exec: true`, which may use all slots of its lane.
 std::map<std::string, Handler> all_handlers(const Config& config, std::uint32_t pool_workers);
 
-// All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has as many slots
-// as the pool has workers, or as the largest `concurrency` of its handlers, whichever is more; without handlers it
-// is not there.
+// All lanes of processes, by name. If the section `lanes` does not have `processes`, that lane has
+// as many slots as the pool has workers, or as the largest `concurrency` of its handlers, whichever
+// is more; without handlers it is not there.
 std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t pool_workers);
 
 // A sentence for each handler whose `concurrency` is more than the slots of its lane.

@@ -52,8 +52,8 @@ class LineIndex {
   std::vector<std::size_t> starts_{0};
 };
 
-// Whether the quoted scalar that starts at `open` has a closing quote. The library accepts the end of the
-// text in its place.
+// Whether the quoted scalar that starts at `open` has a closing quote. The library accepts the end
+// of the text in its place.
 bool is_quote_closed(std::string_view text, std::size_t open) {
   const char quote = text[open];
   for (std::size_t i = open + 1; i < text.size(); ++i) {
@@ -67,9 +67,9 @@ bool is_quote_closed(std::string_view text, std::size_t open) {
   return false;
 }
 
-// The library reads the escapes \N and \_ as one byte each, 0x85 and 0xA0. They mean U+0085 and U+00A0, and
-// these bytes are the second ones of their UTF-8. No other continuation byte stands alone: the text is UTF-8,
-// and all other escapes become whole characters.
+// The library reads the escapes \N and \_ as one byte each, 0x85 and 0xA0. They mean U+0085 and
+// U+00A0, and these bytes are the second ones of their UTF-8. No other continuation byte stands
+// alone: the text is UTF-8, and all other escapes become whole characters.
 std::string with_whole_characters(std::string_view value) {
   std::string result;
   std::size_t to_come = 0;
@@ -182,8 +182,8 @@ std::unexpected<Problems> at_position(const std::string& file, Position position
   return std::unexpected(Problems{{file, position.line, position.column, "", std::move(message), ""}});
 }
 
-// The error for an escape that YAML does not know. The library's own message shows one byte after the
-// backslash, which may be part of a character, or the library's mark for the end of the text.
+// The error for an escape that YAML does not know. The library's own message shows one byte after
+// the backslash, which may be part of a character, or the library's mark for the end of the text.
 std::unexpected<Problems> at_escape(std::string_view text, const LineIndex& lines, const std::string& file,
                                     std::size_t behind) {
   if (behind >= text.size() && text.ends_with('\\')) {
@@ -255,8 +255,8 @@ std::expected<std::string, Problems> text_of(const std::filesystem::path& path) 
 
 void append(Problems& problems, Problems more) { std::ranges::move(more, std::back_inserter(problems)); }
 
-// The configuration that a document describes, or its problems, in the order of their lines; they name no
-// file.
+// The configuration that a document describes, or its problems, in the order of their lines; they
+// name no file.
 std::expected<Config, Problems> checked(const Node& document) {
   Reading reading = read_config(document);
   settle_limits(reading.config.limits, reading.origins);
@@ -270,8 +270,8 @@ std::expected<Config, Problems> checked(const Node& document) {
   return std::unexpected(std::move(problems));
 }
 
-// Sets the value of a dotted key. False if there is no such section. The reader reports a key that the section
-// does not have.
+// Sets the value of a dotted key. False if there is no such section. The reader reports a key that
+// the section does not have.
 bool put_at(Node& root, std::string_view key, Node value) {
   Node* map = &root;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {

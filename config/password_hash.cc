@@ -34,7 +34,8 @@ class Scanner {
     if (text.find_first_not_of(kDigits) != std::string_view::npos) return false;
     const std::size_t bytes = text.size() * 3 / 4;
     if (bytes < least_bytes || bytes > most_bytes) return false;
-    // The last digit has bits that belong to no byte. They must be 0, so that a hash has only one form.
+    // The last digit has bits that belong to no byte. They must be 0, so that a hash has only one
+    // form.
     const std::size_t left_over = text.size() * 6 % 8;
     return left_over < 6 && (kDigits.find(text.back()) & ((1U << left_over) - 1)) == 0;
   }

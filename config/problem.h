@@ -12,7 +12,8 @@ struct Position {
   std::size_t column = 0;
 };
 
-// One error of a configuration, with its position and what was expected, so that its author can correct it.
+// One error of a configuration, with its position and what was expected, so that its author can
+// correct it.
 struct Problem {
   std::string file;        // as it was named to the loader
   std::size_t line = 0;    // from 1; 0: the file as a whole

@@ -24,8 +24,8 @@ struct Mismatch {
 template <class T>
 using Parsed = std::expected<T, Mismatch>;
 
-// What was expected, for a text that is not a value of this kind, and for one with leading zeros. A number that
-// is too large for the type is reported as out of the key's bounds.
+// What was expected, for a text that is not a value of this kind, and for one with leading zeros. A
+// number that is too large for the type is reported as out of the key's bounds.
 struct Wording {
   std::string_view syntax;
   std::string_view leading_zero;
@@ -130,7 +130,8 @@ Parsed<E> parse_word(const Node& node) {
   return std::unexpected(Mismatch{joined(choices), nearest_name(node.text, choices)});
 }
 
-// The dotted key of this name in another section, for a key at the wrong depth; empty: there is none.
+// The dotted key of this name in another section, for a key at the wrong depth; empty: there is
+// none.
 std::string place_of(const std::string& name) {
   for (const std::string& path : all_keys()) {
     if (path.ends_with("." + name)) return path;
@@ -310,7 +311,8 @@ class Reader {
     return nullptr;
   }
 
-  // Maps and lists are shown where their key stands: their own position is that of their first item.
+  // Maps and lists are shown where their key stands: their own position is that of their first
+  // item.
   void remember(const std::string& path, const Found& found, bool is_valid) {
     const bool is_scalar = found.value->kind == Node::Kind::kScalar;
     reading_.origins.try_emplace(path, Origin{is_scalar ? found.value->position : found.key->position,

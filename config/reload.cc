@@ -8,8 +8,8 @@
 namespace locksley::config {
 namespace {
 
-// Walks two configurations one after the other: Recorder keeps the values of the old one, Merger compares
-// those of the new one with them.
+// Walks two configurations one after the other: Recorder keeps the values of the old one, Merger
+// compares those of the new one with them.
 using Values = std::map<std::string, std::any, std::less<>>;
 
 class Recorder final : public PathVisitor {

@@ -7,9 +7,9 @@
 
 #include "config/config.h"
 
-// Which values a key may have. schema.h gives each key its rule. A rule is applied when the key is read, so
-// that the message can quote the file, and again to the finished Config, so that it also covers a Config
-// built in code.
+// Which values a key may have. schema.h gives each key its rule. A rule is applied when the key is
+// read, so that the message can quote the file, and again to the finished Config, so that it also
+// covers a Config built in code.
 
 namespace locksley::config {
 
@@ -45,7 +45,8 @@ struct SlotsRule {
   TextRule name;
 };
 
-// The hash of a password; see password_hash.h. A text that is not a hash may be a password, and is not shown.
+// The hash of a password; see password_hash.h. A text that is not a hash may be a password, and is
+// not shown.
 struct HashRule {
   static constexpr std::string_view kExpected = "the argon2id hash that `locksley hash-password` prints";
 };
@@ -79,7 +80,8 @@ extern const ListRule kVariables;  // of an environment
 
 // The addresses in a URL, separated by commas, after its scheme and its first @.
 std::vector<std::string_view> hosts_and_ports_of(std::string_view url);
-// Whether the text is HOST, HOST:PORT, [IPv6] or [IPv6]:PORT; and whether that leads to this machine.
+// Whether the text is HOST, HOST:PORT, [IPv6] or [IPv6]:PORT; and whether that leads to this
+// machine.
 bool is_host_and_port(std::string_view text);
 bool is_of_this_machine(std::string_view host_and_port);
 

@@ -7,9 +7,10 @@
 #include "config/keys.h"
 #include "config/rules.h"
 
-// The only list of all keys: name, member of Config, rule of the value, and whether a change needs a restart.
-// Reading, checking, writing and comparing configurations are visitors of this list. So a new key is one
-// member in config.h, one line here and an explanation in deploy/locksley.yaml, which a test requires.
+// The only list of all keys: name, member of Config, rule of the value, and whether a change needs
+// a restart. Reading, checking, writing and comparing configurations are visitors of this list. So
+// a new key is one member in config.h, one line here and an explanation in deploy/locksley.yaml,
+// which a test requires.
 //
 // A visitor has three members, called in the order of the file:
 //   section(name, walk)                      calls walk() for the keys inside
@@ -176,7 +177,8 @@ void visit_keys(Visitor& v, ConfigT& config) {
   });
   v.section("pool", [&] { v.key(Key{"workers", Change::kLive}, config.pool.workers, Count{0, 1'024}); });
   v.section("scheduling", [&] {
-    // Virtual times of the two kinds cannot be compared, so a change would be unfair to queued batches.
+    // Virtual times of the two kinds cannot be compared, so a change would be unfair to queued
+    // batches.
     v.key(Key{"share", Change::kRestart}, config.scheduling.share, WordRule{});
     v.key(Key{"quantum", Change::kLive}, config.scheduling.quantum, Time{microseconds{10}, seconds{1}});
     v.key(Key{"reserved_workers", Change::kRestart}, config.scheduling.reserved_workers, Count{0, 1'023});

@@ -9,8 +9,8 @@
 
 namespace locksley::config {
 
-// Every duration of the configuration. It converts implicitly to std::chrono::nanoseconds and to the clocks'
-// durations; a millisecond count needs an explicit duration_cast.
+// Every duration of the configuration. It converts implicitly to std::chrono::nanoseconds and to
+// the clocks' durations; a millisecond count needs an explicit duration_cast.
 using Duration = std::chrono::microseconds;
 
 // A number of bytes. A plain count does not convert to it by accident.
@@ -23,8 +23,8 @@ constexpr Bytes kibibytes(std::uint64_t n) { return {n << 10}; }
 constexpr Bytes mebibytes(std::uint64_t n) { return {n << 20}; }
 constexpr Bytes gibibytes(std::uint64_t n) { return {n << 30}; }
 
-// A limit in bytes or in a number of something: a value, or `auto`, which stands for a value that follows
-// from the machine or from another limit (config/auto_limits.h).
+// A limit in bytes or in a number of something: a value, or `auto`, which stands for a value that
+// follows from the machine or from another limit (config/auto_limits.h).
 struct Limit {
   std::uint64_t count = 0;  // what is in force; of `auto`, as derive_limits() has set it
   bool is_auto = false;
@@ -62,8 +62,8 @@ struct UnitError {
   std::string suggestion;  // what was probably meant, such as 512MiB for 512MB; empty: unknown
 };
 
-// Text to value. Digits, then one unit, with nothing between or around them: no sign, fraction or leading
-// zero.
+// Text to value. Digits, then one unit, with nothing between or around them: no sign, fraction or
+// leading zero.
 //   durations  250us 10ms 30s 5m 24h 3d; a day is 24 hours
 //   sizes      64KiB 512MiB 8GiB 1TiB 100B, or a bare number of bytes
 //   rates      20/s 300/m 5/h
@@ -73,7 +73,8 @@ std::expected<Bytes, UnitError> parse_bytes(std::string_view text);
 std::expected<Rate, UnitError> parse_rate(std::string_view text);
 std::expected<std::uint64_t, UnitError> parse_count(std::string_view text);
 
-// Value to text, in the largest unit that represents it exactly; the text parses back to the same value.
+// Value to text, in the largest unit that represents it exactly; the text parses back to the same
+// value.
 std::string to_string(Duration duration);
 std::string to_string(Bytes bytes);
 std::string to_string(Rate rate);

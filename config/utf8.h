@@ -6,8 +6,8 @@
 
 namespace locksley::config {
 
-// Byte offset of the first invalid part of a text: bytes that are not UTF-8 (overlong forms and surrogates
-// included), or a control character other than tab, line feed and carriage return.
+// Byte offset of the first invalid part of a text: bytes that are not UTF-8 (overlong forms and
+// surrogates included), or a control character other than tab, line feed and carriage return.
 std::optional<std::size_t> find_unreadable(std::string_view text);
 
 // True for every byte of a character except its first.

@@ -193,8 +193,8 @@ class CrossChecker {
     }
   }
 
-  // A payload or a batch above the second limit could never be accepted, yet the daemon would answer "try
-  // again" each time.
+  // A payload or a batch above the second limit could never be accepted, yet the daemon would
+  // answer "try again" each time.
   void check_limits() {
     const Limits& limits = config_.limits;
     at_most("limits.max_payload", limits.max_payload, "limits.max_command", limits.max_command);
@@ -337,8 +337,8 @@ class CrossChecker {
   static std::string unquoted(std::uint64_t value) { return std::to_string(value); }
   static std::string unquoted(Bytes value) { return to_string(value); }
 
-  // `keys`: the keys that the check compared. If one of them is wrong by itself, the check compared a default
-  // in its place, so there is nothing to report.
+  // `keys`: the keys that the check compared. If one of them is wrong by itself, the check compared
+  // a default in its place, so there is nothing to report.
   void report(const std::string& path, std::initializer_list<std::string> keys, const std::string& expected,
               const std::string& found) {
     for (const std::string& key : keys) {

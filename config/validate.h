@@ -8,17 +8,17 @@
 
 namespace locksley::config {
 
-// Adjusts limits of which one must not exceed the other. If the file sets only one of them, the other
-// follows, so that `max_queued_jobs: 1000` alone is not a contradiction. A value in the file is never
-// changed.
+// Adjusts limits of which one must not exceed the other. If the file sets only one of them, the
+// other follows, so that `max_queued_jobs: 1000` alone is not a contradiction. A value in the file
+// is never changed.
 void settle_limits(Limits& limits, const Origins& origins);
 
 // Programs of handlers without a user of their own run as the daemon's user.
 void settle_users(Config& config);
 
-// Finds values out of their bounds, and values that contradict each other. `origins` gives the positions
-// of the problems, and suppresses problems that follow from a reported one; it is empty for a Config that
-// was built in code. The problems name no file.
+// Finds values out of their bounds, and values that contradict each other. `origins` gives the
+// positions of the problems, and suppresses problems that follow from a reported one; it is empty
+// for a Config that was built in code. The problems name no file.
 std::vector<Problem> check(const Config& config, const Origins& origins = {});
 
 // Whether batches are stored anywhere but in memory.

@@ -1,5 +1,5 @@
-// Plugins in C++: core/plugin.h with exceptions, lambdas and destructors. Header-only, C++20; it links
-// against nothing and knows nothing else of Locksley. A whole plugin:
+// Plugins in C++: core/plugin.h with exceptions, lambdas and destructors. Header-only, C++20; it
+// links against nothing and knows nothing else of Locksley. A whole plugin:
 //
 //   #include "core/plugin_cxx.h"
 //
@@ -64,8 +64,8 @@ class FirstException {
   std::exception_ptr exception_;  // written by the thread that set is_kept_
 };
 
-// For which job some code runs, and on which thread of the host. Jobs, sub-jobs and bursts of loops each receive
-// one; it is valid until they return, and only on their thread.
+// For which job some code runs, and on which thread of the host. Jobs, sub-jobs and bursts of loops
+// each receive one; it is valid until they return, and only on their thread.
 class Context {
  public:
   explicit Context(locksley_context& context) : context_(context) {}
@@ -78,8 +78,8 @@ class Context {
   std::string_view tenant() const { return view(host().tenant(&context_)); }
   std::string_view trace() const { return view(host().trace(&context_)); }
 
-  // Whether the job's batch was cancelled or its time limit has passed. Any thread may call it while the job
-  // runs. A long job calls it from time to time, and then calls give_up() or returns.
+  // Whether the job's batch was cancelled or its time limit has passed. Any thread may call it
+  // while the job runs. A long job calls it from time to time, and then calls give_up() or returns.
   StopReason stop_reason() const { return static_cast<StopReason>(host().stop_reason(&context_)); }
   bool should_stop() const { return stop_reason() != StopReason::kNone; }
   // Time until the job's limit; nanoseconds::max() if it has none.
@@ -92,10 +92,11 @@ class Context {
     if (duration.count() > 0) host().sleep(&context_, static_cast<std::uint64_t>(duration.count()));
   }
 
-  // Calls body(i) for every i in [low, high), on this thread and on idle ones; or body(IndexRange), or
-  // body(Context&, IndexRange), for ranges that together are [low, high). Returns when all are done. The first
-  // exception that a body throws is thrown again here, after the rest was dropped. If the job should stop, the
-  // rest is dropped, and this returns. `grain`: the most indexes of a range; 0 lets the host choose.
+  // Calls body(i) for every i in [low, high), on this thread and on idle ones; or body(IndexRange),
+  // or body(Context&, IndexRange), for ranges that together are [low, high). Returns when all are
+  // done. The first exception that a body throws is thrown again here, after the rest was dropped.
+  // If the job should stop, the rest is dropped, and this returns. `grain`: the most indexes of a
+  // range; 0 lets the host choose.
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);
 
@@ -114,15 +115,16 @@ class Context {
   locksley_context& context_;
 };
 
-// The context of a job itself, as opposed to its sub-jobs: it also has an output, and can fail without an
-// exception.
+// The context of a job itself, as opposed to its sub-jobs: it also has an output, and can fail
+// without an exception.
 class Job : public Context {
  public:
   using Context::Context;
 
   // Appends to the job's output.
   void write(std::string_view bytes) { expect(host().write(&abi(), text(bytes))); }
-  // The job ends `error` with this text in place of its output, whatever it writes. The last call counts.
+  // The job ends `error` with this text in place of its output, whatever it writes. The last call
+  // counts.
   void fail(std::string_view message) { outcome_ = host().fail(&abi(), text(message)); }
   // The job ends with the status `cancelled` or `timeout`. No effect if it was not asked to stop.
   void give_up() {
@@ -135,8 +137,9 @@ class Job : public Context {
   std::int32_t outcome_ = LOCKSLEY_OK;
 };
 
-// Sub-jobs of one job, and the wait for all of them. Lives on the stack of the code that spawns and waits;
-// only that thread calls it. The destructor waits, so no sub-job outlives the variables that it uses.
+// Sub-jobs of one job, and the wait for all of them. Lives on the stack of the code that spawns and
+// waits; only that thread calls it. The destructor waits, so no sub-job outlives the variables that
+// it uses.
 class TaskGroup {
  public:
   explicit TaskGroup(Context& context) : context_(context) {
@@ -146,14 +149,14 @@ class TaskGroup {
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
-  // Queues `function(Context&)` on this thread: run by wait(), last in first out, unless another thread takes
-  // it before, oldest first. Does not allocate for closures of up to 56 bytes that can be copied as bytes, such
-  // as references and numbers.
+  // Queues `function(Context&)` on this thread: run by wait(), last in first out, unless another
+  // thread takes it before, oldest first. Does not allocate for closures of up to 56 bytes that can
+  // be copied as bytes, such as references and numbers.
   template <class F>
   void spawn(F&& function);
 
-  // Runs sub-jobs until all of the group have ended. The first exception of one is thrown again here. Hold no lock over it,
-  // nor over the destructor: locksley_host::wait says why.
+  // Runs sub-jobs until all of the group have ended. The first exception of one is thrown again
+  // here. Hold no lock over it, nor over the destructor: locksley_host::wait says why.
   void wait() {
     context_.expect(context_.host().wait(&group_));
     first_.rethrow();
@@ -248,9 +251,9 @@ void TaskGroup::spawn(F&& function) {
   }
 }
 
-// The functions of a plugin whose jobs an object runs. init() constructs the object, from a Setup& if its
-// constructor takes one. run() calls `object(Job&, std::string_view)`, which is const because many threads call
-// it at once.
+// The functions of a plugin whose jobs an object runs. init() constructs the object, from a Setup&
+// if its constructor takes one. run() calls `object(Job&, std::string_view)`, which is const
+// because many threads call it at once.
 template <class Object>
 struct Functions {
   static std::int32_t init(locksley_setup* setup, void** state) noexcept {
@@ -300,16 +303,16 @@ locksley_plugin describe(std::string_view name, std::string_view description, co
 
 }  // namespace locksley::plugin
 
-// The plugin of a shared object, once in it, outside any namespace. The last argument is a lambda without
-// captures.
+// The plugin of a shared object, once in it, outside any namespace. The last argument is a lambda
+// without captures.
 #define LOCKSLEY_PLUGIN(name, description, ...)                                                       \
   extern "C" const locksley_plugin* locksley_plugin_entry() {                                         \
     static const locksley_plugin plugin = locksley::plugin::describe(name, description, __VA_ARGS__); \
     return &plugin;                                                                                   \
   }
 
-// The same with a class: made once for each handler, before its first job, and destroyed after its last. An
-// exception of its constructor keeps the host from starting.
+// The same with a class: made once for each handler, before its first job, and destroyed after its
+// last. An exception of its constructor keeps the host from starting.
 #define LOCKSLEY_PLUGIN_CLASS(name, description, ...)                                                 \
   extern "C" const locksley_plugin* locksley_plugin_entry() {                                         \
     static const locksley_plugin plugin = locksley::plugin::describe<__VA_ARGS__>(name, description); \

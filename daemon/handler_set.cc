@@ -140,7 +140,8 @@ std::vector<std::string> warnings_about_handlers(const config::Config& config) {
       if (!known.contains(name)) warn_of_unknown("users." + user + ".handlers", name);
     }
   }
-  // Two such results at the same time are half of the limit, which is all that the workers of a user alone may send.
+  // Two such results at the same time are half of the limit, which is all that the workers of a
+  // user alone may send.
   const config::Bytes most{
       std::min(config.workers.max_leased_bytes.count / 4, config.limits.max_command.count)};
   for (const auto& [name, handler] : config.handlers) {

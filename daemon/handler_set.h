@@ -19,12 +19,13 @@
 
 namespace locksley::daemon {
 
-// The differences between the handlers of two configurations, prepared so that putting them in force cannot
-// fail.
+// The differences between the handlers of two configurations, prepared so that putting them in
+// force cannot fail.
 struct HandlerChanges {
   struct Change {
     std::optional<config::Handler> settings;  // none: the handler is removed
-    // What runs its jobs from now on. Both are empty: the plugin that is loaded, or only remote workers.
+    // What runs its jobs from now on. Both are empty: the plugin that is loaded, or only remote
+    // workers.
     std::optional<ProcessHandler> process;
     std::unique_ptr<PluginHandler> plugin;
   };
@@ -34,18 +35,20 @@ struct HandlerChanges {
 // One sentence each.
 using HandlerProblems = std::vector<std::string>;
 
-// Prepares the changes, but for plugins that run in this process (HandlerSet::load()). A program that is not
-// there is a problem, at the start as at a reload. `users` as in Program::make(). Any thread, which must not
-// end meanwhile. Blocks for as long as isolated plugins take to start.
+// Prepares the changes, but for plugins that run in this process (HandlerSet::load()). A program
+// that is not there is a problem, at the start as at a reload. `users` as in Program::make(). Any
+// thread, which must not end meanwhile. Blocks for as long as isolated plugins take to start.
 std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
     const std::map<std::string, config::Handler>& before, const std::map<std::string, config::Handler>& after,
     const KeeperUsers& users);
 
-// What a start would object to: names that built-in handlers have; programs and plugins that are not there. Runs no code of
-// theirs, so it does not see what loading a plugin would show. Any thread; reads the file system.
+// What a start would object to: names that built-in handlers have; programs and plugins that are
+// not there. Runs no code of theirs, so it does not see what loading a plugin would show. Any
+// thread; reads the file system.
 HandlerProblems find_problems(const std::map<std::string, config::Handler>& handlers);
-// Settings that are allowed, but may not be meant, one sentence each: names of handlers in `upstream` and `users` that are none;
-// results of remote workers that are larger than what the daemon reads from them. Any thread.
+// Settings that are allowed, but may not be meant, one sentence each: names of handlers in
+// `upstream` and `users` that are none; results of remote workers that are larger than what the
+// daemon reads from them. Any thread.
 std::vector<std::string> warnings_about_handlers(const config::Config& config);
 // The same, and all others: those of config::lane_warnings(), of too many reserved workers, and,
 // if root asks, that a start as root would refuse the file. Any thread; reads the file system.
@@ -53,12 +56,12 @@ std::vector<std::string> warnings_before_start(const config::Config& config);
 
 // All handlers, and their lanes.
 //
-// Owned by main(); outlives server and batches. The I/O thread, or main's before that runs. Only load() blocks,
-// while plugins initialise. Only load() and the static make() fail.
+// Owned by main(); outlives server and batches. The I/O thread, or main's before that runs. Only
+// load() blocks, while plugins initialise. Only load() and the static make() fail.
 class HandlerSet {
  public:
-  // `cpu`: the pool's lane, which outlives this; `ring`: options of all lanes' rings. Each error is a sentence
-  // that names the key and says what to do.
+  // `cpu`: the pool's lane, which outlives this; `ring`: options of all lanes' rings. Each error is
+  // a sentence that names the key and says what to do.
   static std::expected<std::unique_ptr<HandlerSet>, HandlerProblems> make(const config::Config& config,
                                                                           Lane& cpu,
                                                                           const FairRing::Options& ring,
@@ -72,20 +75,22 @@ class HandlerSet {
   HandlerLanes& processes() { return processes_; }
   // The users as whom programs run, of the handlers at the start.
   const KeeperUsers& program_users() const { return program_users_; }
-  // All lanes that the configuration has, and their slots. Makes those that are new. Before the handlers' changes.
+  // All lanes that the configuration has, and their slots. Makes those that are new. Before the
+  // handlers' changes.
   void set_lanes(const config::Config& config, std::uint32_t pool_workers) LOCKSLEY_REQUIRES(kIoThread);
   // For lanes that are made later.
   void set_quantum(Nanoseconds quantum) { ring_.quantum = quantum; }
 
-  // Loads the plugins among `changes` that run in this process, and checks that all names are free. Puts
-  // nothing in force. Blocks while the plugins initialise.
+  // Loads the plugins among `changes` that run in this process, and checks that all names are free.
+  // Puts nothing in force. Blocks while the plugins initialise.
   std::expected<void, HandlerProblems> load(const std::map<std::string, config::Handler>& before,
                                             HandlerChanges& changes) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the change may be made only while no job of the handler runs: because code in this process is
-  // removed, or because the batches change their lane.
+  // Whether the change may be made only while no job of the handler runs: because code in this
+  // process is removed, or because the batches change their lane.
   bool needs_standstill(const std::string& name, const HandlerChanges::Change& change) const
       LOCKSLEY_REQUIRES(kIoThread);
-  // Puts the change in force. Needs: a standstill, if needs_standstill(). Leaves the batches in their lane.
+  // Puts the change in force. Needs: a standstill, if needs_standstill(). Leaves the batches in
+  // their lane.
   void make(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -65,8 +65,8 @@ std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState
   return queued;
 }
 
-// Callers that were not asked to log in are as one user, with the connections of the wire that have not logged in, or,
-// where there are no users, that user.
+// Callers that were not asked to log in are as one user, with the connections of the wire that have
+// not logged in, or, where there are no users, that user.
 HttpTurns turns_of(ServerState& state) {
   return {.slices = state.slices(), .line_of = [&state](const HttpCaller& caller) {
             kIoThread.assert_held();

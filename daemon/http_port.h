@@ -36,8 +36,8 @@ class Upstream;
 
 // The HTTP port: its server, its login, and all its pages (metrics, health, JSON, dashboard).
 //
-// Owned by main(); all Parts outlive it. The I/O thread, or main's before that runs. Nothing blocks. Only
-// listen() fails.
+// Owned by main(); all Parts outlive it. The I/O thread, or main's before that runs. Nothing
+// blocks. Only listen() fails.
 class HttpPort {
  public:
   struct Parts {

@@ -6,9 +6,10 @@
 
 namespace locksley::daemon {
 
-// While it lives, a SIGHUP does not end the process: one that comes while no part takes signals, at the start or the end of
-// the daemon, waits for the part that takes them next, or for none. Otherwise a SIGHUP during the start would end the
-// daemon, and systemd, for which that is a clean end, would not start it again.
+// While it lives, a SIGHUP does not end the process: one that comes while no part takes signals, at
+// the start or the end of the daemon, waits for the part that takes them next, or for none.
+// Otherwise a SIGHUP during the start would end the daemon, and systemd, for which that is a clean
+// end, would not start it again.
 //
 // In main(), around the parts. Uses no thread and nothing of the loop.
 class KeptHangups {
@@ -18,8 +19,8 @@ class KeptHangups {
   KeptHangups& operator=(const KeptHangups&) = delete;
 
  private:
-  // Never run. Asio gives a signal that came meanwhile to the first loop that runs with a signal_set, and keeps its handler
-  // until the last signal_set is gone, which is this one.
+  // Never run. Asio gives a signal that came meanwhile to the first loop that runs with a
+  // signal_set, and keeps its handler until the last signal_set is gone, which is this one.
   asio::io_context io_{1};
   asio::signal_set signals_{io_, SIGHUP};
 };

@@ -20,12 +20,13 @@ namespace locksley::daemon {
 class SchedulerMetrics;
 class Server;
 
-// Puts changes of handlers in force, in the directory, the batches, the lanes and the metrics. Running jobs end
-// as they began. Most changes are made at once. A change that needs a standstill of its handler (HandlerSet)
-// waits for it: meanwhile the handler's batches are held, new ones, too, so that its jobs run out.
+// Puts changes of handlers in force, in the directory, the batches, the lanes and the metrics.
+// Running jobs end as they began. Most changes are made at once. A change that needs a standstill
+// of its handler (HandlerSet) waits for it: meanwhile the handler's batches are held, new ones,
+// too, so that its jobs run out.
 //
-// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but a plugin's teardown. Nothing
-// fails: what can fail was prepared before.
+// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but a plugin's
+// teardown. Nothing fails: what can fail was prepared before.
 class LiveHandlers {
  public:
   struct Parts {

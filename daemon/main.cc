@@ -1,4 +1,5 @@
-// locksleyd: loads the configuration, builds each part by hand, runs, and takes the parts down in reverse.
+// locksleyd: loads the configuration, builds each part by hand, runs, and takes the parts down in
+// reverse.
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <unistd.h>
@@ -60,15 +61,16 @@ void prepare_process(const config::Config& config, spdlog::logger& log) {
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have left it ignored, and then waitpid() finds no child
 }
 
-// The batches of an earlier process, and the certificates: all that clients find once the ports are open.
+// The batches of an earlier process, and the certificates: all that clients find once the ports are
+// open.
 void restore(ServingParts& serving, TlsContexts tls) LOCKSLEY_REQUIRES(kIoThread) {
   or_fail(serving.server.batches().restore_all(), kExitUnavailable);
   serving.workers.begin();
   serving.use_tls(std::move(tls));
 }
 
-// Lets clients in. The HTTP port is opened first: a client that can connect to the other finds everything there. Returns
-// the line that says where the ports are.
+// Lets clients in. The HTTP port is opened first: a client that can connect to the other finds
+// everything there. Returns the line that says where the ports are.
 std::string open_ports(PortParts& bound, StoreParts& storage, ServingParts& serving)
     LOCKSLEY_REQUIRES(kIoThread) {
   Ports& ports = bound.ports;
@@ -122,8 +124,8 @@ void join_upstream(ServingParts& serving) LOCKSLEY_REQUIRES(kIoThread) {
   if (serving.upstream != nullptr) serving.upstream->start();
 }
 
-// Ends the process once this daemon has lost its database and another one has taken over. None: no other daemon can have the
-// store.
+// Ends the process once this daemon has lost its database and another one has taken over. None: no
+// other daemon can have the store.
 std::unique_ptr<PeerCheck> watch_peers(const config::Config& config,
                                        const std::shared_ptr<ClusterBoard>& cluster,
                                        const std::shared_ptr<spdlog::logger>& log) {
@@ -180,8 +182,8 @@ int serve_until_signal(const std::string& ready, const config::Machine& machine,
   return service.run(ready);
 }
 
-// Each worker ends the job that it runs, after which no thread calls into the server; then the rings drop what is left.
-// Returns the exit code: `exit_code`, unless results were lost.
+// Each worker ends the job that it runs, after which no thread calls into the server; then the
+// rings drop what is left. Returns the exit code: `exit_code`, unless results were lost.
 int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& serving,
          const std::shared_ptr<spdlog::logger>& log) LOCKSLEY_REQUIRES(kIoThread) {
   if (serving.network) serving.network->stop();
@@ -201,15 +203,17 @@ int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& s
   return exit_code;
 }
 
-// The table of contents. Each group of parts is built here, in this order, and destroyed in reverse; a part that cannot
-// be built throws StartFailure.
-// `last`: the last line of the log, which the caller writes once all parts are destroyed, and another daemon can open the store.
+// The table of contents. Each group of parts is built here, in this order, and destroyed in
+// reverse; a part that cannot be built throws StartFailure.
+// `last`: the last line of the log, which the caller writes once all parts are destroyed, and
+// another daemon can open the store.
 int build_and_run(const config::Config& config, const config::Machine& machine, const ConfigSource& source,
                   const std::shared_ptr<spdlog::logger>& log, LogLine& last) {
   const ThreadRoleScope role(kIoThread);
 
-  // As root, if it was started so. Users, tokens, programs and certificates are read, and the ports are bound, and opened
-  // later: other daemons on the same database know from the store where they are.
+  // As root, if it was started so. Users, tokens, programs and certificates are read, and the ports
+  // are bound, and opened later: other daemons on the same database know from the store where they
+  // are.
   const Privileges privileges = or_fail(Privileges::make(config.process), kExitConfig);
   prepare_process(config, *log);
   auto token = or_fail(read_http_token(config.http), kExitConfig);
@@ -217,7 +221,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   SchedulerParts scheduler(config, log);
   PortParts bound(config, *log);
 
-  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come from the network.
+  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come
+  // from the network.
   or_fail(drop_privileges(privileges, *scheduler.handlers, config), kExitUnavailable);
 
   // The batches, for which a daemon that is not the only one may have to wait.
@@ -271,9 +276,10 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
   }
 }
 
-// What a start by this user, or the jobs then, would find wrong with process.user and with certificates, keys, passwords
-// and folders, one sentence each. The user who checks the
-// configuration need not be the one who starts the daemon and may read these files, so none of it is an error.
+// What a start by this user, or the jobs then, would find wrong with process.user and with
+// certificates, keys, passwords and folders, one sentence each. The user who checks the
+// configuration need not be the one who starts the daemon and may read these files, so none of it
+// is an error.
 std::vector<std::string> warnings_about_files(const config::Config& config, const ConfigSource& source) {
   std::vector<std::string> warnings;
   const auto refuse = [&](const std::string& problem) {

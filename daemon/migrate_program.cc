@@ -57,7 +57,8 @@ std::string keys_of(const config::Store& store) {
                      postgres_place(store.url));
 }
 
-// Waits for signals, on a thread of its own: with the second one the process ends at once, as by kill -9.
+// Waits for signals, on a thread of its own: with the second one the process ends at once, as by
+// kill -9.
 class StopSignals {
  public:
   explicit StopSignals(spdlog::logger& log) : log_(log), signals_(io_, SIGINT, SIGTERM) {
@@ -212,7 +213,8 @@ std::expected<config::Store, std::string> store_at(const config::Store& settings
     store.engine = config::StoreEngine::kPostgresql;
     store.url = target;
     store.path = config::Store{}.path;
-    // Whether the server replicates as the operator wants is for the daemon to check that starts on it.
+    // Whether the server replicates as the operator wants is for the daemon to check that starts on
+    // it.
     store.replication = config::Replication::kNone;
     return store;
   }

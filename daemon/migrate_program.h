@@ -14,13 +14,15 @@ class logger;
 
 namespace locksley::daemon {
 
-// The store settings that `target` stands for: a URL of PostgreSQL's, postgresql://… or postgres://…, or the absolute path of
-// a folder for the embedded engine. All else is as in `settings`. The error is a sentence.
+// The store settings that `target` stands for: a URL of PostgreSQL's, postgresql://… or
+// postgres://…, or the absolute path of a folder for the embedded engine. All else is as in
+// `settings`. The error is a sentence.
 std::expected<config::Store, std::string> store_at(const config::Store& settings, std::string_view target);
 
-// Copies the store of the configuration to `target` (Migration), and says on standard output how to go on with it. SIGINT or
-// SIGTERM ends it between two groups, a second one at once; another run goes on. Logs its progress every 2 s. Blocks; returns
-// the exit code. To be called while there is one thread.
+// Copies the store of the configuration to `target` (Migration), and says on standard output how to
+// go on with it. SIGINT or SIGTERM ends it between two groups, a second one at once; another run
+// goes on. Logs its progress every 2 s. Blocks; returns the exit code. To be called while there is
+// one thread.
 int migrate(const config::Config& config, const std::string& target,
             const std::shared_ptr<spdlog::logger>& log);
 

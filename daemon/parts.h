@@ -35,10 +35,11 @@ namespace locksley::daemon {
 
 class Reconfiguration;
 
-// Each group is an object on the stack of main(), which builds one group after the other: a group uses those before it,
-// and `config`, which outlives them all. Its members are built in their order, and destroyed in reverse; once jobs run,
-// main() stops them before (stop() in main.cc). The main thread only. A constructor reads files and loads plugins, and
-// waits for nothing else unless it says so; if a part cannot be built, it throws StartFailure.
+// Each group is an object on the stack of main(), which builds one group after the other: a group
+// uses those before it, and `config`, which outlives them all. Its members are built in their
+// order, and destroyed in reverse; once jobs run, main() stops them before (stop() in main.cc). The
+// main thread only. A constructor reads files and loads plugins, and waits for nothing else unless
+// it says so; if a part cannot be built, it throws StartFailure.
 
 // What decides which job is next, and what runs the jobs. None runs yet.
 struct SchedulerParts {
@@ -65,10 +66,11 @@ struct PortParts {
   const std::string workers_at;
 };
 
-// Where the batches are kept. The constructor blocks until no other daemon has them, or until this one is told to end
-// (Standby::is_told_to_end()): then there is no store.
+// Where the batches are kept. The constructor blocks until no other daemon has them, or until this
+// one is told to end (Standby::is_told_to_end()): then there is no store.
 struct StoreParts {
-  // `bound` outlives this. `token`: that of the HTTP port, for the time in which this daemon stands by.
+  // `bound` outlives this. `token`: that of the HTTP port, for the time in which this daemon stands
+  // by.
   StoreParts(const config::Config& config, const PortParts& bound, std::optional<Secret> token,
              const std::shared_ptr<spdlog::logger>& log);
 
@@ -88,8 +90,8 @@ struct ServingParts {
   void use_tls(TlsContexts contexts) LOCKSLEY_REQUIRES(kIoThread);
   // Tells the upstream, if there is one, what the lanes offer it now.
   void offer_lanes() LOCKSLEY_REQUIRES(kIoThread);
-  // From now on these parts prepare, and apply, what concerns them in each new configuration. They outlive
-  // `reconfiguration`.
+  // From now on these parts prepare, and apply, what concerns them in each new configuration. They
+  // outlive `reconfiguration`.
   void take_part_in(Reconfiguration& reconfiguration, const std::shared_ptr<spdlog::logger>& log);
 
   SchedulerParts& scheduler;

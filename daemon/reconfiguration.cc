@@ -112,7 +112,8 @@ void Reconfiguration::begin_next() {
   const std::map<std::string, config::Handler> before = handlers_of(parts_.server.config());
   std::map<std::string, config::Handler> after = handlers_of(reload->effective);
   if (after == before) return prepared(std::move(*reload), HandlerChanges{});
-  // Not joined: it may wait for a plugin that hangs, and that must not keep the process from ending.
+  // Not joined: it may wait for a plugin that hangs, and that must not keep the process from
+  // ending.
   try {
     std::thread([mailbox = mailbox_, before, after = std::move(after),
                  users = parts_.handlers.processes().keeper_users(), reload = std::move(*reload)]() mutable {

@@ -30,13 +30,13 @@ class LiveHandlers;
 class SchedulerMetrics;
 class Server;
 
-// Puts another configuration in force, all of it or nothing: reads it, has each part prepare for it, and only if
-// all parts agree has them commit it. One at a time, in the order of the requests. Starting isolated plugins
-// takes long, and has a thread of its own, while the daemon serves.
+// Puts another configuration in force, all of it or nothing: reads it, has each part prepare for
+// it, and only if all parts agree has them commit it. One at a time, in the order of the requests.
+// Starting isolated plugins takes long, and has a thread of its own, while the daemon serves.
 //
-// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but what loading a plugin blocks. A
-// configuration with a problem changes nothing; the request gets the problems. Requests that wait when it is
-// destroyed get no answer.
+// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but what loading a
+// plugin blocks. A configuration with a problem changes nothing; the request gets the problems.
+// Requests that wait when it is destroyed get no answer.
 class Reconfiguration {
  public:
   using Result = ConfigChanges::Result;
@@ -58,8 +58,8 @@ class Reconfiguration {
   Reconfiguration(const Reconfiguration&) = delete;
   Reconfiguration& operator=(const Reconfiguration&) = delete;
 
-  // Adds a part that has a say in every configuration. `prepare` gets the one that would be in force, changes
-  // nothing, and returns a function that commits it, or the problems.
+  // Adds a part that has a say in every configuration. `prepare` gets the one that would be in
+  // force, changes nothing, and returns a function that commits it, or the problems.
   using Commit = std::move_only_function<void()>;
   using Prepare = std::function<std::expected<Commit, std::vector<std::string>>(const config::Config&)>;
   void add_part(Prepare prepare) { parts_to_ask_.push_back(std::move(prepare)); }

@@ -26,8 +26,8 @@
 namespace locksley::daemon {
 namespace {
 
-// A generous bound from the end of the drain to the end of the process: connections have one second, programs
-// and jobs two each, and the store must be written.
+// A generous bound from the end of the drain to the end of the process: connections have one
+// second, programs and jobs two each, and the store must be written.
 constexpr auto kClosingTime = std::chrono::seconds(15);
 
 }  // namespace
@@ -78,8 +78,8 @@ void Service::start_watchdog() {
 }
 
 void Service::feed_watchdog() {
-  // A daemon whose work is not done by any worker is as good as dead: it stops reporting, and systemd restarts
-  // it.
+  // A daemon whose work is not done by any worker is as good as dead: it stops reporting, and
+  // systemd restarts it.
   if (const auto trouble = parts_.health.trouble()) {
     LogLine("no sign of life for systemd").with("reason", *trouble).write(*parts_.log, spdlog::level::err);
   } else {
@@ -164,8 +164,8 @@ void Service::log_what_is_left() {
           .with("failed", status.failed)
           .write(*parts_.log, spdlog::level::warn);
     }
-    // Tells running jobs to stop, since the process waits for them. Batches in the store go on at the next
-    // start.
+    // Tells running jobs to stop, since the process waits for them. Batches in the store go on at
+    // the next start.
     if (record->is_stored()) continue;
     batches.changes().cancel(*record, batches.registry().tenant_of(*record).account, "the daemon ends");
   }

@@ -23,15 +23,16 @@ class Server;
 class Upstream;
 class WorkerPort;
 
-// The daemon as its operator and systemd see it. Reports that it is ready and, if systemd asks for it, that it
-// is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on SIGHUP.
+// The daemon as its operator and systemd see it. Reports that it is ready and, if systemd asks for
+// it, that it is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on
+// SIGHUP.
 //
 //   serving --TERM/INT--> draining --nothing left, or shutdown.drain_timeout--> closing --no connection
 //   left--> run() returns
 // A second TERM or INT goes to closing at once.
 //
-// Owned by main(); all parts outlive it. The I/O thread only, which is the one that calls run(). Only run()
-// blocks: until the daemon ends.
+// Owned by main(); all parts outlive it. The I/O thread only, which is the one that calls run().
+// Only run() blocks: until the daemon ends.
 class Service {
  public:
   struct Parts {
@@ -49,7 +50,8 @@ class Service {
 
   explicit Service(Parts parts);
 
-  // Writes `ready_line` to standard output and serves until a signal ends it. Returns the exit code.
+  // Writes `ready_line` to standard output and serves until a signal ends it. Returns the exit
+  // code.
   int run(const std::string& ready_line);
 
  private:

@@ -80,13 +80,14 @@ void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log) {
 }
 
 void tune_heap() {
-  // From this size on an allocation is a mapping of its own, which grows by moving pages instead of copying bytes: lists of
-  // millions of payloads. Without this call the limit would rise to 32 MiB. Blocks of 1 MiB, which are used again and
-  // again, stay below it.
+  // From this size on an allocation is a mapping of its own, which grows by moving pages instead of
+  // copying bytes: lists of millions of payloads. Without this call the limit would rise to 32 MiB.
+  // Blocks of 1 MiB, which are used again and again, stay below it.
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 8 << 20);  // twice as much, as malloc would have it
-  // What is freed joins its neighbours at once. Small pieces would be kept apart until the next allocation of more than
-  // 1 KiB, which then joins all of them: 15 ms of the I/O thread after 100,000 subscriptions have ended.
+  // What is freed joins its neighbours at once. Small pieces would be kept apart until the next
+  // allocation of more than 1 KiB, which then joins all of them: 15 ms of the I/O thread after
+  // 100,000 subscriptions have ended.
   ::mallopt(M_MXFAST, 0);
 }
 

@@ -31,8 +31,9 @@ namespace locksley::daemon {
 class HandlerSet;
 class Privileges;
 
-// The daemon cannot start. Thrown while main() builds the parts, and caught in one place, which logs the
-// problems and ends with the exit code; the parts that are built are destroyed in reverse on the way.
+// The daemon cannot start. Thrown while main() builds the parts, and caught in one place, which
+// logs the problems and ends with the exit code; the parts that are built are destroyed in reverse
+// on the way.
 class StartFailure : public std::exception {
  public:
   StartFailure(ExitCode exit_code, std::vector<std::string> problems)
@@ -50,9 +51,9 @@ class StartFailure : public std::exception {
   std::vector<std::string> problems_;
 };
 
-// The memory and the processors that the process may use, and the space that the store may fill; limits that are `auto`
-// follow from them. That space is what is free where the store's folder is or will be, and what the store takes already.
-// Reads that folder.
+// The memory and the processors that the process may use, and the space that the store may fill;
+// limits that are `auto` follow from them. That space is what is free where the store's folder is
+// or will be, and what the store takes already. Reads that folder.
 config::Machine this_machine(const config::Config& config);
 
 // The value, or StartFailure with the error, which is a sentence or several.
@@ -70,8 +71,8 @@ std::expected<Value, std::string> in_section(std::string_view section,
   return result;
 }
 
-// How many workers the pool has, and how many of them are reserved for batches whose jobs are brief; at least one worker serves
-// all batches. Logs a warning if the configuration reserves more.
+// How many workers the pool has, and how many of them are reserved for batches whose jobs are
+// brief; at least one worker serves all batches. Logs a warning if the configuration reserves more.
 struct WorkerCounts {
   std::uint32_t workers;
   std::uint32_t reserved;
@@ -81,20 +82,21 @@ WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log);
 // What the rings of all lanes have in common.
 FairRing::Options ring_options(const config::Config& config, std::uint32_t workers);
 
-// Allows the process as many descriptors as the system does: each client takes one. Logs a warning if these
-// are too few.
+// Allows the process as many descriptors as the system does: each client takes one. Logs a warning
+// if these are too few.
 void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
 
-// Sets how malloc() of glibc gets memory from the system, and keeps what is freed. Before there are other threads.
+// Sets how malloc() of glibc gets memory from the system, and keeps what is freed. Before there are
+// other threads.
 void tune_heap();
 
-// Makes what only root can make, as far as the configuration asks for it: the keeper, if programs run as other
-// users, and the folder of the store. Then gives root up for good.
+// Makes what only root can make, as far as the configuration asks for it: the keeper, if programs
+// run as other users, and the folder of the store. Then gives root up for good.
 std::expected<void, std::string> drop_privileges(const Privileges& privileges, HandlerSet& handlers,
                                                  const config::Config& config);
 
-// Another daemon has the batches now, or may have them. This one must send no client any reply: it ends as if it were killed,
-// and the service manager starts it again, as the second. Any thread.
+// Another daemon has the batches now, or may have them. This one must send no client any reply: it
+// ends as if it were killed, and the service manager starts it again, as the second. Any thread.
 [[noreturn]] void end_without_replies(spdlog::logger& log);
 
 // The ports for clients, and where they are. Bound, and not listening.
@@ -106,15 +108,17 @@ struct Ports {
 // The error names the section of the configuration and the address.
 std::expected<Ports, std::string> bind_ports(const config::Config& config);
 
-// The name of this daemon among those on the same database: cluster.name, or the name of the machine. And the address to which
-// others send clients: cluster.advertise, or where it listens, with the name of the machine in place of an address that
-// stands for all.
+// The name of this daemon among those on the same database: cluster.name, or the name of the
+// machine. And the address to which others send clients: cluster.advertise, or where it listens,
+// with the name of the machine in place of an address that stands for all.
 std::string cluster_name(const config::Config& config);
 std::string cluster_wire(const config::Config& config, const Ports& ports);
-// The same for remote workers: cluster.advertise_workers, or the host of cluster.advertise, or where `bound` is.
+// The same for remote workers: cluster.advertise_workers, or the host of cluster.advertise, or
+// where `bound` is.
 std::string cluster_workers(const config::Config& config, const asio::ip::tcp::endpoint& bound);
 
-// How the store presents this daemon to the others on the same database, and the board on which it shows the others.
+// How the store presents this daemon to the others on the same database, and the board on which it
+// shows the others.
 struct ClusterParts {
   std::string name;
   std::string wire;

@@ -16,18 +16,19 @@
 
 namespace locksley::daemon {
 
-// Whether make_upstream() would refuse these settings. Reads the password. The error is a sentence. Blocks on the file.
+// Whether make_upstream() would refuse these settings. Reads the password. The error is a sentence.
+// Blocks on the file.
 std::expected<void, std::string> check_upstream(const config::Upstream& settings);
 
-// Null: the configuration names no upstream. Reads the password. The error is a sentence. `pool`: null if there is
-// none. `refused`: as in Upstream::Parts. main()'s thread; blocks on the file.
+// Null: the configuration names no upstream. Reads the password. The error is a sentence. `pool`:
+// null if there is none. `refused`: as in Upstream::Parts. main()'s thread; blocks on the file.
 std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
                                                                     const Pool* pool, HandlerUse& use,
                                                                     std::shared_ptr<spdlog::logger> log,
                                                                     std::function<void()> refused = {});
 
-// What the daemon's lanes offer to the upstream: all handlers that are in force, or those that the configuration names.
-// The first of the lanes is the pool's.
+// What the daemon's lanes offer to the upstream: all handlers that are in force, or those that the
+// configuration names. The first of the lanes is the pool's.
 std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet& handlers,
                                        std::uint32_t pool_workers) LOCKSLEY_REQUIRES(kIoThread);
 

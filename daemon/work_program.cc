@@ -20,7 +20,8 @@
 namespace locksley::daemon {
 namespace {
 
-// Waits for the end: of the drain that the first signal begins, the second signal, or that `io` is stopped.
+// Waits for the end: of the drain that the first signal begins, the second signal, or that `io` is
+// stopped.
 int serve_until_signal(asio::io_context& io, Upstream& upstream, const config::Config& config,
                        spdlog::logger& log) {
   asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -56,7 +57,8 @@ int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logge
   const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
   HandlerUse use;
   asio::io_context io(1);
-  // A wrong password does not become right by itself. After the first login it may have been changed there before it is here.
+  // A wrong password does not become right by itself. After the first login it may have been
+  // changed there before it is here.
   std::atomic<bool> is_refused = false;
   const auto refused = [&io, &is_refused] {
     if (!is_refused.exchange(true)) asio::post(io, [&io] { io.stop(); });

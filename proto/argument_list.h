@@ -13,14 +13,15 @@
 
 namespace locksley::proto {
 
-// The arguments of a command, left where they were received: one array with 8 bytes (offset, length) for each
-// argument, and one reference to each block that contains them. No allocation for an argument and no copy of
-// its bytes.
+// The arguments of a command, left where they were received: one array with 8 bytes (offset,
+// length) for each argument, and one reference to each block that contains them. No allocation for
+// an argument and no copy of its bytes.
 //
-// A value that can be moved, not copied: the reader fills it, a command owns it, and a batch may take it over
-// and keep it for as long as its jobs need their payloads. Any number of threads may call the const members
-// at once while no thread calls another one. Views stay valid until the list is changed or destroyed; moving
-// the list leaves them valid. Nothing blocks. Only allocation can fail (std::bad_alloc).
+// A value that can be moved, not copied: the reader fills it, a command owns it, and a batch may
+// take it over and keep it for as long as its jobs need their payloads. Any number of threads may
+// call the const members at once while no thread calls another one. Views stay valid until the list
+// is changed or destroyed; moving the list leaves them valid. Nothing blocks. Only allocation can
+// fail (std::bad_alloc).
 class ArgumentList {
  public:
   class Iterator;
@@ -42,16 +43,16 @@ class ArgumentList {
   std::size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
 
-  // The i-th argument, i < size(). One comparison if all arguments are in one block, else a binary search
-  // over the blocks.
+  // The i-th argument, i < size(). One comparison if all arguments are in one block, else a binary
+  // search over the blocks.
   std::string_view operator[](std::size_t i) const {
     const std::size_t index = begin_ + i;
     const Segment& segment = segments_.size() == 1 ? segments_.front() : *segment_of(index);
     return view(segment, slices_[index]);
   }
 
-  // Writes the arguments first, first + 1, … into `out`, as many as there are and fit; returns how many.
-  // Faster than operator[] for many arguments: it searches once for each block.
+  // Writes the arguments first, first + 1, … into `out`, as many as there are and fit; returns how
+  // many. Faster than operator[] for many arguments: it searches once for each block.
   std::size_t fetch(std::size_t first, std::span<std::string_view> out) const;
 
   Iterator begin() const;
@@ -60,23 +61,24 @@ class ArgumentList {
   // Sum of the arguments' lengths, in constant time.
   std::size_t payload_bytes() const { return payload_bytes_; }
 
-  // No argument is longer than this; in constant time. One of those that were dropped may have been.
+  // No argument is longer than this; in constant time. One of those that were dropped may have
+  // been.
   std::size_t longest_bound() const { return longest_bound_; }
 
-  // Memory that this list keeps from being freed: whole blocks (also those that it shares with others) and
-  // its own arrays.
+  // Memory that this list keeps from being freed: whole blocks (also those that it shares with
+  // others) and its own arrays.
   std::size_t memory_bytes() const;
 
   // Removes the first n <= size() arguments, and the references to blocks that contain no other.
   void drop_front(std::size_t n);
 
-  // Copies the arguments into a block of their own if the list would otherwise keep blocks of more than twice
-  // their size. Call it before keeping a list for long: a small command may be in a block of 1 MiB. True if
-  // it copied.
+  // Copies the arguments into a block of their own if the list would otherwise keep blocks of more
+  // than twice their size. Call it before keeping a list for long: a small command may be in a
+  // block of 1 MiB. True if it copied.
   bool compact();
 
-  // Overwrites the bytes of the i-th argument, a secret, with zeros, so that they are not in memory that is
-  // used again.
+  // Overwrites the bytes of the i-th argument, a secret, with zeros, so that they are not in memory
+  // that is used again.
   void wipe(std::size_t i);
 
   // Empty again; keeps the array of slices for re-use if it is small, and no block.
@@ -107,7 +109,8 @@ class ArgumentList {
     std::size_t first;
   };
 
-  // An array of at least kMappedBytes is a mapping, which grows by moving pages. A smaller one is from malloc.
+  // An array of at least kMappedBytes is a mapping, which grows by moving pages. A smaller one is
+  // from malloc.
   struct Free {
     Free() : bytes(0) {}
     std::size_t bytes;  // of the array

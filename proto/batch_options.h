@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-// The options of a batch: the struct that holds them, and the one table that describes them. The parser of
-// SUBMIT, OPEN and RUN, COMMAND DOCS, the client library and the command line all read this table; README.md
-// says how to add an option.
+// The options of a batch: the struct that holds them, and the one table that describes them. The
+// parser of SUBMIT, OPEN and RUN, COMMAND DOCS, the client library and the command line all read
+// this table; README.md says how to add an option.
 namespace locksley::proto {
 
 // Which outputs of a batch are kept for RESULTS.
@@ -29,7 +29,8 @@ struct AfterBatch {
   friend bool operator==(const AfterBatch&, const AfterBatch&) = default;
 };
 
-// The options of SUBMIT, OPEN and RUN. An option that was not given has its default here or is empty.
+// The options of SUBMIT, OPEN and RUN. An option that was not given has its default here or is
+// empty.
 struct BatchOptions {
   static constexpr std::size_t kMaxIdBytes = 128;
   static constexpr std::size_t kMaxNameBytes = 256;
@@ -39,7 +40,8 @@ struct BatchOptions {
   static constexpr std::chrono::milliseconds kMaxDuration = std::chrono::hours(24 * 3650);
   static constexpr std::uint64_t kMaxCount = 4294967295;  // of SLOTS and MAXFAILS
   static constexpr std::uint32_t kMaxRetries = 1000;
-  // AFTER and AFTEROK together. Guess: the daemon may have to look up each of them on the disk, at 20 us.
+  // AFTER and AFTEROK together. Guess: the daemon may have to look up each of them on the disk, at
+  // 20 us.
   static constexpr std::size_t kMaxAfter = 1'000;
 
   std::string id;  // empty: the daemon chooses
@@ -88,7 +90,8 @@ struct NumberValue {
   std::uint64_t most;
 };
 
-// `Unit`: what the wire counts in, milliseconds or seconds. The command line takes texts such as 10s.
+// `Unit`: what the wire counts in, milliseconds or seconds. The command line takes texts such as
+// 10s.
 template <class Unit>
 struct DurationValue {
   std::optional<Unit> BatchOptions::* member;
@@ -134,7 +137,8 @@ inline constexpr std::string_view kCustomerExpected = kIdExpected;
 
 }  // namespace internal
 
-// The table. Its order is that of COMMAND DOCS, of --help and of the words that the client library sends.
+// The table. Its order is that of COMMAND DOCS, of --help and of the words that the client library
+// sends.
 // clang-format off: a table, two lines a row
 inline constexpr auto kBatchOptions = std::to_array<BatchOption>({
     {"ID", "id", "id", "Id of the batch; submitting it again with the same id does no harm; default: a random one",
@@ -172,11 +176,12 @@ inline constexpr auto kBatchOptions = std::to_array<BatchOption>({
 });
 // clang-format on
 
-// The option of this name, in any case; null if there is none. One hash and one comparison. Any thread.
+// The option of this name, in any case; null if there is none. One hash and one comparison. Any
+// thread.
 const BatchOption* find_batch_option(std::string_view name);
 
-// The words that give these options in a command: the inverse of the parser. Options that have their default
-// are left out. Any thread.
+// The words that give these options in a command: the inverse of the parser. Options that have
+// their default are left out. Any thread.
 std::vector<std::string> words_of(const BatchOptions& options);
 
 }  // namespace locksley::proto

@@ -10,13 +10,13 @@
 
 namespace locksley::proto {
 
-// A block of received memory: a header, and after it in the same allocation `capacity` bytes. The allocation comes from a
-// BlockPool if it is large and there is one, else from the heap.
+// A block of received memory: a header, and after it in the same allocation `capacity` bytes. The
+// allocation comes from a BlockPool if it is large and there is one, else from the heap.
 //
-// Owned by the BlockRefs that point to it; the last one frees it, on any thread. One CommandReader appends to
-// a block while other threads read the arguments that were handed out before. A byte of such an argument is
-// not written again while another BlockRef exists, with one exception: the only reader of a secret overwrites
-// it. Nothing here blocks. Allocation throws std::bad_alloc.
+// Owned by the BlockRefs that point to it; the last one frees it, on any thread. One CommandReader
+// appends to a block while other threads read the arguments that were handed out before. A byte of
+// such an argument is not written again while another BlockRef exists, with one exception: the only
+// reader of a secret overwrites it. Nothing here blocks. Allocation throws std::bad_alloc.
 class alignas(16) Block {
  public:
   static constexpr std::size_t kMaxCapacity = 0xFFFF'FFF0;  // offsets into a block are 32 bits wide
@@ -40,22 +40,23 @@ class alignas(16) Block {
     return pool != nullptr && sizeof(Block) + capacity >= BlockPool::kLeastBytes;
   }
 
-  // Written by every BlockRef's copies and destructions, on any thread. Read by is_unique(): the value 1 lets
-  // the remaining owner assume that all other readers of the bytes have finished.
+  // Written by every BlockRef's copies and destructions, on any thread. Read by is_unique(): the
+  // value 1 lets the remaining owner assume that all other readers of the bytes have finished.
   std::atomic<std::uint32_t> references_{1};
   const std::uint32_t capacity_;
   BlockPool* const pool_;
 };
 
-// A counted reference to a Block; empty by default. Copying costs one atomic addition. A BlockRef itself
-// belongs to one thread at a time; different BlockRefs to one block may be used on different threads.
+// A counted reference to a Block; empty by default. Copying costs one atomic addition. A BlockRef
+// itself belongs to one thread at a time; different BlockRefs to one block may be used on different
+// threads.
 class BlockRef {
  public:
   BlockRef() = default;
   BlockRef(const BlockRef& other) : block_(other.block_) {
     if (block_ != nullptr) {
-      // [block-count] relaxed: the copier holds a reference, so the count cannot reach 0 meanwhile, and
-      // nothing is published by it.
+      // [block-count] relaxed: the copier holds a reference, so the count cannot reach 0 meanwhile,
+      // and nothing is published by it.
       block_->references_.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -66,8 +67,8 @@ class BlockRef {
   }
   ~BlockRef() { reset(); }
 
-  // A block of this capacity, or of a little more from a pool. The bytes are not initialised. `capacity` is at most
-  // Block::kMaxCapacity. `pool` outlives the block; null: there is none.
+  // A block of this capacity, or of a little more from a pool. The bytes are not initialised.
+  // `capacity` is at most Block::kMaxCapacity. `pool` outlives the block; null: there is none.
   static BlockRef make(std::size_t capacity, BlockPool* pool = nullptr) {
     const bool is_pooled = Block::is_pooled(capacity, pool);
     const std::size_t bytes = is_pooled ? pool->size_of(sizeof(Block) + capacity) : sizeof(Block) + capacity;
@@ -76,8 +77,8 @@ class BlockRef {
     made.block_ = new (memory) Block(bytes - sizeof(Block), pool);
     return made;
   }
-  // Gives the block this capacity, which is greater than its own, without a copy of its bytes, which may move. False: there is
-  // another reference, or only a copy could do it.
+  // Gives the block this capacity, which is greater than its own, without a copy of its bytes,
+  // which may move. False: there is another reference, or only a copy could do it.
   bool try_grow(std::size_t capacity) noexcept {
     if (!is_unique() || !Block::is_pooled(block_->capacity(), block_->pool())) return false;
     BlockPool* const pool = block_->pool();
@@ -93,9 +94,9 @@ class BlockRef {
   void reset() noexcept {
     Block* block = std::exchange(block_, nullptr);
     if (block == nullptr) return;
-    // [block-count] acq_rel: release orders this owner's reads of the bytes before the thread that frees
-    // or re-uses the block; acquire orders the other owners' reads before the block is freed here. Pairs
-    // with itself and with is_unique().
+    // [block-count] acq_rel: release orders this owner's reads of the bytes before the thread that
+    // frees or re-uses the block; acquire orders the other owners' reads before the block is freed
+    // here. Pairs with itself and with is_unique().
     if (block->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       free(block);
     }
@@ -103,8 +104,8 @@ class BlockRef {
 
   // True if this is the only reference, so that the bytes may be overwritten.
   bool is_unique() const {
-    // [block-count] acquire: pairs with the release of the references that were dropped; their reads are
-    // over.
+    // [block-count] acquire: pairs with the release of the references that were dropped; their
+    // reads are over.
     return block_ != nullptr && block_->references_.load(std::memory_order_acquire) == 1;
   }
 

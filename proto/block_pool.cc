@@ -12,8 +12,8 @@ namespace locksley::proto {
 
 namespace {
 
-// So much memory has one table of pages. The kernel moves mappings that begin at a multiple of it table by table; page by page
-// it takes 2 ms for 64 MiB.
+// So much memory has one table of pages. The kernel moves mappings that begin at a multiple of it
+// table by table; page by page it takes 2 ms for 64 MiB.
 constexpr std::size_t kTableBytes = std::size_t{2} * 1024 * 1024;
 
 // A mapping that begins there. Null: the kernel has no room.
@@ -54,8 +54,8 @@ void* BlockPool::take(std::size_t bytes) {
       }
     }
   }
-  // Its pages at once, since it is about to be filled, and a fault for each would cost more. Of a larger one, which may grow,
-  // that would take milliseconds.
+  // Its pages at once, since it is about to be filled, and a fault for each would cost more. Of a
+  // larger one, which may grow, that would take milliseconds.
   void* memory = may_be_kept ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
                              : map_at_table(size);
@@ -70,7 +70,8 @@ void* BlockPool::try_grow(void* memory, std::size_t from, std::size_t to) noexce
   void* const place = map_at_table(to);
   if (place == nullptr) return nullptr;
   void* const moved = ::mremap(memory, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  // After a failure the place is left alone: the kernel may have freed it, and another thread may have it already.
+  // After a failure the place is left alone: the kernel may have freed it, and another thread may
+  // have it already.
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
@@ -111,7 +112,8 @@ bool BlockPool::drop_one() noexcept {
 }
 
 void BlockPool::unmap(void* memory, std::size_t bytes) noexcept {
-  // Until the pages of a mapping are free, no other thread maps memory: part by part it waits for some 50 us each time.
+  // Until the pages of a mapping are free, no other thread maps memory: part by part it waits for
+  // some 50 us each time.
   constexpr std::size_t kAtOnce = std::size_t{1} << 20;
   auto* const pages = static_cast<char*>(memory);
   for (std::size_t begin = 0; bytes > kAtOnce && begin < bytes; begin += kAtOnce) {

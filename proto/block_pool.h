@@ -6,22 +6,27 @@
 
 namespace locksley::proto {
 
-// The memory of large blocks, apart from the heap: each is a mapping of its own. So a thread that frees very many of them
-// takes some 50 us for each, and others can allocate. In the heap the last one to be freed would give the memory of all of
-// them back at once: 15 ms for 70 MB, and other threads that allocate would wait meanwhile.
+// The memory of large blocks, apart from the heap: each is a mapping of its own. So a thread that
+// frees very many of them takes some 50 us for each, and others can allocate. In the heap the last
+// one to be freed would give the memory of all of them back at once: 15 ms for 70 MB, and other
+// threads that allocate would wait meanwhile.
 //
-// Freed blocks of up to about 1 MiB are kept, at most kMostKept bytes of them, and used again for blocks of about their size: a
-// fresh page costs a fault, and a batch of 10,000 short payloads takes eighty pages.
+// Freed blocks of up to about 1 MiB are kept, at most kMostKept bytes of them, and used again for
+// blocks of about their size: a fresh page costs a fault, and a batch of 10,000 short payloads
+// takes eighty pages.
 //
-// Owned by main(); outlives all blocks that come from it. Any thread; nothing blocks. Allocation throws std::bad_alloc.
+// Owned by main(); outlives all blocks that come from it. Any thread; nothing blocks. Allocation
+// throws std::bad_alloc.
 class BlockPool {
  public:
   static constexpr std::size_t kLeastBytes = 256 * 1024;  // smaller blocks come from the heap
   static constexpr std::size_t kStep = 32 * 1024;         // between two sizes of blocks that are kept
-  // Bytes of all freed blocks that are kept. Guess: enough for a few connections with large batches.
+  // Bytes of all freed blocks that are kept. Guess: enough for a few connections with large
+  // batches.
   static constexpr std::size_t kMostKept = 8 * 1024 * 1024;
 
-  // `largest_kept`: the size of the largest block that is kept, header included; at most kLargestKept.
+  // `largest_kept`: the size of the largest block that is kept, header included; at most
+  // kLargestKept.
   explicit BlockPool(std::size_t largest_kept);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
@@ -34,8 +39,9 @@ class BlockPool {
   // Needs: bytes >= kLeastBytes. give(): the number for take(), or size_of() it.
   void* take(std::size_t bytes);
   void give(void* memory, std::size_t bytes) noexcept;
-  // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel moves their pages, by whole
-  // tables of 2 MiB. Null: they have the size of blocks that are kept, or the kernel has no room; they stay where they are.
+  // Moves `from` bytes that came from take() to a mapping of `to` bytes, without a copy: the kernel
+  // moves their pages, by whole tables of 2 MiB. Null: they have the size of blocks that are kept,
+  // or the kernel has no room; they stay where they are.
   void* try_grow(void* memory, std::size_t from, std::size_t to) noexcept;
 
   // How many mappings there are: of blocks in use, and kept ones.
@@ -48,13 +54,15 @@ class BlockPool {
   static constexpr std::size_t kClasses = 25;
 
  public:
-  // The largest size for which kClasses classes are enough. A block of 1 MiB with its header is smaller.
+  // The largest size for which kClasses classes are enough. A block of 1 MiB with its header is
+  // smaller.
   static constexpr std::size_t kLargestKept = kLeastBytes + kClasses * kStep - 1;
 
  private:
   static constexpr std::size_t kEach = 8;
-  // Kept memory, or null. Any thread takes it by an exchange for null, and gives it by a compare-exchange of null; so the
-  // thread that takes it also sees what the one that gave it has written. All seq_cst.
+  // Kept memory, or null. Any thread takes it by an exchange for null, and gives it by a
+  // compare-exchange of null; so the thread that takes it also sees what the one that gave it has
+  // written. All seq_cst.
   using Places = std::array<std::atomic<void*>, kEach>;
 
   std::size_t class_of(std::size_t bytes) const { return (largest_kept_ - bytes) / kStep; }

@@ -9,8 +9,8 @@
 
 namespace locksley::proto {
 
-// Headers and bulk strings of RESP, written straight into memory that has room for them. Each function returns the end.
-// Any thread; nothing blocks or fails.
+// Headers and bulk strings of RESP, written straight into memory that has room for them. Each
+// function returns the end. Any thread; nothing blocks or fails.
 
 // Most bytes of a header: type, number, line end.
 inline constexpr std::size_t kMaxHeaderBytes = 1 + kMaxDecimalBytes + 2;
@@ -26,7 +26,8 @@ inline char* write_header(char* to, char type, std::uint64_t value) {
   return write_line_end(to);
 }
 
-// As memcpy(). Most payloads and results are short: those of 8 to 32 bytes are copied without a call, by two copies that overlap.
+// As memcpy(). Most payloads and results are short: those of 8 to 32 bytes are copied without a
+// call, by two copies that overlap.
 inline void copy_bytes(char* to, std::string_view bytes) {
   const char* const from = bytes.data();
   const std::size_t size = bytes.size();

@@ -15,8 +15,8 @@ namespace {
 
 void write_info(ReplyWriter& reply, const SubcommandSpec& spec);
 
-// One entry of COMMAND INFO as Redis 7 has it: name, arity, flags, first key, last key, step, categories,
-// tips, key specifications, subcommands. There are no keys here.
+// One entry of COMMAND INFO as Redis 7 has it: name, arity, flags, first key, last key, step,
+// categories, tips, key specifications, subcommands. There are no keys here.
 void write_info(ReplyWriter& reply, std::string_view name, std::int32_t arity, std::uint8_t flags,
                 CommandGroup group, std::span<const SubcommandSpec> subcommands) {
   constexpr std::size_t kParts = 10;
@@ -134,7 +134,8 @@ Named find_named(std::string_view name) {
   return subcommand == nullptr ? Named{} : Named{command, subcommand};
 }
 
-// What the arguments name, from the third argument on, without the unknown ones. All commands if the arguments name none.
+// What the arguments name, from the third argument on, without the unknown ones. All commands if
+// the arguments name none.
 std::vector<Named> named_commands(const ArgumentList& arguments) {
   std::vector<Named> found;
   if (arguments.size() <= 2) {

@@ -6,8 +6,9 @@
 
 namespace locksley::proto {
 
-// Write the replies of COMMAND and its subcommands, and of HELP, from the table of commands. `arguments` is the whole
-// command, its name and subcommand included. Called by the connection's thread; nothing blocks.
+// Write the replies of COMMAND and its subcommands, and of HELP, from the table of commands.
+// `arguments` is the whole command, its name and subcommand included. Called by the connection's
+// thread; nothing blocks.
 
 void write_command_all(ReplyWriter& reply);    // COMMAND
 void write_command_count(ReplyWriter& reply);  // COMMAND COUNT
@@ -16,9 +17,11 @@ void write_command_list(ReplyWriter& reply,
 void write_command_info(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND INFO [name …]
 void write_command_docs(ReplyWriter& reply, const ArgumentList& arguments);  // COMMAND DOCS [name …]
 
-// Whether it names the subcommand HELP, which every command with subcommands has beside those of the table.
+// Whether it names the subcommand HELP, which every command with subcommands has beside those of
+// the table.
 bool names_help(const ArgumentList& arguments);
-// Whether it asks for the subcommands of its command, as `CLIENT HELP` does. The command has subcommands.
+// Whether it asks for the subcommands of its command, as `CLIENT HELP` does. The command has
+// subcommands.
 bool asks_for_help(const ArgumentList& arguments);
 // How each subcommand is called and what it does: simple strings, as Redis has them.
 void write_help(ReplyWriter& reply, const CommandSpec& container);

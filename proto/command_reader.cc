@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBlockGrowth = 4;
 constexpr std::size_t kTerminatorBytes = 2;
-// A bulk larger than this gets a block of its own size. Otherwise too many bytes at a block's end would stay
-// unused.
+// A bulk larger than this gets a block of its own size. Otherwise too many bytes at a block's end
+// would stay unused.
 constexpr std::size_t kOwnBlockBytes = CommandReader::kBlockBytes / 4;
 
 // Returned in two registers: hence 32 bits for `bytes`.
@@ -22,8 +22,9 @@ struct Header {
   std::int64_t value = 0;
 };
 
-// Reads "<type><number>\r\n"; the caller has checked the type. The first byte that cannot be right is an error.
-// So a header has at most 18 digits, and the result does not depend on how the bytes were split.
+// Reads "<type><number>\r\n"; the caller has checked the type. The first byte that cannot be right
+// is an error. So a header has at most 18 digits, and the result does not depend on how the bytes
+// were split.
 Header parse_header(const char* begin, const char* end) {
   constexpr int kMaxDigits = 18;
   const char* p = begin + 1;
@@ -114,7 +115,7 @@ std::span<std::byte> CommandReader::prepare_for(std::size_t bytes) {
 void CommandReader::move_to_new_block(std::size_t capacity) {
   const std::size_t unread = written_ - read_;
   capacity = std::min(capacity, Block::kMaxCapacity);
-  // A copy of the many bytes of a large bulk string would take long. They are in a block of their own.
+  // To copy a large bulk string would take long. It is in a block of its own.
   if (read_ == 0 && unread > 0 && capacity > block_->capacity() && block_.try_grow(capacity)) return;
   BlockRef block = BlockRef::make(capacity, pool_);
   if (unread > 0) std::memcpy(block->data(), block_->data() + read_, unread);
@@ -170,7 +171,7 @@ void CommandReader::finish(Command& command) {
   if (block_ && block_->capacity() > 2 * kBlockBytes) leave_block();
 }
 
-// The owner of the command decides which thread frees its memory: so no reference to a large block is left here.
+// The owner of the command decides which thread frees its memory: no large block is referred to.
 void CommandReader::leave_block() {
   if (read_ != written_)
     return move_to_new_block(std::max(next_block_bytes_, written_ - read_ + kMinimumRead));
@@ -245,7 +246,7 @@ ReadStatus CommandReader::parse_bulk_header() {
 }
 
 ReadStatus CommandReader::parse_bulk_body() {
-  // As in Redis, the two bytes after a bulk are skipped without a check: its length alone says where it ends.
+  // As in Redis, the two bytes after a bulk are skipped unchecked: its length says where it ends.
   if (written_ - read_ < bulk_bytes_ + kTerminatorBytes) return ReadStatus::kNeedMore;
   pending_.open_segment(block_);
   pending_.append({static_cast<std::uint32_t>(read_), static_cast<std::uint32_t>(bulk_bytes_)}, announced_);
@@ -306,7 +307,7 @@ ReadStatus CommandReader::parse_inline() {
   const auto* newline =
       static_cast<const char*>(std::memchr(line + line_scanned_, '\n', looked_at - line_scanned_));
   const std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - line) : looked_at;
-  // Reported at once, not at the end of the line: a TLS client on the plain port would never send one.
+  // Reported at once: a TLS client on the plain port would never send the end of a line.
   if (std::memchr(line + line_scanned_, '\0', length - line_scanned_) != nullptr) {
     return fail("unexpected NUL in inline request");
   }

@@ -25,36 +25,40 @@ enum class ReadStatus : std::uint8_t {
   kError,     // the stream is invalid; error() says why, and no more can be read from it
 };
 
-// Why a stream of commands is invalid. The connection sends `message` and closes. For kCrossProtocol (a
-// browser or an HTTP client was made to send to this port) it closes without a reply.
+// Why a stream of commands is invalid. The connection sends `message` and closes. For
+// kCrossProtocol (a browser or an HTTP client was made to send to this port) it closes without a
+// reply.
 struct ProtocolError {
   enum class Kind : std::uint8_t { kProtocol, kCrossProtocol };
   Kind kind = Kind::kProtocol;
   std::string message;  // the error reply without its '-': "ERR Protocol error: …"
 };
 
-// Turns received bytes into commands: RESP arrays of bulk strings, and inline commands. Incremental and
-// without copies: the caller receives into prepare()'s memory, and the commands' arguments stay there.
+// Turns received bytes into commands: RESP arrays of bulk strings, and inline commands. Incremental
+// and without copies: the caller receives into prepare()'s memory, and the commands' arguments stay
+// there.
 //
 //   auto space = reader.prepare();  n = read(fd, space);  reader.commit(n);
 //   while ((status = reader.next(command)) == ReadStatus::kComplete) execute(command);
 //
-// Owned by one connection and used by one thread at a time; the ArgumentLists that it hands out may live
-// longer and be read by other threads. Nothing blocks; no I/O. Invalid input
-// ends in kError; a failed allocation is std::bad_alloc.
+// Owned by one connection and used by one thread at a time; the ArgumentLists that it hands out may
+// live longer and be read by other threads. Nothing blocks; no I/O. Invalid input ends in kError; a
+// failed allocation is std::bad_alloc.
 //
-// Memory: blocks of 16 KiB at first, which grow to 1 MiB while reads fill them. A bulk string that does not
-// fit into the rest of its block is copied once to another block, a large one to a block of its own. An
-// announced length allocates nothing: the reader allocates at most a block, or four times the bytes of the
-// bulk string that have arrived. Before authentication blocks stay small, so that ten thousand connections of
-// strangers use little memory.
+// Memory: blocks of 16 KiB at first, which grow to 1 MiB while reads fill them. A bulk string that
+// does not fit into the rest of its block is copied once to another block, a large one to a block
+// of its own. An announced length allocates nothing: the reader allocates at most a block, or four
+// times the bytes of the bulk string that have arrived. Before authentication blocks stay small, so
+// that ten thousand connections of strangers use little memory.
 class CommandReader {
  public:
   static constexpr std::size_t kFirstBlockBytes = 16 * Limits::kKiB;
   static constexpr std::size_t kBlockBytes = Limits::kMiB;
-  // Of a block for one short command: with its header, the largest allocation that glibc keeps for its thread.
+  // Of a block for one short command: with its header, the largest allocation that glibc keeps for
+  // its thread.
   static constexpr std::size_t kSmallBlockBytes = 1024 - sizeof(Block);
-  // The size of a block of kBlockBytes with its header: the largest that a pool for readers should keep.
+  // The size of a block of kBlockBytes with its header: the largest that a pool for readers should
+  // keep.
   static constexpr std::size_t kPooledBytes = BlockRef::bytes_of(kBlockBytes);
   static constexpr std::size_t kMinimumRead = 4 * Limits::kKiB;
 
@@ -63,25 +67,26 @@ class CommandReader {
   CommandReader(const CommandReader&) = delete;
   CommandReader& operator=(const CommandReader&) = delete;
 
-  // Applies from the next length on: a pipelined AUTH lifts the limits for the commands after it, and a RESET
-  // restores them.
+  // Applies from the next length on: a pipelined AUTH lifts the limits for the commands after it,
+  // and a RESET restores them.
   void set_limits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
 
-  // Space to receive into, never empty: usually the rest of a block, and at least `min` bytes, except in the middle of a bulk
-  // string for which the block has room. Valid until the next call of prepare() or release(). Bytes that were received
-  // and not yet parsed are kept.
+  // Space to receive into, never empty: usually the rest of a block, and at least `min` bytes,
+  // except in the middle of a bulk string for which the block has room. Valid until the next call
+  // of prepare() or release(). Bytes that were received and not yet parsed are kept.
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
 
-  // The same for `bytes` that are known to be all that has come: a new block is small if they fit into it, so that
-  // clients which send one short command at a time cost little memory and no large allocation for each.
+  // The same for `bytes` that are known to be all that has come: a new block is small if they fit
+  // into it, so that clients which send one short command at a time cost little memory and no large
+  // allocation for each.
   std::span<std::byte> prepare_for(std::size_t bytes);
 
   // The first n bytes of prepare()'s space are filled.
   void commit(std::size_t n);
 
-  // The next command. Re-uses the memory of `command`, so a loop over small commands does not allocate. After
-  // kNeedMore and kError `command` is empty and refers to no block.
+  // The next command. Re-uses the memory of `command`, so a loop over small commands does not
+  // allocate. After kNeedMore and kError `command` is empty and refers to no block.
   ReadStatus next(Command& command);
 
   // After kError.
@@ -90,18 +95,19 @@ class CommandReader {
   // True if all received bytes were handed out and no command has begun.
   bool is_idle() const { return read_ == written_ && state_ == State::kStart; }
 
-  // Frees the block if is_idle(), so that an idle connection uses no memory for input. Call it before waiting
-  // for the socket. The next prepare() starts with a small block again.
+  // Frees the block if is_idle(), so that an idle connection uses no memory for input. Call it
+  // before waiting for the socket. The next prepare() starts with a small block again.
   void release();
 
-  // Gives up what was received of an unfinished command, and its memory, for the caller to free. No call comes after it.
+  // Gives up what was received of an unfinished command, and its memory, for the caller to free. No
+  // call comes after it.
   ArgumentList abandon();
 
   // Bytes that were received and not yet handed out in a command.
   std::size_t buffered_bytes() const { return command_bytes_ + (written_ - read_); }
 
-  // Memory used for input, including the blocks and slices of the unfinished command. The server limits the
-  // sum over all connections.
+  // Memory used for input, including the blocks and slices of the unfinished command. The server
+  // limits the sum over all connections.
   std::size_t memory_bytes() const;
 
  private:
@@ -115,7 +121,8 @@ class CommandReader {
     kFailed,
   };
 
-  // Each consumes as many bytes as it can. kComplete: its part is parsed; state_ says what comes next.
+  // Each consumes as many bytes as it can. kComplete: its part is parsed; state_ says what comes
+  // next.
   ReadStatus parse_inline();
   ReadStatus parse_multibulk_header();
   ReadStatus parse_bulks();  // whole short ones, and the header of the next one

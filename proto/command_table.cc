@@ -172,7 +172,8 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
 
 // Flags.
 
-// Most arguments of a command that replies to each argument with a longer text. More than the table has names.
+// Most arguments of a command that replies to each argument with a longer text. More than the table
+// has names.
 constexpr std::int32_t kMaxNames = 100;
 constexpr std::int32_t kMaxSettings = 200;    // words of CONFIG SET
 constexpr std::int32_t kMaxClientIds = 1000;  // words of CLIENT LIST
@@ -337,7 +338,8 @@ std::string names_of_subcommands(const CommandSpec& container) {
   return names + " ...";
 }
 
-// Every user has the commands of Redis that describe a connection: for these the text is that of Redis.
+// Every user has the commands of Redis that describe a connection: for these the text is that of
+// Redis.
 bool is_worded_as_in_redis(const CommandSpec& spec) {
   return spec.group == Group::kConnection && spec.id != Id::kActive && spec.id != Id::kCustomer;
 }

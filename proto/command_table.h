@@ -118,7 +118,8 @@ struct ArgumentDoc {
 
 inline constexpr std::int32_t kNoMaximum = 0x7FFFFFFF;
 
-// The version of the daemon that first had a command, unless the row of the command names a later one.
+// The version of the daemon that first had a command, unless the row of the command names a later
+// one.
 inline constexpr std::string_view kFirstVersion = "0.1.0";
 
 struct SubcommandSpec {
@@ -141,8 +142,8 @@ struct SubcommandSpec {
   }
 };
 
-// Ids, names, options and their values are hashed, compared, copied and quoted at once: none is longer. Guess: enough for
-// each key of the configuration.
+// Ids, names, options and their values are hashed, compared, copied and quoted at once: none is
+// longer. Guess: enough for each key of the configuration.
 inline constexpr std::size_t kMostWordBytes = 64 * 1024;
 
 struct CommandSpec {
@@ -164,7 +165,8 @@ struct CommandSpec {
   constexpr bool allowed_while_subscribed() const { return (flags & kWhileSubscribed) != 0; }
   constexpr bool allowed_in_transaction() const { return (flags & kNotInMulti) == 0; }
   constexpr bool ends_transaction() const { return (flags & kEndsMulti) != 0; }
-  // Whether an argument that is no payload and no message is longer than kMostWordBytes. Constant time.
+  // Whether an argument that is no payload and no message is longer than kMostWordBytes. Constant
+  // time.
   bool has_too_long_word(const ArgumentList& words) const {
     return words.longest_bound() > kMostWordBytes && has_such_a_word(words);
   }
@@ -181,8 +183,8 @@ struct CommandSpec {
 // As Redis says it: "client|setname".
 std::string full_name(const SubcommandSpec& subcommand);
 
-// The table of commands, in the order of CommandId, which is that of the names. Constant data; any thread may
-// call each function below.
+// The table of commands, in the order of CommandId, which is that of the names. Constant data; any
+// thread may call each function below.
 std::span<const CommandSpec> commands();
 const CommandSpec& command(CommandId id);
 

@@ -15,8 +15,8 @@ namespace locksley::proto {
 //   CommandWriter(out).command({"STATUS", id});
 //   writer.begin(3 + jobs.size()); writer.argument("SUBMIT"); …
 //
-// A small value that refers to a buffer, which must outlive it; used by the buffer's thread. Nothing blocks.
-// The caller must write exactly as many arguments as begin() announced.
+// A small value that refers to a buffer, which must outlive it; used by the buffer's thread.
+// Nothing blocks. The caller must write exactly as many arguments as begin() announced.
 class CommandWriter {
  public:
   explicit CommandWriter(OutputBuffer& out) : out_(&out) {}

@@ -22,8 +22,8 @@ std::optional<CustomerRate> parse_customer_rate(std::string_view text);
 // The inverse; "0" for no limit.
 std::string to_string(CustomerRate rate);
 
-// The settings of a customer, as CUSTOMER SET gives them. A plain value. An absent member means the default; in a command, that
-// the setting stays as it is.
+// The settings of a customer, as CUSTOMER SET gives them. A plain value. An absent member means the
+// default; in a command, that the setting stays as it is.
 struct CustomerSettings {
   static constexpr std::uint32_t kMaxRate = 1'000'000;
   static constexpr std::uint64_t kMaxJobs = 1'000'000'000'000;

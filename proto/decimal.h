@@ -20,8 +20,8 @@ inline constexpr std::array<char, 200> kTwoDigits = [] {
   return digits;
 }();
 
-// Writes the decimal of `value` to `to`, which has room for kMaxDecimalBytes; returns the end. Numbers of one
-// or two digits, the most frequent ones in framing, have a faster path.
+// Writes the decimal of `value` to `to`, which has room for kMaxDecimalBytes; returns the end.
+// Numbers of one or two digits, the most frequent ones in framing, have a faster path.
 template <std::integral Integer>
 char* write_decimal(char* to, Integer value) {
   if (value >= 0 && value < 10) {

@@ -42,8 +42,9 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t p = 0;
   std::size_t t = 0;
-  // The position after the last `*`, and the end of the text that this `*` matches so far. Only the last `*` is
-  // retried: an earlier one that matched more text would leave less for the elements after it.
+  // The position after the last `*`, and the end of the text that this `*` matches so far. Only the
+  // last `*` is retried: an earlier one that matched more text would leave less for the elements
+  // after it.
   std::size_t star = kNone;
   std::size_t star_text = 0;
   while (t < text.size()) {

@@ -9,8 +9,8 @@ namespace locksley::proto {
 inline constexpr std::size_t kMaxGlobBytes = 256;
 
 // True if the whole of `text` matches `pattern`, as in Redis: `*` any run of bytes, `?` one byte,
-// `[abc]`, `[a-z]`, `[^a]` one byte of a set, `\x` the byte x itself. Bytes, case-sensitive. For every
-// pattern the time is at most proportional to the product of the lengths. No allocation.
+// `[abc]`, `[a-z]`, `[^a]` one byte of a set, `\x` the byte x itself. Bytes, case-sensitive. For
+// every pattern the time is at most proportional to the product of the lengths. No allocation.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 }  // namespace locksley::proto

@@ -19,8 +19,8 @@ struct Hello {
   std::optional<std::string_view> name;  // of the command's arguments: a client name
 };
 
-// `arguments`: the whole command, its name included. `current`: the protocol if the command names none. The error is
-// the text of the reply. Any thread; nothing blocks.
+// `arguments`: the whole command, its name included. `current`: the protocol if the command names
+// none. The error is the text of the reply. Any thread; nothing blocks.
 std::expected<Hello, std::string> parse_hello(const ArgumentList& arguments, Protocol current);
 
 // AUTH [user] password, as in Redis.
@@ -36,7 +36,8 @@ std::expected<Auth, std::string> parse_auth(const ArgumentList& arguments, bool 
 // The reply to a HELLO: a map of 7 pairs, in the order of Redis. `id`: of the connection.
 void write_hello(ReplyWriter reply, Protocol protocol, std::uint64_t id);
 
-// The errors of a peer that has to log in first: of HELLO, and of other commands; and of a wrong password.
+// The errors of a peer that has to log in first: of HELLO, and of other commands; and of a wrong
+// password.
 inline constexpr std::string_view kHelloNoAuth =
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
     "<user> "
@@ -52,15 +53,15 @@ inline constexpr std::string_view kAuthWithoutUsers =
 // As which version of Redis clients treat the daemon.
 inline constexpr std::string_view kRedisVersion = "7.4.0";
 
-// Whether a client may give itself this name: printable ASCII without spaces, and not too long. An empty name removes
-// the one that was set.
+// Whether a client may give itself this name: printable ASCII without spaces, and not too long. An
+// empty name removes the one that was set.
 bool is_client_name(std::string_view name);
 inline constexpr std::size_t kMaxClientNameBytes = 256;  // guess
 // Redis' text.
 inline constexpr std::string_view kBadClientName =
     "ERR Client names cannot contain spaces, newlines or special characters.";
-// The error about a name that is none; `what` is its subject, for a client's name "Client names". Redis' text, unless
-// the name is too long.
+// The error about a name that is none; `what` is its subject, for a client's name "Client names".
+// Redis' text, unless the name is too long.
 std::string client_name_error(std::string_view what, std::string_view name);
 
 }  // namespace locksley::proto

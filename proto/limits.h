@@ -4,8 +4,8 @@
 
 namespace locksley::proto {
 
-// How much memory a peer may make the command reader use. A plain value that the reader copies. The reader
-// checks every announced length against it before it stores a byte.
+// How much memory a peer may make the command reader use. A plain value that the reader copies. The
+// reader checks every announced length against it before it stores a byte.
 //
 // The defaults of the first group are those of Redis, for which stock clients are written.
 struct Limits {

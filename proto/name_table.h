@@ -9,9 +9,9 @@
 
 namespace locksley::proto {
 
-// Finds a name, in any case, among N names that are known when the program is compiled: one hash, one
-// comparison. The hash covers a name's length and four of its letters; the compiler searches for a multiplier
-// with which no two names share a place. Constant data: any thread.
+// Finds a name, in any case, among N names that are known when the program is compiled: one hash,
+// one comparison. The hash covers a name's length and four of its letters; the compiler searches
+// for a multiplier with which no two names share a place. Constant data: any thread.
 template <std::size_t N>
 class NameTable {
  public:

@@ -29,8 +29,9 @@ void free_chunk(char* bytes, std::size_t capacity) {
   }
 }
 
-// Chunks that were just freed, for the same thread's next buffers. Each fresh page costs a page fault. First chunks are freed
-// by dozens, when the replies to many clients have been sent, and glibc keeps seven of a size for a thread.
+// Chunks that were just freed, for the same thread's next buffers. Each fresh page costs a page
+// fault. First chunks are freed by dozens, when the replies to many clients have been sent, and
+// glibc keeps seven of a size for a thread.
 class KeptChunks {
  public:
   KeptChunks() {
@@ -191,8 +192,8 @@ void OutputBuffer::consume(std::size_t n) {
   }
   chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(done));
   if (size_ > 0 || chunks_.empty()) return;
-  // All bytes are written. The last chunk is used again from its start, unless one large string made it larger
-  // than usual.
+  // All bytes are written. The last chunk is used again from its start, unless one large string
+  // made it larger than usual.
   Chunk& last = chunks_.back();
   if (last.capacity > kChunkBytes || last.capacity == 0) {
     clear();

@@ -9,25 +9,26 @@
 
 namespace locksley::proto {
 
-// Bytes to send: appended at the end, sent to the socket from the front. A chain of chunks, so that appended
-// bytes do not move: views from gather() stay valid while more bytes are appended, until consume() passes
-// them or clear() is called.
+// Bytes to send: appended at the end, sent to the socket from the front. A chain of chunks, so that
+// appended bytes do not move: views from gather() stay valid while more bytes are appended, until
+// consume() passes them or clear() is called.
 //
-// Large chunks are mapped pages of the system, not of the heap, where smaller and longer-lived allocations
-// would keep them from being returned. So the memory of many slow readers is returned when they disconnect.
-// Each thread keeps a few free chunks for re-use.
+// Large chunks are mapped pages of the system, not of the heap, where smaller and longer-lived
+// allocations would keep them from being returned. So the memory of many slow readers is returned
+// when they disconnect. Each thread keeps a few free chunks for re-use.
 //
 // Owned by one connection, used by one thread at a time. Nothing blocks; only allocation can fail
 // (std::bad_alloc). It has no limit of its own: its owner checks size() and stops producing.
 class OutputBuffer {
  public:
-  // A short reply or a few, each client's with every command: the largest that glibc keeps for its thread.
+  // A short reply or a few, each client's with every command: the largest that glibc keeps for its
+  // thread.
   static constexpr std::size_t kFirstChunkBytes = 1024;
   static constexpr std::size_t kChunkBytes = 256 * 1024;  // guess: a few socket buffers
 
   OutputBuffer() = default;
-  // append_large() copies nothing: the bytes must stay where they are for as long as the buffer has them. For a reply that is
-  // to be copied to another buffer part by part.
+  // append_large() copies nothing: the bytes must stay where they are for as long as the buffer has
+  // them. For a reply that is to be copied to another buffer part by part.
   static OutputBuffer of_views();
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
@@ -35,8 +36,8 @@ class OutputBuffer {
   OutputBuffer& operator=(OutputBuffer&& other) noexcept;
   ~OutputBuffer() = default;
 
-  // n contiguous bytes at the end, to be filled and then committed in part or whole. Valid until the next
-  // call.
+  // n contiguous bytes at the end, to be filled and then committed in part or whole. Valid until
+  // the next call.
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - next_) < n) add_chunk(n);
     return next_;
@@ -54,7 +55,8 @@ class OutputBuffer {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Fills `out` with views of the bytes from the front on, in order; returns how many views it used.
+  // Fills `out` with views of the bytes from the front on, in order; returns how many views it
+  // used.
   std::size_t gather(std::span<std::string_view> out) const;
 
   // Removes the first n <= size() bytes, which were sent.

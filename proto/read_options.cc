@@ -263,7 +263,8 @@ std::expected<LogCommand, std::string> parse_log(const ArgumentList& arguments) 
 
 std::expected<RunningCommand, std::string> parse_running(const ArgumentList& arguments) {
   RunningCommand result;
-  // With an even number of words there is an id before the option, or only an id, which may be COUNT.
+  // With an even number of words there is an id before the option, or only an id, which may be
+  // COUNT.
   const bool has_id =
       arguments.size() % 2 == 0 || (arguments.size() > 1 && !equals_ignoring_case(arguments[1], "COUNT"));
   if (has_id) result.id = arguments[1];

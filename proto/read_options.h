@@ -109,9 +109,9 @@ struct RunningCommand {
   std::uint64_t count = kDefaultCount;
 };
 
-// Parse a whole command, its name included. Views refer to `arguments`. The error is the text of the error
-// reply without its '-'. The caller has checked the number of arguments against the command table. No side
-// effects, any thread.
+// Parse a whole command, its name included. Views refer to `arguments`. The error is the text of
+// the error reply without its '-'. The caller has checked the number of arguments against the
+// command table. No side effects, any thread.
 std::expected<ResultsCommand, std::string> parse_results(const ArgumentList& arguments);
 std::expected<ListCommand, std::string> parse_list(const ArgumentList& arguments);
 std::expected<WaitCommand, std::string> parse_wait(const ArgumentList& arguments);

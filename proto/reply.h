@@ -9,7 +9,8 @@
 
 namespace locksley::proto {
 
-// A reply as a value: RESP2 and RESP3 alike, with null in one form. A plain tree that owns its bytes.
+// A reply as a value: RESP2 and RESP3 alike, with null in one form. A plain tree that owns its
+// bytes.
 struct Reply {
   enum class Type : std::uint8_t {
     kNull,
@@ -44,8 +45,8 @@ struct Reply {
     return is_error() ? std::string_view(text).substr(0, text.find(' ')) : std::string_view();
   }
 
-  // The value under `key` in a map, or in an array that is a map of RESP2; null if there is none. A linear
-  // search.
+  // The value under `key` in a map, or in an array that is a map of RESP2; null if there is none. A
+  // linear search.
   const Reply* find(std::string_view key) const;
 
   // An integer, or a string that is the decimal of one.

@@ -15,7 +15,8 @@ constexpr std::size_t kFirstBytes = 64 * Limits::kKiB;  // guess: a socket buffe
 constexpr std::size_t kGrownBytes = Limits::kMiB;  // full reads alone do not make the buffer grow beyond this
 constexpr std::size_t kMaxLineBytes = 64 * Limits::kKiB;
 
-// Reads up to `most` digits, which end before the end of the bytes that have arrived; moves `at` to their end.
+// Reads up to `most` digits, which end before the end of the bytes that have arrived; moves `at` to
+// their end.
 std::uint64_t read_digits(const char*& at, std::size_t most) {
   std::uint64_t value = 0;
   for (const char* const end = at + most; at != end; ++at) {
@@ -37,8 +38,8 @@ std::span<std::byte> ReplyReader::prepare(std::size_t min) {
     written_ = 0;
   }
   if (was_filled || capacity_ - written_ < min) {
-    // If the unread bytes fill at most half of the buffer, they move to its front; otherwise the buffer
-    // doubles. Either way a byte is moved a bounded number of times.
+    // If the unread bytes fill at most half of the buffer, they move to its front; otherwise the
+    // buffer doubles. Either way a byte is moved a bounded number of times.
     const bool grows = was_filled || unread + min > capacity_ / 2;
     if (grows) {
       const std::size_t capacity = std::max({kFirstBytes, 2 * capacity_, unread + min});
@@ -79,8 +80,9 @@ ReadStatus ReplyReader::next(Reply& reply) {
   }
 }
 
-// Adds a whole value to the aggregate that contains it. This may complete the aggregate, which is then added to
-// its own, and so on. False if no aggregate contains the value: then `value` is the reply.
+// Adds a whole value to the aggregate that contains it. This may complete the aggregate, which is
+// then added to its own, and so on. False if no aggregate contains the value: then `value` is the
+// reply.
 bool ReplyReader::absorb(Reply& value, bool is_attribute) {
   while (!is_attribute && !stack_.empty()) {
     Frame& frame = stack_.back();
@@ -93,8 +95,8 @@ bool ReplyReader::absorb(Reply& value, bool is_attribute) {
   return is_attribute;
 }
 
-// A line without its line end. `at` is the position after the type. The line ends at the first CR or LF, so that
-// the result does not depend on how many bytes after it have arrived.
+// A line without its line end. `at` is the position after the type. The line ends at the first CR
+// or LF, so that the result does not depend on how many bytes after it have arrived.
 ReadStatus ReplyReader::read_line(const char*& at, std::string_view& line) {
   const auto available = static_cast<std::size_t>(end() - at);
   const auto* lf = static_cast<const char*>(std::memchr(at, '\n', available));
@@ -186,7 +188,8 @@ ReadStatus ReplyReader::read_value(Found& found) {
       status = read_aggregate_head(at, type, found);
       break;
     default: {
-      // Reported at the first byte: a peer that speaks another protocol may send no line end for long.
+      // Reported at the first byte: a peer that speaks another protocol may send no line end for
+      // long.
       if (std::string_view("+-(_#,").find(type) == std::string_view::npos) {
         return fail("unexpected '" + printable({&type, 1}) + "'");
       }

@@ -14,8 +14,8 @@
 
 namespace locksley::proto {
 
-// What a peer may send. As they are here, they bound single strings, counts and levels, but not the memory of a whole
-// reply: that only max_reply_bytes does, for next().
+// What a peer may send. As they are here, they bound single strings, counts and levels, but not the
+// memory of a whole reply: that only max_reply_bytes does, for next().
 struct ReplyLimits {
   std::size_t max_bulk_bytes = 512 * Limits::kMiB;
   std::size_t max_elements = 2147483647;  // of one aggregate
@@ -32,19 +32,19 @@ struct ResultsReply {
   std::uint64_t rows = 0;    // rows delivered
 };
 
-// Turns received bytes into replies: RESP2 and RESP3, incrementally. The part of a reply that was parsed is
-// not parsed again when more bytes arrive.
+// Turns received bytes into replies: RESP2 and RESP3, incrementally. The part of a reply that was
+// parsed is not parsed again when more bytes arrive.
 //
 //   auto space = reader.prepare();  n = read(fd, space);  reader.commit(n);
 //   while ((status = reader.next(reply)) == ReadStatus::kComplete) use(reply);
 //
 // Owned by one connection and used by one thread at a time. Nothing blocks; no I/O. Invalid input
-// ends in kError, with error_message(); a failed allocation is std::bad_alloc. Memory: the reply under
-// construction, and a buffer that grows with the bytes that have arrived. ReplyLimits bound both, if next()
-// is called until it needs more after each commit().
+// ends in kError, with error_message(); a failed allocation is std::bad_alloc. Memory: the reply
+// under construction, and a buffer that grows with the bytes that have arrived. ReplyLimits bound
+// both, if next() is called until it needs more after each commit().
 //
-// Attributes (`|`) are read and ignored. Streamed aggregates (`*?`) are refused: no server sends them without
-// being asked.
+// Attributes (`|`) are read and ignored. Streamed aggregates (`*?`) are refused: no server sends
+// them without being asked.
 class ReplyReader {
  public:
   static constexpr std::size_t kMinimumRead = 16 * Limits::kKiB;
@@ -53,17 +53,20 @@ class ReplyReader {
   ReplyReader(const ReplyReader&) = delete;
   ReplyReader& operator=(const ReplyReader&) = delete;
 
-  // Space to receive into, at least `min` bytes. Valid until the next call of any member that is not const.
+  // Space to receive into, at least `min` bytes. Valid until the next call of any member that is
+  // not const.
   std::span<std::byte> prepare(std::size_t min = kMinimumRead);
   void commit(std::size_t n) { written_ += n; }
 
-  // The next reply. A push is a reply of type kPush; only the caller knows to which command it belongs.
+  // The next reply. A push is a reply of type kPush; only the caller knows to which command it
+  // belongs.
   ReadStatus next(Reply& reply);
 
-  // The next reply, which must be that of RESULTS: calls visit(index, status, output) for each row as soon as
-  // it is whole, without building a tree, and returns kComplete at the end of the reply. The views are valid
-  // only during the call of `visit`. After kNeedMore call next_results() again, with the same `results`. An
-  // error reply is kComplete with is_error set; a reply of another shape is kError.
+  // The next reply, which must be that of RESULTS: calls visit(index, status, output) for each row
+  // as soon as it is whole, without building a tree, and returns kComplete at the end of the reply.
+  // The views are valid only during the call of `visit`. After kNeedMore call next_results() again,
+  // with the same `results`. An error reply is kComplete with is_error set; a reply of another
+  // shape is kError.
   template <typename RowVisitor>
   ReadStatus next_results(ResultsReply& results, RowVisitor&& visit);
 
@@ -83,7 +86,8 @@ class ReplyReader {
     std::string_view status;
     std::string_view output;
   };
-  // The result of read_value(): a whole value, or the head of an aggregate with `missing` more elements.
+  // The result of read_value(): a whole value, or the head of an aggregate with `missing` more
+  // elements.
   struct Found {
     Reply value;
     std::size_t missing = 0;
@@ -92,7 +96,8 @@ class ReplyReader {
 
   ReadStatus fail(std::string_view what);
   ReadStatus read_value(Found& found);
-  // Its two longer cases, by the type of the value; they move `at` to the end of what they have read.
+  // Its two longer cases, by the type of the value; they move `at` to the end of what they have
+  // read.
   ReadStatus read_string(const char*& at, char type, Reply& value);  // $ = !
   ReadStatus read_aggregate_head(const char*& at, char type, Found& found);
   bool absorb(Reply& value, bool is_attribute);
@@ -103,8 +108,8 @@ class ReplyReader {
   static bool read_line_value(char type, std::string_view line, Reply& value);
   ReadStatus begin_results(ResultsReply& results);
   ReadStatus read_row(Row& row);
-  // Reads the row at `at` and returns its end, if the row is whole, its job is ok, and its numbers are short: as nearly all rows
-  // are. Null: it may be any other row, or none.
+  // Reads the row at `at` and returns its end, if the row is whole, its job is ok, and its numbers
+  // are short: as nearly all rows are. Null: it may be any other row, or none.
   const char* try_ok_row(const char* at, Row& row) const;
   // Each reads one element at `at`, and moves `at` to its end if the element is whole.
   ReadStatus read_line(const char*& at, std::string_view& line);

@@ -11,17 +11,19 @@
 namespace locksley::proto {
 namespace {
 
-// Strings up to this go out in one piece with their header; longer ones may be split over two chunks.
+// Strings up to this go out in one piece with their header; longer ones may be split over two
+// chunks.
 constexpr std::size_t kOnePieceBytes = 16 * 1024;
 
-// As write_decimal(), faster for numbers of up to eight digits. Writes up to kMaxDecimalBytes, of which only those before
-// the end that it returns mean something.
+// As write_decimal(), faster for numbers of up to eight digits. Writes up to kMaxDecimalBytes, of
+// which only those before the end that it returns mean something.
 char* write_index(char* to, std::uint64_t value) {
   constexpr std::size_t kMost = 8;
   static_assert(kMost <= kMaxDecimalBytes);
   if (value >= 100'000'000) return write_decimal(to, value);
-  // All eight digits at once, the first one in the lowest byte: halves of four digits, quarters of two, and single digits, each
-  // in the lanes of one word. The divisions by 100 and by 10 are products that are exact for these numbers.
+  // All eight digits at once, the first one in the lowest byte: halves of four digits, quarters of
+  // two, and single digits, each in the lanes of one word. The divisions by 100 and by 10 are
+  // products that are exact for these numbers.
   const std::uint64_t halves = value / 10'000 | (value % 10'000) << 32;
   const std::uint64_t hundreds = ((halves * 10'486) >> 20) & 0x7f'0000'007f;
   const std::uint64_t quarters = hundreds | (halves - 100 * hundreds) << 16;

@@ -10,12 +10,12 @@ namespace locksley::proto {
 
 enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
-// Encodes replies at the end of an OutputBuffer, in the connection's version of the protocol. It uses only
-// types that every stock client reads (+ - : $ * in RESP2; also _ % > = , in RESP3).
+// Encodes replies at the end of an OutputBuffer, in the connection's version of the protocol. It
+// uses only types that every stock client reads (+ - : $ * in RESP2; also _ % > = , in RESP3).
 //
-// A small value that refers to a buffer, which must outlive it; made where it is needed, used by the buffer's
-// thread. Nothing blocks. An aggregate is a header that announces how many elements follow; the caller must
-// write exactly that many.
+// A small value that refers to a buffer, which must outlive it; made where it is needed, used by
+// the buffer's thread. Nothing blocks. An aggregate is a header that announces how many elements
+// follow; the caller must write exactly that many.
 class ReplyWriter {
  public:
   // Guess: longer than any text of ours with its arguments.
@@ -30,8 +30,8 @@ class ReplyWriter {
   void ok() { out_->append("+OK\r\n"); }
   // `text` contains no CR or LF, so it must not contain bytes of a peer.
   void simple(std::string_view text);
-  // `text` starts with the upper-case code. It may quote bytes of a peer: control characters become spaces,
-  // and the whole is cut at kMaxErrorBytes.
+  // `text` starts with the upper-case code. It may quote bytes of a peer: control characters become
+  // spaces, and the whole is cut at kMaxErrorBytes.
   void error(std::string_view text);
   void integer(std::int64_t value);
   void bulk(std::string_view bytes);
@@ -42,7 +42,8 @@ class ReplyWriter {
   void array(std::size_t n);
   // `n` pairs of key and value follow. RESP2: a flat array of 2n.
   void map(std::size_t n);
-  // `n` elements follow. Only for messages of channels that this connection subscribed to. RESP2: an array.
+  // `n` elements follow. Only for messages of channels that this connection subscribed to. RESP2:
+  // an array.
   void push(std::size_t n);
   // Text for people: `=txt:` in RESP3, so that redis-cli prints it as it is. RESP2: a bulk string.
   void verbatim(std::string_view text);

@@ -55,8 +55,8 @@ std::expected<std::uint64_t, std::string> parse_number(const BatchOption& option
                             text);
 }
 
-// Reads the words after the handler: options in any order, each at most once but AFTER and AFTEROK, until
-// JOBS, RANGE or the end.
+// Reads the words after the handler: options in any order, each at most once but AFTER and AFTEROK,
+// until JOBS, RANGE or the end.
 class OptionParser {
  public:
   // `hint`: what the error for a word that is no option says in addition.
@@ -98,7 +98,8 @@ class OptionParser {
     return at;
   }
 
-  // What the error for a missing or an unknown word says in addition: a value may have been left out.
+  // What the error for a missing or an unknown word says in addition: a value may have been left
+  // out.
   std::string swallowed() const {
     if (swallower_ == nullptr) return {};
     return "; " + quoted(*swallower_) + " took '" + printable(swallowed_) + "' as its value";
@@ -216,7 +217,8 @@ std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& argume
   return result;
 }
 
-// Whether `is_wanted` holds for one of the options of a command of one of these kinds. Asked in the order of the command.
+// Whether `is_wanted` holds for one of the options of a command of one of these kinds. Asked in the
+// order of the command.
 bool any_option(const ArgumentList& arguments, const auto& is_wanted) {
   for (std::size_t at = kOptionsAt; at < arguments.size();) {
     const BatchOption* const option = find_batch_option(arguments[at]);

@@ -12,18 +12,19 @@
 
 namespace locksley::proto {
 
-// `JOBS payload …`: the payloads are the command's arguments from `first` on. arguments.drop_front(first)
-// leaves only them.
+// `JOBS payload …`: the payloads are the command's arguments from `first` on.
+// arguments.drop_front(first) leaves only them.
 struct JobsSource {
   std::size_t first;
 };
 
-// `RANGE low high [payload]`: one job for each integer in [low, high). low == high is a batch without jobs.
+// `RANGE low high [payload]`: one job for each integer in [low, high). low == high is a batch
+// without jobs.
 struct RangeSource {
   std::int64_t low;
   std::int64_t high;
-  // Which argument of the command is the payload, which may be large; each `{}` in it stands for the decimal.
-  // Absent: the payload is the decimal alone.
+  // Which argument of the command is the payload, which may be large; each `{}` in it stands for
+  // the decimal. Absent: the payload is the decimal alone.
   std::optional<std::size_t> payload_at;
 
   std::uint64_t size() const { return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low); }
@@ -40,17 +41,19 @@ struct OpenCommand {
   BatchOptions options;
 };
 
-// Parse a whole command, its name included, and copy what they keep. The error is the text of the error reply
-// without its '-': it names the option, what was expected and what was found. No side effects, any thread.
+// Parse a whole command, its name included, and copy what they keep. The error is the text of the
+// error reply without its '-': it names the option, what was expected and what was found. No side
+// effects, any thread.
 std::expected<SubmitCommand, std::string> parse_submit(const ArgumentList& arguments);
 std::expected<OpenCommand, std::string> parse_open(const ArgumentList& arguments);
 // As SUBMIT, but only with JOBS; RETAIN is accepted and has no effect.
 std::expected<SubmitCommand, std::string> parse_run(const ArgumentList& arguments);
 
-// Whether a command of one of these kinds has more than `most` AFTER and AFTEROK among its options. Looks at no further word
-// than it must; a command that is wrong may be answered either way.
+// Whether a command of one of these kinds has more than `most` AFTER and AFTEROK among its options.
+// Looks at no further word than it must; a command that is wrong may be answered either way.
 bool has_more_waits(const ArgumentList& arguments, std::size_t most);
-// Whether EPHEMERAL is among its options; looks at the options alone. A command that is wrong may be answered either way.
+// Whether EPHEMERAL is among its options; looks at the options alone. A command that is wrong may
+// be answered either way.
 bool is_ephemeral(const ArgumentList& arguments);
 
 }  // namespace locksley::proto

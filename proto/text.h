@@ -20,7 +20,8 @@ constexpr bool equals_ignoring_case(std::string_view a, std::string_view b) {
 // ASCII letters in upper case, for names in messages.
 std::string in_capitals(std::string_view text);
 
-// Received text for quotation in an error: cut at `max` bytes; bytes outside printable ASCII are replaced.
+// Received text for quotation in an error: cut at `max` bytes; bytes outside printable ASCII are
+// replaced.
 std::string printable(std::string_view text, std::size_t max = 128);
 
 }  // namespace locksley::proto

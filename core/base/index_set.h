@@ -12,8 +12,8 @@
 
 namespace locksley {
 
-// Indexes as disjoint ranges, in a tree: 70 bytes for each range. Parts may be taken in any order; to take a
-// part costs O(log ranges), and O(1) for each range in it.
+// Indexes as disjoint ranges, in a tree: 70 bytes for each range. Parts may be taken in any order;
+// to take a part costs O(log ranges), and O(1) for each range in it.
 //
 // A plain value; the caller synchronises the calls. Nothing blocks; only allocation can fail.
 class IndexSet {
@@ -76,8 +76,8 @@ class IndexSet {
     }
     return result;
   }
-  // The index at position `before`, in ascending order; the last index if the set has fewer. O(ranges).
-  // The set must not be empty.
+  // The index at position `before`, in ascending order; the last index if the set has fewer.
+  // O(ranges). The set must not be empty.
   std::uint64_t at(std::uint64_t before) const {
     for (const auto& [low, high] : ranges_) {
       if (before < high - low) return low + before;

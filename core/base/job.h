@@ -7,8 +7,8 @@
 
 namespace locksley {
 
-// Durations. Inside the scheduler also instants, as nanoseconds of the steady clock since its epoch:
-// the ring adds them to virtual times.
+// Durations. Inside the scheduler also instants, as nanoseconds of the steady clock since its
+// epoch: the ring adds them to virtual times.
 using Nanoseconds = std::chrono::nanoseconds;
 
 // Instants that programs and handlers see. A type of their own, so that a duration in place of one,
@@ -25,7 +25,8 @@ constexpr bool is_failure(JobStatus status) {
   return status != JobStatus::kOk && status != JobStatus::kCancelled;
 }
 
-// `now` + `wait`; where the clock cannot count that far, its last instant, which is kNever for an Instant.
+// `now` + `wait`; where the clock cannot count that far, its last instant, which is kNever for an
+// Instant.
 constexpr Nanoseconds after(Nanoseconds now, Nanoseconds wait) {
   return wait < Nanoseconds::max() - now ? now + wait : Nanoseconds::max();
 }

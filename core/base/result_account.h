@@ -11,29 +11,29 @@
 
 namespace locksley {
 
-// How many blocks of the memory of all logs the logs of one user's running jobs occupy: the counters of
-// one user for LogBudget (core/lane/job_log.h), which alone changes and reads them. All logs of a user
-// charge the same budget.
+// How many blocks of the memory of all logs the logs of one user's running jobs occupy: the
+// counters of one user for LogBudget (core/lane/job_log.h), which alone changes and reads them. All
+// logs of a user charge the same budget.
 //
-// A member of the user's ResultAccount, or of the budget. Any thread. All operations are seq_cst, and
-// no other data depends on them.
+// A member of the user's ResultAccount, or of the budget. Any thread. All operations are seq_cst,
+// and no other data depends on them.
 struct LogUse {
   std::atomic<std::uint64_t> blocks{0};
   std::atomic<std::uint64_t> logs{0};  // that have blocks
 };
 
-// Counts the bytes of results that are in memory, with a limit. Accounts form a tree: what is charged to an
-// account is charged to its parent as well (a user's account lies below that of all). A lane starts no more
-// jobs of batches whose account is full, and executors end their turns with them: so a job that runs when
-// the limit is reached may finish, and none begins.
+// Counts the bytes of results that are in memory, with a limit. Accounts form a tree: what is
+// charged to an account is charged to its parent as well (a user's account lies below that of all).
+// A lane starts no more jobs of batches whose account is full, and executors end their turns with
+// them: so a job that runs when the limit is reached may finish, and none begins.
 //
-// An account is full if its bytes have reached its limit. It is also full if its parent is and it has more
-// than its `spare` bytes: where others have filled the memory of all, a user with little in use goes on, as
-// far as the spare bytes reach.
+// An account is full if its bytes have reached its limit. It is also full if its parent is and it
+// has more than its `spare` bytes: where others have filled the memory of all, a user with little
+// in use goes on, as far as the spare bytes reach.
 //
-// Owned by the program; outlives all batches and lanes that refer to it. Any thread may
-// call everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic addition
-// for each level of the tree.
+// Owned by the program; outlives all batches and lanes that refer to it. Any thread may call
+// everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic
+// addition for each level of the tree.
 class ResultAccount {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -43,14 +43,15 @@ class ResultAccount {
   ResultAccount(const ResultAccount&) = delete;
   ResultAccount& operator=(const ResultAccount&) = delete;
 
-  // Of the root. Any thread calls the function after an account has reached its own limit, and after an
-  // account that a lane waits for has room again. The caller may hold the mutex of a batch, or of a lane's
-  // ShownJobs: the function must call neither. It may call Lane::Groups::reopen_tenants(). It must be
-  // quick and must not throw. Set once, before the first charge.
+  // Of the root. Any thread calls the function after an account has reached its own limit, and
+  // after an account that a lane waits for has room again. The caller may hold the mutex of a
+  // batch, or of a lane's ShownJobs: the function must call neither. It may call
+  // Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set once, before the first
+  // charge.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
-  // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a higher
-  // limit is no refund.
+  // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a
+  // higher limit is no refund.
   void set_limit(std::uint64_t limit_bytes, std::uint64_t spare_bytes = 0) {
     // [results-limit] relaxed: numbers on their own.
     limit_.store(limit_bytes, std::memory_order_relaxed);
@@ -74,8 +75,8 @@ class ResultAccount {
     return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) && parent_->is_full();
   }
 
-  // For a lane that stops serving a tenant. Returns is_full(). If true, the next refund that makes room
-  // calls on_change()'s function; rarely, a refund that makes none calls it, too.
+  // For a lane that stops serving a tenant. Returns is_full(). If true, the next refund that makes
+  // room calls on_change()'s function; rarely, a refund that makes none calls it, too.
   bool is_full_and_awaited() { return is_full() && await_room(); }
 
   // What one batch has charged. Not thread-safe: guarded like the results that it counts.
@@ -99,9 +100,9 @@ class ResultAccount {
   };
 
  private:
-  // Marks this account, or the one above that is full, as awaited, and says whether it is still full. The
-  // mark is set before the bytes are read, and refund() writes the bytes before it reads the mark, all
-  // seq_cst: so one of the two sees the other.
+  // Marks this account, or the one above that is full, as awaited, and says whether it is still
+  // full. The mark is set before the bytes are read, and refund() writes the bytes before it reads
+  // the mark, all seq_cst: so one of the two sees the other.
   bool await_room();
   ResultAccount& root() { return parent_ == nullptr ? *this : parent_->root(); }
 

@@ -9,22 +9,25 @@
 
 namespace locksley {
 
-// The interval between starts of which at most `count` are admitted in each `period`: at least 1 ns; 0 for a count of 0.
+// The interval between starts of which at most `count` are admitted in each `period`: at least 1
+// ns; 0 for a count of 0.
 inline Nanoseconds start_interval(std::uint64_t count, Nanoseconds period) {
   return count == 0 ? Nanoseconds{0} : std::max(Nanoseconds{1}, period / static_cast<std::int64_t>(count));
 }
 
-// Limits how many jobs start in a time. Starts are evenly spaced; but if a late timer has delayed some, they may follow each
-// other faster. This is the generic cell rate algorithm (ITU-T Recommendation I.371, "Traffic control and congestion control
-// in B-ISDN"), with a tolerance of 10 ms where the interval is shorter than that.
+// Limits how many jobs start in a time. Starts are evenly spaced; but if a late timer has delayed
+// some, they may follow each other faster. This is the generic cell rate algorithm (ITU-T
+// Recommendation I.371, "Traffic control and congestion control in B-ISDN"), with a tolerance of 10
+// ms where the interval is shorter than that.
 //
-// A plain value of 24 bytes; the caller synchronises the calls. Nothing blocks or fails. `now` is the time of any steady
-// clock.
+// A plain value of 24 bytes; the caller synchronises the calls. Nothing blocks or fails. `now` is
+// the time of any steady clock.
 class StartRate {
  public:
   static constexpr std::uint64_t kAny = ~std::uint64_t{0};
 
-  // From one start to the next; 0: no limit. Effective at once: the next start is at most one new interval away.
+  // From one start to the next; 0: no limit. Effective at once: the next start is at most one new
+  // interval away.
   void set_interval(Nanoseconds interval, Nanoseconds now) {
     constexpr Nanoseconds kTolerance = std::chrono::milliseconds(10);
     constexpr Nanoseconds kLongest = std::chrono::hours(24 * 365);
@@ -59,7 +62,8 @@ class StartRate {
   }
 
  private:
-  // Bounded, so that no sum overflows; take() is for no more than available() says, or for jobs that run already.
+  // Bounded, so that no sum overflows; take() is for no more than available() says, or for jobs
+  // that run already.
   Nanoseconds time_of(std::uint64_t count) const {
     constexpr std::uint64_t kMostStarts = std::uint64_t{1} << 60;
     return interval_ * static_cast<std::int64_t>(

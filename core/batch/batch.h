@@ -1,3 +1,4 @@
+// Length: one class under one mutex; what has a state of its own is in the classes beside it.
 // A batch: an ordered set of jobs for one handler. Its counters, its state and its results are one
 // record under one mutex.
 #pragma once
@@ -74,8 +75,8 @@ struct BatchOptions {
   GateId gate = 0;                     // of its lane; Lane::hand_over() may change it
 };
 
-// A batch at one moment. jobs = queued + running + ok + failed + cancelled, always. `retried` counts the attempts
-// after the first, by BatchOptions::retries or by a requeue (Batch::Failures).
+// A batch at one moment. jobs = queued + running + ok + failed + cancelled, always. `retried`
+// counts the attempts after the first, by BatchOptions::retries or by a requeue (Batch::Failures).
 struct BatchStatus {
   BatchState state;
   std::uint64_t jobs, queued, running, ok, failed, cancelled, retried;
@@ -95,10 +96,11 @@ struct BatchStatus {
   std::uint64_t retry_rounds = 0;  // how often Failures::begin_requeue() has queued jobs again
 };
 
-// Receives notifications of changes of batches. Implemented by the program; outlives the batches. Called on any
-// thread, without the mutex of the batch. But the mutex of a worker's results may be held (core/lane/result_writer.h), and
-// Lane::release() holds the one that Lane::hold() takes: so a call must not wait for an executor, nor call hold(),
-// release() or cancel(). It must be quick and must not throw; it may read the batch.
+// Receives notifications of changes of batches. Implemented by the program; outlives the batches.
+// Called on any thread, without the mutex of the batch. But the mutex of a worker's results may be
+// held (core/lane/result_writer.h), and Lane::release() holds the one that Lane::hold() takes: so a
+// call must not wait for an executor, nor call hold(), release() or cancel(). It must be quick and
+// must not throw; it may read the batch.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
@@ -113,11 +115,12 @@ class BatchObserver {
 
 // The record of a batch, and the only place that counts its jobs.
 //
-// Owned by shared_ptr: the program has one, and the ring has one while the batch has jobs to run or running jobs. The last
-// one is never dropped under a lock. Every public call may be made from any thread, except where it says otherwise.
-// Calls take the batch's mutex for a short time; under it they record steps in the journal. They notify
-// the observer without it. Results may block on a disk and throw; Failures::requeue() pauses; publish() throws
-// NoMemoryForRows. Nothing else blocks or fails.
+// Owned by shared_ptr: the program has one, and the ring has one while the batch has jobs to run or
+// running jobs. The last one is never dropped under a lock. Every public call may be made from any
+// thread, except where it says otherwise. Calls take the batch's mutex for a short time; under it
+// they record steps in the journal. They notify the observer without it. Results may block on a
+// disk and throw; Failures::requeue() pauses; publish() throws NoMemoryForRows. Nothing else blocks
+// or fails.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   // `handler` and `observer` outlive the batch. `observer` may be null; so may `journal`.
@@ -153,15 +156,18 @@ class Batch : public std::enable_shared_from_this<Batch> {
     // [batch-stop] relaxed: a stale value only runs one job more; the mutex decides what has ended.
     return stopping_.load(std::memory_order_relaxed);
   }
-  // Its running jobs should stop, too: as is_stopping(), but false after a deadline. One load, read by jobs.
+  // Its running jobs should stop, too: as is_stopping(), but false after a deadline. One load, read
+  // by jobs.
   bool is_aborting() const {
     // [batch-abort] relaxed: a stale value only lets a job run on until it looks again.
     return aborting_.load(std::memory_order_relaxed);
   }
 
-  // The reasons why no new jobs of it are started. One load, read between jobs; exact under the mutex of Lane::hold().
+  // The reasons why no new jobs of it are started. One load, read between jobs; exact under the
+  // mutex of Lane::hold().
   Holds holds() const {
-    // [batch-hold] relaxed: a stale value only runs one job more; the ring starts no turn of a paused queue.
+    // [batch-hold] relaxed: a stale value only runs one job more; the ring starts no turn of a
+    // paused queue.
     return holds_.load(std::memory_order_relaxed);
   }
   bool is_held() const { return holds() != 0; }
@@ -171,7 +177,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
-  // True for the first call after clear_changed(): so an observer queues a batch once for many changes.
+  // True for the first call after clear_changed(): so an observer queues a batch once for many
+  // changes.
   bool set_changed() { return !changed_.exchange(true); }
   void clear_changed() { changed_.store(false); }
 
@@ -188,12 +195,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Frees the chunks, at most `most_chunks`, whose rows all lie below `row`. The journal has these
   // rows, or they were discarded. False: there are more such chunks.
   bool drop_rows_before(std::uint64_t row, std::size_t most_chunks = ~std::size_t{0});
-  // Makes the existing rows below `row` unreadable. `place`: where the chunk or step with `row` begins; the rows before it no
-  // longer count in result_bytes. The jobs' statuses, and RETRY, do not depend on rows. The caller then
-  // frees the rows: by drop_rows_before(), and in the journal's store.
+  // Makes the existing rows below `row` unreadable. `place`: where the chunk or step with `row`
+  // begins; the rows before it no longer count in result_bytes. The jobs' statuses, and RETRY, do
+  // not depend on rows. The caller then frees the rows: by drop_rows_before(), and in the journal's
+  // store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
-  // The batch is about to be destroyed: its results no longer count in their account, although a large batch
-  // may take another thread a while to free.
+  // The batch is about to be destroyed: its results no longer count in their account, although a
+  // large batch may take another thread a while to free.
   void refund_results();
 
   // ---- The attempts of jobs ----
@@ -204,16 +212,18 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Attempt number of one running job: the same, plus its failed attempts. One load, unless a job
   // of the batch was retried: then a lock and a look-up.
   std::uint32_t attempt(std::uint64_t index) const;
-  // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the first one.
+  // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the
+  // first one.
   IndexRange same_attempt(IndexRange jobs) const;
-  // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job of the batch
-  // has made a note: then a lock and a look-up.
+  // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job
+  // of the batch has made a note: then a lock and a look-up.
   std::string note(std::uint64_t index) const;
-  // Records a note of a running job, and gives it to the journal at once: the caller limits how often. False: there
-  // is no room for it. The later publication of this job must pass its index (ResultWriter::Indexes::kAlways).
+  // Records a note of a running job, and gives it to the journal at once: the caller limits how
+  // often. False: there is no room for it. The later publication of this job must pass its index
+  // (ResultWriter::Indexes::kAlways).
   bool set_note(std::uint64_t index, std::string_view text);
-  // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job if it has a
-  // note, else all before the first job with a note.
+  // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job
+  // if it has a note, else all before the first job with a note.
   IndexRange alone_with_note(IndexRange jobs) const;
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
@@ -228,14 +238,15 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Counts jobs that are being added, before they are added to the ring. Returns the index of the
   // first one, or none if the batch is closed.
   std::optional<std::uint64_t> jobs_added(std::uint64_t count);
-  // The `count` jobs with the highest indexes leave the batch: they were not accepted, or another process will run them.
-  // The ring does not have them. A closed batch without other jobs ends.
+  // The `count` jobs with the highest indexes leave the batch: they were not accepted, or another
+  // process will run them. The ring does not have them. A closed batch without other jobs ends.
   void jobs_withdrawn(std::uint64_t count);
   // No more jobs will come. Ends the batch if all its jobs have ended.
   void close();
   void set_weight(std::uint32_t weight);
   void set_slots(std::uint32_t slots);
-  // How its lane serves it now: as BatchOptions say, or as it was changed since; the gate by Lane::hand_over().
+  // How its lane serves it now: as BatchOptions say, or as it was changed since; the gate by
+  // Lane::hand_over().
   struct ServedAs {
     std::uint32_t weight;
     std::uint32_t slots;
@@ -243,37 +254,41 @@ class Batch : public std::enable_shared_from_this<Batch> {
   };
   ServedAs served_as() const;
   void set_gate(GateId gate);
-  // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay, kBatches) is not over before
-  // it could have started, even without jobs: so clear_hold() may end it.
+  // Adds or removes a reason why the batch is held. A batch that waits for its start (kDelay,
+  // kBatches) is not over before it could have started, even without jobs: so clear_hold() may end
+  // it.
   void set_hold(Hold hold);
   void clear_hold(Hold hold);
   // Sets is_stopping(), and is_aborting() unless running jobs go on. `reason` becomes the output of
   // the jobs that never run; returns the number of these. A batch that is stopping already keeps
   // its reason: then the call returns 0, but may still stop the running jobs.
   std::uint64_t stop(std::string reason, RunningJobs running = RunningJobs::kStop);
-  // Records that these jobs will never run. Takes the mutex, and makes a step, for each kDroppedAtOnce ranges.
+  // Records that these jobs will never run. Takes the mutex, and makes a step, for each
+  // kDroppedAtOnce ranges.
   void jobs_dropped(std::span<const IndexRange> ranges);
   static constexpr std::size_t kDroppedAtOnce = 512;  // some 20 us
 
-  // Executors begin, or end, to run jobs of this batch, not only sub-jobs (core/lane/turn.h). The first one starts it.
+  // Executors begin, or end, to run jobs of this batch, not only sub-jobs (core/lane/turn.h). The
+  // first one starts it.
   void executor_joined(std::uint32_t executors = 1);
   void executor_left(std::uint32_t executors = 1);
 
-  // Whether publish() needs the indexes of the jobs: for the journal, or to forget the attempts and the notes of jobs
-  // that ended well. Once a job has any, it is true for all claims that follow.
+  // Whether publish() needs the indexes of the jobs: for the journal, or to forget the attempts and
+  // the notes of jobs that ended well. Once a job has any, it is true for all claims that follow.
   bool needs_indexes() const {
     // [batch-retries] relaxed: as in attempt().
     const bool has_retries = has_retries_.load(std::memory_order_relaxed);
     // [batch-notes] relaxed: as in note().
     return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
   }
-  // Records jobs that ended: how many with which status, their results in the form of ResultHead, and, if
-  // needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep says that none is kept.
-  // Failed jobs that have retries left do not end: they wait for their next attempt. Returns true if the number of
-  // failures has reached max_fails and the batch is not yet cancelled: the caller then cancels the rest. Later
-  // publications, too, return true until then. kNoRetries: failed jobs end, whatever retries they have left. Rows of
-  // failed jobs that have no facts get those of `ran`, unless it is null. The notes in rows of failed jobs are kept for
-  // the next attempts. Throws NoMemoryForRows, and then has recorded nothing.
+  // Records jobs that ended: how many with which status, their results in the form of ResultHead,
+  // and, if needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep
+  // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
+  // attempt. Returns true if the number of failures has reached max_fails and the batch is not yet
+  // cancelled: the caller then cancels the rest. Later publications, too, return true until then.
+  // kNoRetries: failed jobs end, whatever retries they have left. Rows of failed jobs that have no
+  // facts get those of `ran`, unless it is null. The notes in rows of failed jobs are kept for the
+  // next attempts. Throws NoMemoryForRows, and then has recorded nothing.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
   struct Ran {
     std::string_view worker;
@@ -282,8 +297,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
                              std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry,
                              const Ran* ran = nullptr);
-  // Takes the jobs whose next attempt is due, at most `most` waiting ranges of them. The caller puts them into the ring, or
-  // records that they never run.
+  // Takes the jobs whose next attempt is due, at most `most` waiting ranges of them. The caller
+  // puts them into the ring, or records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
   void report_throw(std::uint64_t index, std::string_view what);
@@ -295,7 +310,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // announces the end.
   bool finish_if_over() LOCKSLEY_REQUIRES(mutex_);
   void announce_end() LOCKSLEY_REQUIRES(mutex_);
-  // finish_if_over(), record() and announce_end(), where no job ended: the end is a step of its own.
+  // finish_if_over(), record() and announce_end(), where no job ended: the end is a step of its
+  // own.
   bool finish_and_record() LOCKSLEY_REQUIRES(mutex_);
   // Adds the state after the step to `step`, and records it in the journal.
   void record(BatchStep step, ResultLog::Rows rows) LOCKSLEY_REQUIRES(mutex_);
@@ -336,7 +352,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   Retries& retries() LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
   void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
-  // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue these again.
+  // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue
+  // these again.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
   // Bytes of memory that hold failures, attempts and notes.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);

@@ -93,12 +93,14 @@ std::vector<IndexRange> Batch::Failures::requeue() {
   }
   std::vector<IndexRange> again = sorted(*requeued);
   step.requeued = again;
-  // The journal has dropped the steps of a batch that was over, or is about to: so this step replaces them.
+  // The journal has dropped the steps of a batch that was over, or is about to: so this step
+  // replaces them.
   if (step.is_base) {
     const IndexRange all{0, jobs};
     step.ended = difference({&all, 1}, again);
   }
-  // If all that failed in a batch that was over is queued again, the jobs between have ended for good.
+  // If all that failed in a batch that was over is queued again, the jobs between have ended for
+  // good.
   forgive(again, step.is_base && are_all ? Between::kEnded : Between::kMayRun, step);
   end_requeue(std::move(step));
   batch_.notify_observer();

@@ -36,8 +36,8 @@ struct BatchStep {
   // Disjoint; also disjoint from those of all other steps, except for jobs that were requeued
   // between.
   std::vector<IndexRange> ended;
-  // Part of `ended`. In the last step: all jobs that have failed, of all steps; nothing if the batch was cancelled, as
-  // its failed jobs are never queued again.
+  // Part of `ended`. In the last step: all jobs that have failed, of all steps; nothing if the
+  // batch was cancelled, as its failed jobs are never queued again.
   std::vector<IndexRange> failed;
   // Used instead of `failed` when the ranges are many; in any order.
   std::shared_ptr<const std::vector<IndexRange>> all_failed;
@@ -48,7 +48,8 @@ struct BatchStep {
   std::vector<JobAttempts> job_attempts;  // of jobs that failed and will be retried
   // SupersededRows::jobs, in a step that changes it, and in the last one; else empty.
   SupersededList superseded_jobs;
-  // Notes that jobs have made since the last step; in the last step, and in one that is_base: all notes.
+  // Notes that jobs have made since the last step; in the last step, and in one that is_base: all
+  // notes.
   std::vector<NotedJob> notes;
   ResultLog::Rows rows;        // immutable; may be read by any thread for as long as it is held
   std::weak_ptr<Batch> batch;  // for Batch::drop_rows_before(), once the rows can be read from the journal
@@ -75,8 +76,8 @@ class BatchJournal {
   // call the batch. It cannot fail: the journal handles a step that cannot be written.
   virtual void record(BatchStep step) = 0;
   // Called on an executor's thread, without a lock. Blocks while more steps wait to be written than
-  // the journal has room for. The batch is charged for the wait: so a journal that shares its room with those of other
-  // batches should not let a batch wait for their steps alone.
+  // the journal has room for. The batch is charged for the wait: so a journal that shares its room
+  // with those of other batches should not let a batch wait for their steps alone.
   virtual void wait_for_room() = 0;
   // Visits rows [first, first + max_rows), all of which were recorded, in order until `visit`
   // returns false; the row for which it does counts as not consumed. Returns the number of rows
@@ -84,9 +85,10 @@ class BatchJournal {
   // it throws std::runtime_error if the rows cannot be read.
   virtual std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
                                   const std::function<bool(const ResultRow&)>& visit) = 0;
-  // Visits those of the recorded rows [first, end) that are not ok, each with its place, in order until `visit` returns
-  // false. Returns the row before which all were visited. It may end early, and then returns less than `end`, but more
-  // than `first`. As read_rows() otherwise. This implementation reads at most kMostPassed rows.
+  // Visits those of the recorded rows [first, end) that are not ok, each with its place, in order
+  // until `visit` returns false. Returns the row before which all were visited. It may end early,
+  // and then returns less than `end`, but more than `first`. As read_rows() otherwise. This
+  // implementation reads at most kMostPassed rows.
   using VisitOther = std::function<bool(std::uint64_t place, const ResultRow&)>;
   static constexpr std::uint64_t kMostPassed = 10'000;
   virtual std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit);

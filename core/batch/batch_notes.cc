@@ -1,4 +1,5 @@
-// Notes that jobs leave for their next attempts, and the facts (where, when) that are added to the rows of failed jobs.
+// Notes that jobs leave for their next attempts, and the facts (where, when) that are added to the
+// rows of failed jobs.
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -19,8 +20,8 @@ JobNotes& Batch::notes() {
 }
 
 std::string Batch::note(std::uint64_t index) const {
-  // [batch-notes] relaxed: a note of an earlier attempt was made before the job was queued again, and the ring's mutex
-  // orders that before the executor's claim.
+  // [batch-notes] relaxed: a note of an earlier attempt was made before the job was queued again,
+  // and the ring's mutex orders that before the executor's claim.
   if (!has_notes_.load(std::memory_order_relaxed)) return {};
   const MutexLock lock(mutex_);
   const std::string* const found = notes_->find(index);

@@ -25,8 +25,8 @@ FailedRows find_failed(std::span<const std::byte> rows, std::uint64_t row_count)
   return found;
 }
 
-// The rows without those of the jobs that are retried, `again`; into `kept`, which has room for all. Takes these jobs from
-// the counts in `ended`.
+// The rows without those of the jobs that are retried, `again`; into `kept`, which has room for
+// all. Takes these jobs from the counts in `ended`.
 struct KeptRows {
   std::vector<std::byte> bytes;
   std::uint64_t count = 0;
@@ -43,7 +43,8 @@ void drop_retried(std::span<const std::byte> rows, std::uint64_t row_count, std:
   });
 }
 
-// `all`: what was prepared for all rows, for which `log` has room. Without memory for the kept rows, these take its chunk.
+// `all`: what was prepared for all rows, for which `log` has room. Without memory for the kept
+// rows, these take its chunk.
 ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept, ResultLog& log) {
   try {
     auto prepared = ResultLog::prepare(kept.bytes, kept.count, true);
@@ -85,7 +86,8 @@ IndexRange Batch::same_attempt(IndexRange jobs) const {
 }
 
 std::uint64_t Batch::failure_bytes() const {
-  // [batch-over] relaxed: written under the mutex that is held. Once it is over, the queue leaves the ring, and frees its ranges.
+  // [batch-over] relaxed: written under the mutex that is held. Once it is over, the queue leaves
+  // the ring, and frees its ranges.
   const bool is_over = over_.load(std::memory_order_relaxed);
   return failed_.memory_bytes() + (retries_ != nullptr ? retries_->memory_bytes() : 0) +
          (notes_ != nullptr ? notes_->bytes() : 0) + (is_over ? 0 : ring_queue_.memory_bytes());

@@ -13,15 +13,17 @@
 
 namespace locksley {
 
-// The list of these jobs, as disjoint ranges in the order in which the jobs failed. A command that queues some of them
-// again (a requeue) takes them from the list when it begins; until it ends, they are kept apart.
+// The list of these jobs, as disjoint ranges in the order in which the jobs failed. A command that
+// queues some of them again (a requeue) takes them from the list when it begins; until it ends,
+// they are kept apart.
 //
-// A member of a batch, guarded by its mutex (Batch::failed_). Nothing blocks; only allocation can fail. Calls are O(1),
-// unless they say otherwise.
+// A member of a batch, guarded by its mutex (Batch::failed_). Nothing blocks; only allocation can
+// fail. Calls are O(1), unless they say otherwise.
 class FailedJobs {
  public:
   using Ranges = std::vector<IndexRange>;
-  // Immutable. Where ranges may be very many, they are shared, so that no thread copies or frees them under the mutex.
+  // Immutable. Where ranges may be very many, they are shared, so that no thread copies or frees
+  // them under the mutex.
   using SharedRanges = std::shared_ptr<const Ranges>;
 
   // A requeue that has begun.
@@ -51,15 +53,16 @@ class FailedJobs {
   Ranges all() const;
   // Whether the list has the job. O(ranges).
   bool has(std::uint64_t index) const;
-  // The first of these jobs, which are ascending and disjoint, that is not in the list; none: all are. O(ranges).
+  // The first of these jobs, which are ascending and disjoint, that is not in the list; none: all
+  // are. O(ranges).
   std::optional<std::uint64_t> first_missing(std::span<const IndexRange> some) const;
 
   // O(ranges of `jobs`); copies the list if it is shared.
   void add(std::span<const IndexRange> jobs);
   // The list, for a reader that keeps it.
   SharedRanges share();
-  // The list that was left out, in any order, and the number of its jobs. False, without effect: another number of
-  // jobs has failed, or the list is there already.
+  // The list that was left out, in any order, and the number of its jobs. False, without effect:
+  // another number of jobs has failed, or the list is there already.
   bool set_list(SharedRanges jobs, std::uint64_t count);
 
   // ---- Requeues, one at a time ----
@@ -67,8 +70,9 @@ class FailedJobs {
   // Null: none has begun.
   const Requeue* requeue() const { return requeue_ ? &*requeue_ : nullptr; }
   std::uint64_t requeued() const { return requeue_ ? requeue_->count : 0; }
-  // Begins one: of all jobs in the list; or of some of them, ascending and disjoint, which is O(ranges). `row`: how many
-  // rows the log of results has. Needs: the list is there, and no other requeue has begun.
+  // Begins one: of all jobs in the list; or of some of them, ascending and disjoint, which is
+  // O(ranges). `row`: how many rows the log of results has. Needs: the list is there, and no other
+  // requeue has begun.
   void begin_requeue(std::uint64_t row);
   void begin_requeue(std::span<const IndexRange> some, std::uint64_t row);
   // Returns how many jobs were queued again. Needs: one has begun.

@@ -19,9 +19,10 @@ using NativeHandler = std::function<void(JobContext& context, std::string_view p
 
 // A named handler, and the counts of what it has done so far.
 //
-// Owned by the program; made before the first batch that uses it, and outlives the last one.
-// Any thread may read the name, and read and write `stats`. The description belongs to the thread that calls
-// describe(). The function changes only in run_with(), whose comment says when. Nothing blocks or fails.
+// Owned by the program; made before the first batch that uses it, and outlives the last one. Any
+// thread may read the name, and read and write `stats`. The description belongs to the thread that
+// calls describe(). The function changes only in run_with(), whose comment says when. Nothing
+// blocks or fails.
 class Handler {
  public:
   Handler(std::string name, std::string description, NativeHandler run)
@@ -35,9 +36,10 @@ class Handler {
 
   // Called by the thread that reads the description.
   void describe(std::string description) { description_ = std::move(description); }
-  // From now on `run` runs its jobs. Needs: no job of the handler runs, and none can begin. For that, all its
-  // batches are held, and Lane::View::has_claims() has returned false for each of them since. The ring's mutex, which
-  // has_claims() takes, orders run_with() after all earlier jobs and before all later ones.
+  // From now on `run` runs its jobs. Needs: no job of the handler runs, and none can begin. For
+  // that, all its batches are held, and Lane::View::has_claims() has returned false for each of
+  // them since. The ring's mutex, which has_claims() takes, orders run_with() after all earlier
+  // jobs and before all later ones.
   void run_with(NativeHandler run) { run_ = std::move(run); }
 
   HandlerStats stats;

@@ -12,8 +12,9 @@ namespace locksley {
 struct JobFacts {
   std::uint32_t attempt = 1;
   std::int64_t started_at = 0;  // Unix milliseconds
-  // From its start to its end. If Batch::publish() has added the facts (failed jobs of the pool, leased jobs that were not
-  // shown), from the beginning of the turn to the publication, and `started_at` is that beginning.
+  // From its start to its end. If Batch::publish() has added the facts (failed jobs of the pool,
+  // leased jobs that were not shown), from the beginning of the turn to the publication, and
+  // `started_at` is that beginning.
   std::int64_t duration_us = 0;
   std::string_view worker = {};  // where it ran
   std::optional<std::int32_t> exit_status = {};

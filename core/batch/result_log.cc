@@ -16,7 +16,8 @@ constexpr std::size_t kLargestChunkBytes = 256 * 1024;
 // mutex: copying 4 KiB takes about as long as taking the lock.
 constexpr std::size_t kOwnChunkBytes = 4096;
 
-// Visits at most `most` rows of the runs, beginning with row number `skip`, until `visit` returns false.
+// Visits at most `most` rows of the runs, beginning with row number `skip`, until `visit` returns
+// false.
 std::uint64_t visit_runs(const ResultLog::Chunk& chunk, std::uint64_t skip, std::uint64_t most,
                          const std::function<bool(const ResultRow&)>& visit) {
   std::uint64_t consumed = 0;

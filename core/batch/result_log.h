@@ -18,8 +18,8 @@
 
 namespace locksley {
 
-// One row: the job's index, its status, its output or the text of its error, and what is known of how it ran
-// (core/batch/job_facts.h; empty: nothing). The views are valid during the visit only.
+// One row: the job's index, its status, its output or the text of its error, and what is known of
+// how it ran (core/batch/job_facts.h; empty: nothing). The views are valid during the visit only.
 struct ResultRow {
   std::uint64_t index;
   JobStatus status;
@@ -27,9 +27,10 @@ struct ResultRow {
   std::string_view facts = {};
 };
 
-// A row in memory: this head, then `length` bytes, padded so that the next head is aligned. The bytes are the output;
-// with `has_facts`, then the facts, then how many bytes the facts have, in kFactsLength bytes. Workers write rows in this
-// form, so that a publication is one copy of bytes, without work for each row.
+// A row in memory: this head, then `length` bytes, padded so that the next head is aligned. The
+// bytes are the output; with `has_facts`, then the facts, then how many bytes the facts have, in
+// kFactsLength bytes. Workers write rows in this form, so that a publication is one copy of bytes,
+// without work for each row.
 struct ResultHead {
   std::uint64_t index;
   std::uint32_t length;
@@ -59,10 +60,12 @@ struct ResultHead {
 };
 static_assert(sizeof(ResultHead) == 16);
 
-// Appends a row without facts, padded for the next head. Needs: `output` is no longer than ResultHead::kLongest.
+// Appends a row without facts, padded for the next head. Needs: `output` is no longer than
+// ResultHead::kLongest.
 void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus status, std::string_view output);
 
-// Calls visit(head, row) for each of the `count` rows with which `rows` begins. `row`: its bytes, head and padding included.
+// Calls visit(head, row) for each of the `count` rows with which `rows` begins. `row`: its bytes,
+// head and padding included.
 template <class Visit>
 void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit visit) {
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -84,16 +87,16 @@ class NoMemoryForRows final : public std::bad_alloc {
 //
 // Owned by its batch, which guards it with its own mutex (Batch::log_); prepare() and visit() need
 // no mutex. A snapshot is immutable: any thread may read it, without the mutex, as long as it holds
-// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB, plus some
-// 150 bytes a chunk. A publication of at most 128 bytes into an empty log, and every one of 4 KiB or more, has a chunk
-// of exactly its size.
+// the snapshot. Nothing blocks. Memory: the rows, in chunks that grow from 512 bytes to 256 KiB,
+// plus some 150 bytes a chunk. A publication of at most 128 bytes into an empty log, and every one
+// of 4 KiB or more, has a chunk of exactly its size.
 class ResultLog {
  public:
   struct Chunk {
     std::unique_ptr<std::byte[]> bytes;  // rows; null for a run
     std::size_t capacity = 0;
-    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own; or those of `runs`, if there
-    // are any.
+    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own; or those
+    // of `runs`, if there are any.
     JobStatus run_status = JobStatus::kCancelled;
     std::uint64_t run_first = 0;
     std::string run_reason;
@@ -119,15 +122,16 @@ class ResultLog {
     bool has_others = false;         // some of them are not ok
   };
 
-  // The beginning of a stretch of rows that are freed together: of a chunk in memory, or of a step in a journal.
+  // The beginning of a stretch of rows that are freed together: of a chunk in memory, or of a step
+  // in a journal.
   struct Place {
     std::uint64_t first_row = 0;
     std::uint64_t bytes_before = 0;  // of the rows before it, as in appended_bytes()
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex. prepare() throws
-  // NoMemoryForRows.
+  // Rows that are ready to be appended. Many bytes are copied here, outside the batch's mutex.
+  // prepare() throws NoMemoryForRows.
   struct Prepared {
     std::shared_ptr<Chunk> chunk;  // null: the bytes are few, and append() copies them
     std::span<const std::byte> bytes;
@@ -136,10 +140,11 @@ class ResultLog {
   };
   static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows, bool has_others = false);
 
-  // Allocates all that append(), the next call, will need for these rows, or for fewer without a chunk. Throws
-  // NoMemoryForRows.
+  // Allocates all that append(), the next call, will need for these rows, or for fewer without a
+  // chunk. Throws NoMemoryForRows.
   void make_room(const Prepared& prepared);
-  // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after make_room().
+  // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after
+  // make_room().
   Rows append(Prepared prepared);
   // Appends `count` rows for jobs that never ran, in constant memory.
   Rows append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
@@ -148,9 +153,10 @@ class ResultLog {
   // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
   // first_row().
   std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
-  // The segments from row `first` on that have at least one row that is not ok: at most `most` of them, and of
-  // the next kMostPassed segments only. `end`: the search has come to this row; all rows from `first` to
-  // `end` that are in none of the segments are ok. Needs: first >= first_row().
+  // The segments from row `first` on that have at least one row that is not ok: at most `most` of
+  // them, and of the next kMostPassed segments only. `end`: the search has come to this row; all
+  // rows from `first` to `end` that are in none of the segments are ok. Needs: first >=
+  // first_row().
   struct Others {
     std::vector<Segment> segments;
     std::uint64_t end = 0;
@@ -158,8 +164,8 @@ class ResultLog {
   static constexpr std::size_t kMostPassed = 10'000;  // some 50 us
   Others others(std::uint64_t first, std::size_t most) const;
 
-  // The log, which is empty, begins after `rows` rows of `bytes` bytes that are not in memory. The first
-  // `discarded` of these, of about `discarded_bytes` bytes, were discarded.
+  // The log, which is empty, begins after `rows` rows of `bytes` bytes that are not in memory. The
+  // first `discarded` of these, of about `discarded_bytes` bytes, were discarded.
   void begin_at(std::uint64_t rows, std::uint64_t bytes, std::uint64_t discarded = 0,
                 std::uint64_t discarded_bytes = 0) {
     first_row_ = rows_ = rows;
@@ -171,8 +177,8 @@ class ResultLog {
   // chunks.
   bool drop_before(std::uint64_t row, std::size_t most = ~std::size_t{0});
 
-  // Where the chunk with this row begins; with a row that does not exist yet, the end of the log. None if the
-  // row is not in memory.
+  // Where the chunk with this row begins; with a row that does not exist yet, the end of the log.
+  // None if the row is not in memory.
   std::optional<Place> place_of(std::uint64_t row) const;
   // The existing rows below `row`, which lies at `place`, cannot be read any more. The caller then
   // frees the rows before the place: in memory by drop_before().
@@ -188,8 +194,8 @@ class ResultLog {
   std::uint64_t discarded() const { return discarded_; }
   std::uint64_t discarded_bytes() const { return discarded_bytes_; }
 
-  // Visits the rows of `segments` from `first` on that are not ok, each with its place, until `visit` returns false.
-  // Returns the row for which it did; else `end`.
+  // Visits the rows of `segments` from `first` on that are not ok, each with its place, until
+  // `visit` returns false. Returns the row for which it did; else `end`.
   static std::uint64_t visit_others(std::span<const Segment> segments, std::uint64_t first, std::uint64_t end,
                                     const std::function<bool(std::uint64_t, const ResultRow&)>& visit);
 

@@ -37,9 +37,9 @@ Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);
 
 // The attempts of the jobs that failed and may run again, and the jobs that wait for their next
 // attempt. Both are kept as ranges, since jobs that fail together mostly have neighbouring indexes:
-// about 80 bytes a range. Neighbouring jobs that failed in one publication with equal attempts wait for
-// the same instant; each other range gets an instant of its own. So a million neighbours cost as much
-// as a few.
+// about 80 bytes a range. Neighbouring jobs that failed in one publication with equal attempts wait
+// for the same instant; each other range gets an instant of its own. So a million neighbours cost
+// as much as a few.
 //
 // Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
 // (Batch::retries_). Nothing blocks or fails.
@@ -49,7 +49,8 @@ class Retries {
 
   // The attempts that job `index` has had.
   Attempts of(std::uint64_t index) const;
-  // The jobs at the beginning of `jobs`, which is not empty, that have failed as often as the first one.
+  // The jobs at the beginning of `jobs`, which is not empty, that have failed as often as the first
+  // one.
   IndexRange alike(IndexRange jobs) const;
   // Calls take(range, attempts) for each part of `jobs` with the same attempts, in order.
   template <class Take>
@@ -65,7 +66,8 @@ class Retries {
   std::uint64_t waiting() const { return waiting_jobs_; }
   // When the first waiting job is due; kNever: none waits.
   Instant next_due() const { return waiting_.empty() ? kNever : Instant(waiting_.begin()->first); }
-  // Removes the jobs that are due from those that wait, at most `most` ranges, and returns them, ascending.
+  // Removes the jobs that are due from those that wait, at most `most` ranges, and returns them,
+  // ascending.
   std::vector<IndexRange> take_due(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
   std::uint64_t memory_bytes() const;

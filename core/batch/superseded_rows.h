@@ -19,13 +19,15 @@ struct SupersededJobs {
 // Disjoint, ascending by job.
 using SupersededList = std::vector<SupersededJobs>;
 
-// The rows of failed jobs that no longer count: all of those below one row, and those of some jobs below other rows.
-// A copy shares the list. Any thread, as long as no other thread changes the same object. Nothing blocks.
+// The rows of failed jobs that no longer count: all of those below one row, and those of some jobs
+// below other rows. A copy shares the list. Any thread, as long as no other thread changes the same
+// object. Nothing blocks.
 struct SupersededRows {
   std::uint64_t below = 0;
   std::shared_ptr<const SupersededList> jobs;  // null: none
 
-  // Whether the row at `place`, of the failed job `index`, no longer counts. O(log n) if there is a list.
+  // Whether the row at `place`, of the failed job `index`, no longer counts. O(log n) if there is a
+  // list.
   bool covers(std::uint64_t place, std::uint64_t index) const {
     return place < below || (jobs != nullptr && covers_one(place, index));
   }

@@ -1,5 +1,6 @@
-// One competitor that waits on several levels of a clock: in a ring, a tenant or a customer whose batches belong to several
-// gates. core/FAIRNESS.md, "Gates", explains why it has a node on each level.
+// One competitor that waits on several levels of a clock: in a ring, a tenant or a customer whose
+// batches belong to several gates. core/FAIRNESS.md, "Gates", explains why it has a node on each
+// level.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace locksley {
 
-// The state of one part of a competitor, as opposed to the whole competitor. A member `own` of the part.
+// The state of one part of a competitor, as opposed to the whole competitor. A member `own` of the
+// part.
 struct FairPart {
   std::uint64_t shifts = 0;  // FairLevel::shifts() when the part became inactive
   // Of this part alone; fair.executors of an active part is that of its competitor.
@@ -26,25 +28,26 @@ struct FairCharge {
   std::uint64_t turn = 0;  // FairClock::turns
 };
 
-// One competitor, and its parts: each part is a node of another level, and these levels share one clock. A turn of one part
-// is charged to all active parts, so the service that the competitor gets at one level counts at the others. A competitor
-// with one part behaves as a single FairNode.
+// One competitor, and its parts: each part is a node of another level, and these levels share one
+// clock. A turn of one part is charged to all active parts, so the service that the competitor gets
+// at one level counts at the others. A competitor with one part behaves as a single FairNode.
 //
-// Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level on which it competes.
-// A base of the group; guarded as FairLevel is. Nothing blocks or fails.
+// Part is a Node, and has the members `fair` (FairNode) and `own` (FairPart), and home(), the level
+// on which it competes. A base of the group; guarded as FairLevel is. Nothing blocks or fails.
 template <class Part, class Node = Part>
 class FairCompetitor {
  public:
   using Level = FairLevel<Node>;
 
-  // Weight, executors and usage are those of the whole competitor. Key, slack, entry, turn and remainder are those that a
-  // single node would have if it were charged for all turns; while exactly one part is active they are out of date, and
-  // that part has the current values (update_key()).
+  // Weight, executors and usage are those of the whole competitor. Key, slack, entry, turn and
+  // remainder are those that a single node would have if it were charged for all turns; while
+  // exactly one part is active they are out of date, and that part has the current values
+  // (update_key()).
   FairNode fair LOCKSLEY_GUARDED_BY(kFairNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kFairNodes);
 
-  // Updates the levels after any change of `part`. A part that becomes ready starts where its competitor
-  // does, and not before its own finish.
+  // Updates the levels after any change of `part`. A part that becomes ready starts where its
+  // competitor does, and not before its own finish.
   void set_ready(Part& part, bool ready, JobLength length) LOCKSLEY_REQUIRES(kFairNodes) {
     if (ready && !part.fair.is_ready()) {
       if (parts.size() > 1) {
@@ -58,7 +61,8 @@ class FairCompetitor {
     if (!ready && part.own.is_active && part.own.executors == 0) rest(part);
   }
 
-  // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls set_ready().
+  // `part`, which is ready, takes a turn that is expected to cost `service`. The caller then calls
+  // set_ready().
   [[gnu::always_inline]] FairCharge charge(Part& part, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     if (active_ > 1) [[unlikely]]
       update_key(clock_of(part));
@@ -82,8 +86,8 @@ class FairCompetitor {
     if (active_ > 1) charge_others(part, 0);
     return {.turn = clock_of(part).turns};
   }
-  // A turn of `part` is over. What it used replaces the charge: `service` at its own level, and `shared` at the
-  // others. The caller then calls set_ready().
+  // A turn of `part` is over. What it used replaces the charge: `service` at its own level, and
+  // `shared` at the others. The caller then calls set_ready().
   void settle(Part& part, const FairCharge& charged, std::int64_t service, std::int64_t shared)
       LOCKSLEY_REQUIRES(kFairNodes) {
     part.home().settle(part, charged.amount, charged.turn < part.fair.entry, service);
@@ -93,8 +97,8 @@ class FairCompetitor {
       settle_others(part, charged, shared);
   }
 
-  // A turn of `part` that still runs has used `service` so far: FairLevel::charge_so_far(). The caller then calls
-  // set_ready().
+  // A turn of `part` that still runs has used `service` so far: FairLevel::charge_so_far(). The
+  // caller then calls set_ready().
   void charge_so_far(Part& part, FairCharge& charged, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime before = charged.amount;
     charged.amount = Level::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
@@ -106,8 +110,8 @@ class FairCompetitor {
     });
     limit_others(part, charged.amount, by);
   }
-  // A turn of `part`, which is active, counts as this many executors more; modulo 2^32. The caller then calls
-  // set_ready().
+  // A turn of `part`, which is active, counts as this many executors more; modulo 2^32. The caller
+  // then calls set_ready().
   void change_executors(Part& part, std::uint32_t by) LOCKSLEY_REQUIRES(kFairNodes) {
     part.own.executors += by;
     part.fair.executors += by;
@@ -138,15 +142,16 @@ class FairCompetitor {
   // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     std::erase_if(parts, [&](const auto& each) { return each.get() == &part; });
-    // A remaining part takes over the competitor's lead. If it is the only one, it is the competitor from now on.
+    // A remaining part takes over the competitor's lead. If it is the only one, it is the
+    // competitor from now on.
     if (!parts.empty() && active_ == 0) {
       Part& left = *parts[0];
       left.fair.key = std::max(left.fair.key, left.home().key_of(fair.key));
     }
   }
 
-  // This competitor, which is new, competes in the place of `below` from now on. It has the same number of parts, on the
-  // same levels, in the same order.
+  // This competitor, which is new, competes in the place of `below` from now on. It has the same
+  // number of parts, on the same levels, in the same order.
   void take_place_of(FairCompetitor& below) LOCKSLEY_REQUIRES(kFairNodes) {
     fair = below.fair;
     active_ = below.active_;
@@ -157,9 +162,9 @@ class FairCompetitor {
       if (part.fair.is_ready()) part.home().replace(*below.parts[i], part);
     }
   }
-  // After take_place_of(*this): the parts of this competitor belong to levels of another clock now. It starts there at the
-  // virtual time, with the executors that it has; their turns count as begun before its entry, and as not charged yet.
-  // `is_ready(part)`: whether the part is.
+  // After take_place_of(*this): the parts of this competitor belong to levels of another clock now.
+  // It starts there at the virtual time, with the executors that it has; their turns count as begun
+  // before its entry, and as not charged yet. `is_ready(part)`: whether the part is.
   template <class IsReady>
   void start_in(FairClock& clock, std::uint32_t weight, IsReady is_ready) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode start;
@@ -213,7 +218,8 @@ class FairCompetitor {
     if (--active_ == 0) {
       fair.key = time_of(part);
     } else if (active_ == 1) {
-      // The part that is left has the values of the competitor from now on: it must not start before the competitor.
+      // The part that is left has the values of the competitor from now on: it must not start
+      // before the competitor.
       Part& last = only();
       if (!last.fair.is_ready() && time_of(last) < fair.key) take_place(last, /*own_counts=*/false);
     }
@@ -226,8 +232,8 @@ class FairCompetitor {
     return *parts.front();
   }
 
-  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, its key becomes at least that of
-  // the first ready part.
+  // Brings `fair` up to date before parts are compared with it. Where levels were shifted, its key
+  // becomes at least that of the first ready part.
   void update_key(FairClock& clock) LOCKSLEY_REQUIRES(kFairNodes) {
     if (active_ == 1) {
       Part& part = only();
@@ -264,16 +270,17 @@ class FairCompetitor {
     take_place(part, was_active || part.own.shifts != part.home().shifts());
   }
 
-  // No part is active. Levels may have moved back with their nodes since the last part rested: the competitor's key must not
-  // be ahead of all its parts.
+  // No part is active. Levels may have moved back with their nodes since the last part rested: the
+  // competitor's key must not be ahead of all its parts.
   void limit_to_parts() LOCKSLEY_REQUIRES(kFairNodes) {
     VirtualTime latest = std::numeric_limits<VirtualTime>::min();
     for (const auto& part : parts) latest = std::max(latest, time_of(*part));
     fair.key = std::min(fair.key, latest);
   }
 
-  // `part` gets the competitor's key. With `own_counts` it keeps its own key, if that is later: the key of an active part
-  // counts, and that of a part whose level was shifted since the part became inactive.
+  // `part` gets the competitor's key. With `own_counts` it keeps its own key, if that is later: the
+  // key of an active part counts, and that of a part whose level was shifted since the part became
+  // inactive.
   void take_place(Part& part, bool own_counts) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime key = part.home().key_of(fair.key);
     part.fair.turn = fair.turn;
@@ -309,9 +316,10 @@ class FairCompetitor {
     limit_others(part, turn, turn);
   }
 
-  // After a turn of `part` was charged `turn` in all, and `most` of that just now. Moves every other active part back until
-  // it is at most `turn` ahead of the competitor, but by no more than `most`. Otherwise, where levels were shifted, a part
-  // would be charged for time that no node of its level could have received.
+  // After a turn of `part` was charged `turn` in all, and `most` of that just now. Moves every
+  // other active part back until it is at most `turn` ahead of the competitor, but by no more than
+  // `most`. Otherwise, where levels were shifted, a part would be charged for time that no node of
+  // its level could have received.
   void limit_others(Part& part, VirtualTime turn, VirtualTime most) LOCKSLEY_REQUIRES(kFairNodes) {
     update_key(clock_of(part));
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {

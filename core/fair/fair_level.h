@@ -1,5 +1,5 @@
-// One level of start-time fair queueing: which node is owed most, how much a turn moves its key, and at which virtual
-// time a newcomer starts.
+// One level of start-time fair queueing: which node is owed most, how much a turn moves its key,
+// and at which virtual time a newcomer starts.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ using VirtualTime = std::int64_t;
 // In which heap a node waits: workers that are reserved for brief jobs search one of the two only.
 enum class JobLength : std::uint8_t { kBrief, kLengthy };
 
-// A node of a level, which competes there with the other nodes; or all of a competitor with nodes on several levels
-// (FairCompetitor). A member of the object that competes, and guarded there.
+// A node of a level, which competes there with the other nodes; or all of a competitor with nodes
+// on several levels (FairCompetitor). A member of the object that competes, and guarded there.
 struct FairNode {
   // Virtual start of the next turn: settled service / weight + the charges of turns that are not
   // settled.
@@ -28,7 +28,8 @@ struct FairNode {
   // The key minus the virtual time when the node last entered, corrected by later settlements: see
   // FairLevel::move().
   VirtualTime slack = 0;
-  // Number of its last turn or entry, whichever was later (FairClock::turns). The node with the least has waited longest.
+  // Number of its last turn or entry, whichever was later (FairClock::turns). The node with the
+  // least has waited longest.
   std::uint64_t turn = 0;
   Usage usage;
   // Number of its last entry (FairClock::turns): turns with a lower number began before it.
@@ -38,8 +39,8 @@ struct FairNode {
   std::uint32_t executors = 0;
   std::uint32_t place = kNotInHeap;
   JobLength length = JobLength::kBrief;
-  // Its weight counts in FairClock::competing_weight, as the caller says: it has executors, or something that may be served
-  // as soon as its turn comes.
+  // Its weight counts in FairClock::competing_weight, as the caller says: it has executors, or
+  // something that may be served as soon as its turn comes.
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
@@ -47,8 +48,8 @@ struct FairNode {
 
 // The order of a heap: least start first, then fewest executors, then longest wait.
 struct FairKey {
-  // The lower bits of `tie` have the turn: enough for 57 years at 10 million turns a second. The upper bits have the number of
-  // executors, or the most that fits.
+  // The lower bits of `tie` have the turn: enough for 57 years at 10 million turns a second. The
+  // upper bits have the number of executors, or the most that fits.
   static constexpr unsigned kTurnBits = 54;
   static constexpr std::uint64_t kTurnMask = (std::uint64_t{1} << kTurnBits) - 1;
   static constexpr std::uint32_t kMostExecutors = (1U << (64 - kTurnBits)) - 1;
@@ -73,10 +74,11 @@ struct FairClock {
   std::uint64_t turns = 0;             // numbers turns and entries
   std::uint64_t competing_weight = 0;  // of all nodes that compete
 
-  // No node is ready, and none has executors. The next busy period begins with no node ahead of another.
+  // No node is ready, and none has executors. The next busy period begins with no node ahead of
+  // another.
   void end_busy_period() { now = std::max(now, latest_finish); }
-  // Sets the clock back to 0, and returns by how much. The caller sets back all levels of the clock before, and all nodes
-  // of these levels before or after (FairLevel::set_back()).
+  // Sets the clock back to 0, and returns by how much. The caller sets back all levels of the clock
+  // before, and all nodes of these levels before or after (FairLevel::set_back()).
   VirtualTime set_back() {
     const VirtualTime by = std::exchange(now, 0);
     latest_finish -= by;
@@ -102,16 +104,17 @@ struct FairClock {
   }
 };
 
-// The nodes that are ready to be served, in the order in which they will be. Node has a member `fair`
-// (FairNode). A node is ready while it is in a heap of the level. Ready or not, it may have executors: turns that are not
-// settled. core/FAIRNESS.md proves what this class does.
+// The nodes that are ready to be served, in the order in which they will be. Node has a member
+// `fair` (FairNode). A node is ready while it is in a heap of the level. Ready or not, it may have
+// executors: turns that are not settled. core/FAIRNESS.md proves what this class does.
 //
-// Levels share a clock if their nodes compete with each other, but cannot always be served at the same times: in a ring, those
-// at different gates. The keys of a level, plus its offset, are times of that clock. The offset is 0 until follow() or
-// move_back() shifts all nodes of the level together.
+// Levels share a clock if their nodes compete with each other, but cannot always be served at the
+// same times: in a ring, those at different gates. The keys of a level, plus its offset, are times
+// of that clock. The offset is 0 until follow() or move_back() shifts all nodes of the level
+// together.
 //
-// Owned by the code that serves the nodes; borrows its nodes and its clock. Every call needs the mutex that guards them
-// (fair_nodes.h). Nothing blocks or fails.
+// Owned by the code that serves the nodes; borrows its nodes and its clock. Every call needs the
+// mutex that guards them (fair_nodes.h). Nothing blocks or fails.
 template <class Node>
 class FairLevel {
  public:
@@ -143,21 +146,23 @@ class FairLevel {
   VirtualTime key_of(VirtualTime time) const { return time - offset_; }
   // The start of top(), on the clock.
   VirtualTime top_time() const LOCKSLEY_REQUIRES(kFairNodes) { return time_of(top().fair.key); }
-  // How often the level was shifted. While the number is the same, a key that did not change stands for the same time of
-  // the clock.
+  // How often the level was shifted. While the number is the same, a key that did not change stands
+  // for the same time of the clock.
   std::uint64_t shifts() const { return shifts_; }
   FairClock& clock() const { return clock_; }
 
   // How much `service` adds to the key of a node.
   static VirtualTime charge_of(const FairNode& fair, std::int64_t service) {
     const std::int64_t weight = fair.weight;
-    // Rounded up. settle() subtracts all of it, so FairNode::remainder consists of service that was used.
+    // Rounded up. settle() subtracts all of it, so FairNode::remainder consists of service that was
+    // used.
     return (std::min(service, kMostService) + weight - 1) / weight;
   }
 
-  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount that was added to its key:
-  // the caller passes it to settle() when the turn ends. Before this call, the caller moves the clock to the least start
-  // of all nodes that could be served; after it, the caller calls set_ready().
+  // `node`, which is ready, takes a turn that is expected to cost `service`. Returns the amount
+  // that was added to its key: the caller passes it to settle() when the turn ends. Before this
+  // call, the caller moves the clock to the least start of all nodes that could be served; after
+  // it, the caller calls set_ready().
   VirtualTime charge(Node& node, std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     const VirtualTime charged = charge_of(fair, service);
@@ -184,8 +189,9 @@ class FairLevel {
     move(fair, correction, has_reentered);
   }
 
-  // A turn that still runs has used `service` so far. If that is more than `charged`, it replaces the charge. Returns what
-  // is charged now, for settle(). `has_reentered` as in settle(). The caller then calls set_ready().
+  // A turn that still runs has used `service` so far. If that is more than `charged`, it replaces
+  // the charge. Returns what is charged now, for settle(). `has_reentered` as in settle(). The
+  // caller then calls set_ready().
   static VirtualTime charge_so_far(FairNode& fair, VirtualTime charged, bool has_reentered,
                                    std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime used = std::min(service, kMostService) / fair.weight;
@@ -198,8 +204,9 @@ class FairLevel {
     if (!has_reentered) [[likely]] {
       fair.key += by;
     } else {
-      // The node has entered since, at max(its own finish, virtual time). The change is one of that finish, so the maximum
-      // is computed again: the node never falls below the virtual time at which it entered.
+      // The node has entered since, at max(its own finish, virtual time). The change is one of that
+      // finish, so the maximum is computed again: the node never falls below the virtual time at
+      // which it entered.
       const VirtualTime before = std::max<VirtualTime>(0, fair.slack);
       fair.slack += by;
       fair.key += std::max<VirtualTime>(0, fair.slack) - before;
@@ -227,7 +234,8 @@ class FairLevel {
     node.fair.length = length;
     heap(length).push(node, FairKey(node.fair));
   }
-  // `by`, which is on no level, takes the place of `node`, with the same key. The caller has copied FairNode.
+  // `by`, which is on no level, takes the place of `node`, with the same key. The caller has copied
+  // FairNode.
   void replace(Node& node, Node& by) LOCKSLEY_REQUIRES(kFairNodes) {
     heap(node.fair.length).replace(node, by);
   }
@@ -236,9 +244,9 @@ class FairLevel {
     if (node.fair.is_ready()) heap(node.fair.length).update(node, FairKey(node.fair));
   }
 
-  // The clock has advanced by `by` while no node of this level could be served. If the first node is behind the clock now,
-  // all nodes move on together until it is not, by at most `by`. So they keep their order and distances, and have earned
-  // nothing by waiting.
+  // The clock has advanced by `by` while no node of this level could be served. If the first node
+  // is behind the clock now, all nodes move on together until it is not, by at most `by`. So they
+  // keep their order and distances, and have earned nothing by waiting.
   void follow(VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes) {
     if (empty()) return;
     const VirtualTime behind = std::min(clock_.now - top_time(), by);
@@ -254,10 +262,11 @@ class FairLevel {
     ++shifts_;
   }
 
-  // The excess: virtual time by which nodes of this level were charged more than they used (a start may be charged more than
-  // its time). This orders the nodes of this level among themselves. Compared with other levels of the clock, this one has
-  // received no more than it used. So while its first node is ahead of the clock, forgive_excess() moves all nodes back
-  // together, by at most the excess.
+  // The excess: virtual time by which nodes of this level were charged more than they used (a start
+  // may be charged more than its time). This orders the nodes of this level among themselves.
+  // Compared with other levels of the clock, this one has received no more than it used. So while
+  // its first node is ahead of the clock, forgive_excess() moves all nodes back together, by at
+  // most the excess.
   void note_excess(std::int64_t service) {
     const auto weight = static_cast<std::int64_t>(std::max<std::uint64_t>(active_weight_, 1));
     excess_ = std::min(VirtualTime{kMostService}, excess_ + service / weight);
@@ -274,8 +283,8 @@ class FairLevel {
   // it. Modulo 2^64: adding -n takes n away.
   void change_weight(std::uint64_t by) { active_weight_ += by; }
 
-  // Whatever the node has received, it is neither ahead of the virtual time nor behind it from now on. Of its turns in
-  // progress, only the time beyond their charges counts.
+  // Whatever the node has received, it is neither ahead of the virtual time nor behind it from now
+  // on. Of its turns in progress, only the time beyond their charges counts.
   void start_anew(Node& node) LOCKSLEY_REQUIRES(kFairNodes) {
     FairNode& fair = node.fair;
     fair.key = now();
@@ -284,8 +293,9 @@ class FairLevel {
     update(node);
   }
 
-  // Before FairClock::set_back(). Subtracts the level's virtual time from the keys in its heaps, and its offset becomes 0.
-  // The caller then calls set_back(node) for every node of the level, ready or not, which does the same to FairNode::key.
+  // Before FairClock::set_back(). Subtracts the level's virtual time from the keys in its heaps,
+  // and its offset becomes 0. The caller then calls set_back(node) for every node of the level,
+  // ready or not, which does the same to FairNode::key.
   void set_back() {
     const VirtualTime by = set_back_by_ = now();
     offset_ = 0;
@@ -299,8 +309,8 @@ class FairLevel {
   void set_back(Node& node) const LOCKSLEY_REQUIRES(kFairNodes) {
     node.fair.key = set_back(node.fair.key, set_back_by_);
   }
-  // The bound is for nodes that were not ready while the clock was set back several times. Ready nodes are never that far
-  // behind.
+  // The bound is for nodes that were not ready while the clock was set back several times. Ready
+  // nodes are never that far behind.
   static VirtualTime set_back(VirtualTime key, VirtualTime by) {
     return std::max(key - by, -(VirtualTime{1} << 61));
   }

@@ -96,7 +96,8 @@ class EndedService {
       : now_(now),
         left_of_begin_(DecayingSum::left_of_one(began, now)),
         amount_(DecayingSum::spread(service)) {}
-  // The same for `executors` executors that began and ended at the same times, each with the service `each`.
+  // The same for `executors` executors that began and ended at the same times, each with the
+  // service `each`.
   EndedService(Nanoseconds began, Nanoseconds each, Nanoseconds now, std::uint32_t executors)
       : EndedService(began, each, now) {
     left_of_begin_ *= executors;
@@ -110,9 +111,9 @@ class EndedService {
   double amount_;
 };
 
-// The service that a node, or all nodes together, received recently, by any number of executors, and
-// including those that have not settled yet: the sum of all nanoseconds of service, each weighted
-// by exp(-age / DecayingSum::kTimeConstant).
+// The service that a node, or all nodes together, received recently, by any number of executors,
+// and including those that have not settled yet: the sum of all nanoseconds of service, each
+// weighted by exp(-age / DecayingSum::kTimeConstant).
 // O(1) for any number of executors: a service that has run since b contributes
 // kTimeConstant * (1 - exp(-(now - b) / kTimeConstant)), and the sum of these exponentials is
 // itself a decaying sum.

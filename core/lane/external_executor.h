@@ -31,17 +31,17 @@ struct ExternalJob {
 //   ... later, in the order of the starts ...   executor.end_job(JobStatus::kOk, output); executor.publish();
 //   ... when nothing is out ...                 executor.end_turn();
 //
-// Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that have
-// started, but have not ended at the end of the turn, go back to the ring with those that have not
-// started: they will run again.
+// Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that
+// have started, but have not ended at the end of the turn, go back to the ring with those that have
+// not started: they will run again.
 //
 // Owned by the program that runs the jobs; the lane outlives it. Destroyed between two turns.
 // One thread at a time.
-// begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results even
-// when it has no room. So the program must not begin a turn while the journal has none. The batch is
-// charged for the time from begin_turn() to end_turn(), in which the executor served no other batch.
-// A payload that can never be read becomes the error of its job; if one cannot be read now, its batch backs off. Calls in a
-// wrong order are bugs, and abort.
+// begin_turn() blocks where the batch's payloads do. Nothing else blocks: the journal gets results
+// even when it has no room. So the program must not begin a turn while the journal has none. The
+// batch is charged for the time from begin_turn() to end_turn(), in which the executor served no
+// other batch. A payload that can never be read becomes the error of its job; if one cannot be read
+// now, its batch backs off. Calls in a wrong order are bugs, and abort.
 class ExternalExecutor {
  public:
   explicit ExternalExecutor(Lane& lane)
@@ -50,8 +50,9 @@ class ExternalExecutor {
   ExternalExecutor(const ExternalExecutor&) = delete;
   ExternalExecutor& operator=(const ExternalExecutor&) = delete;
 
-  // Claims a turn of at most `most` jobs, with payloads of about `most_bytes` at most, of a batch at `gates`
-  // (null: any). False: there is nothing to claim. A job whose payload cannot be read ends here, as an error.
+  // Claims a turn of at most `most` jobs, with payloads of about `most_bytes` at most, of a batch
+  // at `gates` (null: any). False: there is nothing to claim. A job whose payload cannot be read
+  // ends here, as an error.
   bool begin_turn(std::uint64_t most, std::size_t most_bytes, const GateSet* gates = nullptr);
   bool has_turn() const { return turn_.is_held(); }
   // The turn's batch.
@@ -59,8 +60,8 @@ class ExternalExecutor {
   // The gate of the turn's batch.
   GateId gate() const { return turn_.gate(); }
 
-  // Where the turn's jobs run, as is shown and kept with their results; lives as long as the turn. `has_line_notes`: as
-  // in ShownJob::begin(). Before the first start_job().
+  // Where the turn's jobs run, as is shown and kept with their results; lives as long as the turn.
+  // `has_line_notes`: as in ShownJob::begin(). Before the first start_job().
   void set_worker(std::string_view worker, bool has_line_notes) {
     worker_ = worker;
     has_line_notes_ = has_line_notes;
@@ -91,15 +92,15 @@ class ExternalExecutor {
     turn_.publish();
     published_.clear();
   }
-  // The last job that ended broke the program that runs the jobs: after the turn, no job of the batch
-  // is started until its back-off ends (Lane::end_waits()).
+  // The last job that ended broke the program that runs the jobs: after the turn, no job of the
+  // batch is started until its back-off ends (Lane::end_waits()).
   void note_broken() { turn_.set_backoff(Backoff::kBroken); }
   // Ends the turn. All jobs that have not ended go back.
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload cannot be read: never, so
-  // that its job ends as an error; or not now.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload
+  // cannot be read: never, so that its job ends as an error; or not now.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // Shows the oldest job that has started and not ended as running since this instant.
   void show(Nanoseconds since);

@@ -11,8 +11,8 @@ bool LogBudget::take(ResultAccount* account, std::size_t own) {
   if (own >= part(user) && are_short(user)) return false;
   std::uint64_t used = used_.load();
   do {
-    // Threads that take for one user at once may each get the block with which the user reaches its share:
-    // one block too many for each of them, but none beyond the limit of all.
+    // Threads that take for one user at once may each get the block with which the user reaches its
+    // share: one block too many for each of them, but none beyond the limit of all.
     if (user.blocks.load() >= free_beside(used)) return false;
   } while (!used_.compare_exchange_weak(used, used + 1));
   user.blocks.fetch_add(1);

@@ -14,21 +14,23 @@
 
 namespace locksley {
 
-// How much memory the logs of running jobs have together, in blocks. Users share them first, then the logs
-// of each user.
+// How much memory the logs of running jobs have together, in blocks. Users share them first, then
+// the logs of each user.
 //
-// A log gets a block only while its user has fewer blocks than are free. So a user has half of all blocks at
-// most, if no other user has any; and the next user finds room, half of the free blocks, whatever the logs of
-// others write. In the long run, n users whose logs write without end have 1/(n + 1) of the blocks each. (Dynamic
-// thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
-// switches", 1998.)
+// A log gets a block only while its user has fewer blocks than are free. So a user has half of all
+// blocks at most, if no other user has any; and the next user finds room, half of the free blocks,
+// whatever the logs of others write. In the long run, n users whose logs write without end have
+// 1/(n + 1) of the blocks each. (Dynamic thresholds with factor 1: Choudhury and Hahne, "Dynamic
+// queue length thresholds for shared-memory packet switches", 1998.)
 //
-// A user's share is the number of blocks that this rule allows it now. A log's part is the share divided by the number of
-// the user's logs that have blocks. Once seven eighths of the share are in use, a log that has its part gets no more blocks:
-// it overwrites its own oldest one. A log that has more than its part frees a block when it writes. While all of the share
-// is in use, nothing is kept of the user's new logs, until its other logs free blocks or end.
+// A user's share is the number of blocks that this rule allows it now. A log's part is the share
+// divided by the number of the user's logs that have blocks. Once seven eighths of the share are in
+// use, a log that has its part gets no more blocks: it overwrites its own oldest one. A log that
+// has more than its part frees a block when it writes. While all of the share is in use, nothing is
+// kept of the user's new logs, until its other logs free blocks or end.
 //
-// Users are told apart by the account of their results. Logs without an account count as one user's.
+// Users are told apart by the account of their results. Logs without an account count as one
+// user's.
 //
 // Shared by the lanes of a program; the last of them destroys it. Any thread may call everything.
 // Nothing blocks or fails.
@@ -45,8 +47,9 @@ class LogBudget {
   }
   std::uint64_t bytes() const { return used_.load() * kBlockBytes; }
 
-  // `account`: of the log's user; null: it has none. All calls for one log pass the same account while the log has blocks.
-  // Takes one more block for a log that has `own` blocks. False: there is none.
+  // `account`: of the log's user; null: it has none. All calls for one log pass the same account
+  // while the log has blocks. Takes one more block for a log that has `own` blocks. False: there is
+  // none.
   bool take(ResultAccount* account, std::size_t own);
   // A log that had `own` blocks frees one.
   void give(ResultAccount* account, std::size_t own);
@@ -61,8 +64,8 @@ class LogBudget {
     const std::uint64_t most = most_.load(std::memory_order_relaxed);
     return most > used ? most - used : 0;
   }
-  // These read counters one after the other. Where other threads change them meanwhile, a log gets a block
-  // more or less than its part.
+  // These read counters one after the other. Where other threads change them meanwhile, a log gets
+  // a block more or less than its part.
   std::uint64_t share(const LogUse& user) const {
     return (user.blocks.load() + free_beside(used_.load()) + 1) / 2;
   }
@@ -81,8 +84,8 @@ class LogBudget {
 
 // The last kMost bytes that a job wrote, fewer where memory is short; and how many it wrote in all.
 //
-// Owned by a ShownJob, and guarded as it is. Nothing blocks; only allocation fails. Blocks are charged to the account of
-// results, and none is added while that is full.
+// Owned by a ShownJob, and guarded as it is. Nothing blocks; only allocation fails. Blocks are
+// charged to the account of results, and none is added while that is full.
 class JobLog {
  public:
   static constexpr std::size_t kMost = 64 * 1024;
@@ -107,7 +110,8 @@ class JobLog {
     char bytes[LogBudget::kBlockBytes];
   };
   std::uint64_t begin() const { return end_ - size_; }
-  // Makes room for more bytes: takes a block more, or overwrites its own oldest one. False: it has none.
+  // Makes room for more bytes: takes a block more, or overwrites its own oldest one. False: it has
+  // none.
   bool grow();
   // Frees the oldest block, with its bytes.
   void drop_oldest();

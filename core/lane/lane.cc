@@ -212,7 +212,8 @@ std::optional<FairRing::Leases::Reclaimed> Lane::reclaim(Batch& batch, IndexRang
                                                          Nanoseconds now) {
   std::optional<FairRing::Leases::Reclaimed> reclaimed;
   {
-    // After hold() with this reason, executors get no more jobs of the batch, so that hand_over() succeeds once none has any.
+    // After hold() with this reason, executors get no more jobs of the batch, so that hand_over()
+    // succeeds once none has any.
     const MutexLock lock(hold_mutex_);
     if (has(batch.holds(), Hold::kHandler)) return std::nullopt;
     reclaimed = ring_.leases().reclaim(batch.ring_queue(), wanted, width, now);

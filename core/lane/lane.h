@@ -21,8 +21,8 @@
 
 namespace locksley {
 
-// The notifications of a lane for the executors of remote workers, which may come and go while it serves batches.
-// Any thread makes them; they must not block.
+// The notifications of a lane for the executors of remote workers, which may come and go while it
+// serves batches. Any thread makes them; they must not block.
 class RemoteExecutors {
  public:
   virtual ~RemoteExecutors() = default;
@@ -33,19 +33,20 @@ class RemoteExecutors {
 };
 
 // A ring, and the operations that change a batch's record (core/batch/batch.h) and its queue in the
-// ring together, so that the two stay consistent. Executors (the pool for native handlers, processes for
-// others) take turns with its batches by core/lane/turn.h; the function of on_work() tells them that there
-// may be something to claim. No other code has access to the ring.
+// ring together, so that the two stay consistent. Executors (the pool for native handlers,
+// processes for others) take turns with its batches by core/lane/turn.h; the function of on_work()
+// tells them that there may be something to claim. No other code has access to the ring.
 //
 // Owned by the component that owns the executors; outlives them.
 // Every call may be made from any thread, except where it says otherwise. Calls take the mutexes of
-// the ring and of the batch, one after the other, and block no longer than that. Calls that may end a
-// batch, drop jobs or queue failed jobs again also call its journal and observer: submit(), close(),
-// add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its halves,
-// hand_over(), withdraw(), release(), and settlements.
-// Calls for a batch whose queue is in no ring, or that was cancelled meanwhile, have no effect on the ring. After hand_over() all
-// calls for a batch go to its new lane: this one would lock the wrong ring. Only Lease::reclaim() refuses a batch of another
-// lane. A turn in progress makes hand_over() fail.
+// the ring and of the batch, one after the other, and block no longer than that. Calls that may end
+// a batch, drop jobs or queue failed jobs again also call its journal and observer: submit(),
+// close(), add_jobs(), enqueue(), enqueue_jobs(), the functions for retries, cancel() and its
+// halves, hand_over(), withdraw(), release(), and settlements.
+// Calls for a batch whose queue is in no ring, or that was cancelled meanwhile, have no effect on
+// the ring. After hand_over() all calls for a batch go to its new lane: this one would lock the
+// wrong ring. Only Lease::reclaim() refuses a batch of another lane. A turn in progress makes
+// hand_over() fail.
 class Lane {
  public:
   using Notify = std::function<void()>;
@@ -60,35 +61,38 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
-  // ---- Set before the first batch, and reset only when no other thread uses the lane any more ----
+  // ---- Set before the first batch, and reset only when no other thread uses the lane any more
+  // ----
 
   // Called after there may be more to claim.
   void on_work(Notify wake) { wake_ = std::move(wake); }
-  // Whether the function of on_work() is set: the lane has an owner of executors, and can have only one.
+  // Whether the function of on_work() is set: the lane has an owner of executors, and can have only
+  // one.
   bool has_owner() const { return wake_ != nullptr; }
   // Called after a batch was told to stop, for executors that do not check Batch::is_stopping() and
   // Batch::is_aborting() themselves.
   void on_stop(Notify stop) { stop_ = std::move(stop); }
 
-  // Called, on any thread, after a wait has begun that ends before all others. The owner of the executors then calls
-  // end_waits() soon, and again at the time that end_waits() returns; it also calls it once when it takes over the lane.
-  // The pool's monitor does so.
-  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no wait by that: each new
-  // wait that ends before all others goes to `wait`. If another thread has ended a wait, the owner's next call is only
-  // earlier than needed.
+  // Called, on any thread, after a wait has begun that ends before all others. The owner of the
+  // executors then calls end_waits() soon, and again at the time that end_waits() returns; it also
+  // calls it once when it takes over the lane. The pool's monitor does so.
+  // Other threads may call end_waits(), too; the link to remote workers does. The owner misses no
+  // wait by that: each new wait that ends before all others goes to `wait`. If another thread has
+  // ended a wait, the owner's next call is only earlier than needed.
   void on_wait(Notify wait) { wait_ = std::move(wait); }
 
-  // Called, on any thread, after a batch has reached its max_fails and was told to stop, if it has more jobs to drop than one
-  // call of drop_some() drops. The program then has drop_some() called until it returns true, on a thread that may work for
-  // long. The call must not block. The mutex of a worker's results may be held, as for a BatchObserver. Without the function,
-  // the thread that records the last failure drops all of these jobs: an executor, or the pool's monitor.
+  // Called, on any thread, after a batch has reached its max_fails and was told to stop, if it has
+  // more jobs to drop than one call of drop_some() drops. The program then has drop_some() called
+  // until it returns true, on a thread that may work for long. The call must not block. The mutex
+  // of a worker's results may be held, as for a BatchObserver. Without the function, the thread
+  // that records the last failure drops all of these jobs: an executor, or the pool's monitor.
   struct Cancelled;
   using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
   void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }
 
-  // From now on `executors` is told of work and of stops, in addition to the owner of the local executors. Null: no object
-  // is, but a call that has begun may still be running. The object outlives the lane's last batch. May be called at any
-  // time.
+  // From now on `executors` is told of work and of stops, in addition to the owner of the local
+  // executors. Null: no object is, but a call that has begun may still be running. The object
+  // outlives the lane's last batch. May be called at any time.
   void set_remote(RemoteExecutors* executors) {
     // [lane-remote] release and acquire: a thread that finds the pointer sees the whole object.
     remote_.store(executors, std::memory_order_release);
@@ -98,11 +102,11 @@ class Lane {
 
   // kLater: the caller calls wake() after a series of submissions.
   enum class Start { kNow, kLater };
-  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there. Once a batch; one that
-  // was cancelled before does not enter, and is over without jobs.
+  // The batch enters the ring with `jobs` jobs; `open`: more will come. Its payloads must be there.
+  // Once a batch; one that was cancelled before does not enter, and is over without jobs.
   void submit(const std::shared_ptr<Batch>& batch, std::uint64_t jobs, bool open, Start start = Start::kNow);
-  // False, and nothing is added, if the batch is closed or cancelled. True: added; or recorded as cancelled, if the batch is
-  // being cancelled at the same time.
+  // False, and nothing is added, if the batch is closed or cancelled. True: added; or recorded as
+  // cancelled, if the batch is being cancelled at the same time.
   bool add_jobs(Batch& batch, std::uint64_t jobs);
   void close(Batch& batch);
 
@@ -115,26 +119,28 @@ class Lane {
   void enqueue_jobs(Batch& batch, IndexRange range);
   void enqueue_close(Batch& batch);
 
-  // Queues again the failed jobs of the batch whose time for a retry has come. The program calls it at
-  // BatchStatus::retry_at, since the lane has no timer for it. One call queues a bounded number of jobs: if more are due,
-  // BatchStatus::retry_at says so. A batch whose queue has left the ring enters it again. One thread at a time: the one that
-  // submits.
+  // Queues again the failed jobs of the batch whose time for a retry has come. The program calls it
+  // at BatchStatus::retry_at, since the lane has no timer for it. One call queues a bounded number
+  // of jobs: if more are due, BatchStatus::retry_at says so. A batch whose queue has left the ring
+  // enters it again. One thread at a time: the one that submits.
   void retry_due(const std::shared_ptr<Batch>& batch);
   // Queues again all jobs that have failed, and returns how many. A batch that was over goes on.
   // One thread at a time: the one that submits.
   std::uint64_t retry_failed(const std::shared_ptr<Batch>& batch);
   // The last step of retry_failed() for a caller that must not work for long. The caller calls
-  // Batch::Failures::begin_requeue(); another thread calls Batch::Failures::requeue(); then the caller passes the jobs that
-  // requeue() returned to this function, some at a time and the last ones first. `more`: how many ranges will follow.
+  // Batch::Failures::begin_requeue(); another thread calls Batch::Failures::requeue(); then the
+  // caller passes the jobs that requeue() returned to this function, some at a time and the last
+  // ones first. `more`: how many ranges will follow.
   void queue_again(const std::shared_ptr<Batch>& batch, std::span<const IndexRange> ranges,
                    std::size_t more = 0);
 
-  // Drops the jobs that have not started, and closes the batch. `running`: what happens to the jobs that run. `reason`
-  // becomes the output of the jobs that never ran. Returns how many jobs will not run because of this call.
+  // Drops the jobs that have not started, and closes the batch. `running`: what happens to the jobs
+  // that run. `reason` becomes the output of the jobs that never ran. Returns how many jobs will
+  // not run because of this call.
   std::uint64_t cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop);
-  // The same in two halves, for a caller that must not work for long. begin_cancel() takes no longer for many jobs. Then
-  // some thread calls drop_some() until it returns true; each call takes some 100 us. Until then, some of the jobs that will
-  // not run count as queued.
+  // The same in two halves, for a caller that must not work for long. begin_cancel() takes no
+  // longer for many jobs. Then some thread calls drop_some() until it returns true; each call takes
+  // some 100 us. Until then, some of the jobs that will not run count as queued.
   struct Cancelled {
     std::uint64_t will_not_run = 0;
     std::vector<IndexRange> left;  // to be dropped, besides jobs that wait for a retry
@@ -142,15 +148,17 @@ class Lane {
   Cancelled begin_cancel(Batch& batch, std::string reason, RunningJobs running = RunningJobs::kStop)
       LOCKSLEY_EXCLUDES(hold_mutex_);
   static bool drop_some(Batch& batch, Cancelled& cancelled);
-  // Cancels the rest of a batch that has reached its max_fails. With the function of on_long_cancel(), it takes no longer for
-  // many jobs. Needs: the batch is kept alive.
+  // Cancels the rest of a batch that has reached its max_fails. With the function of
+  // on_long_cancel(), it takes no longer for many jobs. Needs: the batch is kept alive.
   void cancel_after_failures(Batch& batch);
 
-  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be this lane. False, and nothing
-  // happens, while executors have jobs of it. So the caller holds the batch first, or else executors may always have some.
+  // Moves the batch, with the jobs that wait in this lane, to a gate of lane `to`, which may be
+  // this lane. False, and nothing happens, while executors have jobs of it. So the caller holds the
+  // batch first, or else executors may always have some.
   bool hand_over(const std::shared_ptr<Batch>& batch, Lane& to, GateId gate = 0);
-  // Jobs from index `from` on leave the batch, as far as no executor has claimed them (FairRing::withdraw()): another process
-  // will run them. Returns the first of them; none: there are no such jobs. A closed batch without other jobs is over then.
+  // Jobs from index `from` on leave the batch, as far as no executor has claimed them
+  // (FairRing::withdraw()): another process will run them. Returns the first of them; none: there
+  // are no such jobs. A closed batch without other jobs is over then.
   std::optional<std::uint64_t> withdraw(Batch& batch, std::uint64_t from);
   // Every batch leaves the lane at once, whatever waits in it. For the end of the process, once all
   // claims are settled. O(batches).
@@ -160,17 +168,18 @@ class Lane {
 
   // Relative to the other batches of its tenant or customer; 0 counts as 1.
   void set_weight(Batch& batch, std::uint32_t weight);
-  // The most jobs of the batch that run at once; 0: no cap. Running jobs go on. Thieves may steal from claims
-  // made before the change, for about a quantum. Calls wake().
+  // The most jobs of the batch that run at once; 0: no cap. Running jobs go on. Thieves may steal
+  // from claims made before the change, for about a quantum. Calls wake().
   void set_slots(Batch& batch, std::uint32_t slots);
-  // No new jobs of the batch are started while it has at least one reason for a hold. With Hold::kHandler none is reclaimed, either.
-  // Releasing a reason that the batch does not have has no effect.
+  // No new jobs of the batch are started while it has at least one reason for a hold. With
+  // Hold::kHandler none is reclaimed, either. Releasing a reason that the batch does not have has
+  // no effect.
   void hold(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void release(Batch& batch, Hold reason) LOCKSLEY_EXCLUDES(hold_mutex_);
   void pause(Batch& batch) { hold(batch, Hold::kCommand); }
   void resume(Batch& batch) { release(batch, Hold::kCommand); }
-  // Payloads of the batch can be read now that could not be read before (PayloadSource::fetch() returned 0): it waits for them no
-  // longer. Calls wake().
+  // Payloads of the batch can be read now that could not be read before (PayloadSource::fetch()
+  // returned 0): it waits for them no longer. Calls wake().
   void payloads_arrived(Batch& batch) {
     ring_.payloads_arrived(batch.ring_queue(), steady_now());
     wake();
@@ -188,9 +197,10 @@ class Lane {
     // [lane-parallelism] relaxed: for display only; nothing follows from a stale value.
     return parallelism_.load(std::memory_order_relaxed);
   }
-  // Ends waits that are over at `until`: back-offs of batches, and waits of tenants and customers for their rate. One call
-  // ends a bounded number. Returns when the next wait ends, which may be in the past: then call again soon. None: there is
-  // no wait. Tells remote executors of new work, but does not call wake().
+  // Ends waits that are over at `until`: back-offs of batches, and waits of tenants and customers
+  // for their rate. One call ends a bounded number. Returns when the next wait ends, which may be
+  // in the past: then call again soon. None: there is no wait. Tells remote executors of new work,
+  // but does not call wake().
   std::optional<Nanoseconds> end_waits(Nanoseconds until) {
     const auto next = ring_.end_waits(until);
     wake_remote();
@@ -211,8 +221,9 @@ class Lane {
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, the object of set_remote() is told when there may be more for remote executors to claim. The program
-  // calls this before it waits for that, and then looks for work once more.
+  // While `is_wanted`, the object of set_remote() is told when there may be more for remote
+  // executors to claim. The program calls this before it waits for that, and then looks for work
+  // once more.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Parts of the interface, each in a header of its own ----
@@ -260,7 +271,8 @@ class Lane {
 
   // Calls the function of on_wait(), if a wait has begun that ends before all others.
   void tell_of_wait() {
-    // Tests wait_ first: without a function, has_new_wait() stays true for the next owner of the executors.
+    // Tests wait_ first: without a function, has_new_wait() stays true for the next owner of the
+    // executors.
     if (wait_ && ring_.has_new_wait()) [[unlikely]]
       wait_();
   }
@@ -316,7 +328,8 @@ class Lane {
 
   // The batch enters the ring, without jobs.
   void attach(const std::shared_ptr<Batch>& batch) LOCKSLEY_EXCLUDES(hold_mutex_);
-  // False: the ring does not take the jobs, because the batch was cancelled; they are recorded as cancelled.
+  // False: the ring does not take the jobs, because the batch was cancelled; they are recorded as
+  // cancelled.
   bool add_or_drop(Batch& batch, IndexRange range);
 
   // Constant.
@@ -335,8 +348,8 @@ class Lane {
   ShownJobs running_;
   FairRing ring_;
 
-  // Guards nothing by itself: it makes the two steps of hold(), release(), attach(), reclaim() and begin_cancel() (record, then ring)
-  // one, for threads that do this with the same batch.
+  // Guards nothing by itself: it makes the two steps of hold(), release(), attach(), reclaim() and
+  // begin_cancel() (record, then ring) one, for threads that do this with the same batch.
   Mutex hold_mutex_;
 
   // Nanoseconds. Written by set_quantum(), read by executors.

@@ -11,9 +11,10 @@
 
 namespace locksley {
 
-// Limits that batches of several tenants have in common, as FairRing::Gates has them. Only external executors' lanes have
-// gates with a concurrency: when a turn of such a gate ends, its jobs may be claimed again, and the owner of the executors
-// then lets its idle executors look for work. The pool does not.
+// Limits that batches of several tenants have in common, as FairRing::Gates has them. Only external
+// executors' lanes have gates with a concurrency: when a turn of such a gate ends, its jobs may be
+// claimed again, and the owner of the executors then lets its idle executors look for work. The
+// pool does not.
 //
 // A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
 class Lane::Gates {
@@ -24,7 +25,8 @@ class Lane::Gates {
   void set_largest_claim(GateId gate, std::uint64_t most) {
     lane_.ring_.gates().set_largest_claim(gate, most);
   }
-  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost. O(batches).
+  // Worker time that a start costs the gate's batches at least: GateOptions::start_cost.
+  // O(batches).
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0) {
     lane_.ring_.gates().set_start_cost(start_cost, gate);
   }

@@ -12,10 +12,10 @@
 
 namespace locksley {
 
-// Sets weights and limits of tenants and of their customers in this lane, as FairRing::Groups does in a ring. The limits
-// of a tenant are kept while it has no batches. A call for a customer that the ring does not know has no effect: when the
-// customer comes, the function of on_customer() is asked. Call it for customers without batches, too: the ring may still
-// know them.
+// Sets weights and limits of tenants and of their customers in this lane, as FairRing::Groups does
+// in a ring. The limits of a tenant are kept while it has no batches. A call for a customer that
+// the ring does not know has no effect: when the customer comes, the function of on_customer() is
+// asked. Call it for customers without batches, too: the ring may still know them.
 //
 // A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
 class Lane::Groups {
@@ -35,8 +35,8 @@ class Lane::Groups {
     lane_.ring_.groups().set_customer_limits(tenant, customer, limits, steady_now());
     lane_.wake();
   }
-  // Batches whose account of results (BatchOptions::results) was full are served again if it has room
-  // now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
+  // Batches whose account of results (BatchOptions::results) was full are served again if it has
+  // room now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
   void reopen_tenants() {
     if (lane_.ring_.groups().reopen_tenants()) lane_.wake();
   }

@@ -27,13 +27,13 @@ struct LeaseRequest {
   std::size_t most_bytes = ~std::size_t{0};
   std::uint32_t width = 1;  // how many slots of the machine run its jobs side by side
   Nanoseconds quantum{0};   // how long it should take; 0: the lane's
-  // At which gates of the lane, of those open to remote executors (Lane::Gates::set_remote()). Null:
-  // at all of them.
+  // At which gates of the lane, of those open to remote executors (Lane::Gates::set_remote()).
+  // Null: at all of them.
   const GateSet* gates = nullptr;
 };
 
-// Buffers that the leases of one thread share. Between two calls of leases, only the payloads are in use
-// (Lease::payloads()).
+// Buffers that the leases of one thread share. Between two calls of leases, only the payloads are
+// in use (Lease::payloads()).
 struct LeaseBuffers {
   ResultWriter writer;
   std::vector<std::string_view> payloads;
@@ -53,17 +53,19 @@ struct LeaseBuffers {
 //   charge_so_far()            its batch is charged for what the lease has used by now
 //   settle() lose() expire()   the lease is over
 //
-// Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor. end_jobs()
-// records those jobs that this lease holds, and ignores the others; so each job is recorded once, even if a
-// machine answers late, twice or wrongly. The jobs that a lease still holds when it is over go back.
+// Who holds an index: each job is queued, has ended, or is held by exactly one lease or executor.
+// end_jobs() records those jobs that this lease holds, and ignores the others; so each job is
+// recorded once, even if a machine answers late, twice or wrongly. The jobs that a lease still
+// holds when it is over go back.
 //
-// The program measures the service, by a clock of its own (core/lane/slot_times.h): it is the sum of the times of the
-// lease's slots.
-// Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is out and is
-// destroyed is settled, for what it was charged so far.
-// One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so results pile up
-// in a journal that has no room: the program then claims nothing. A payload that cannot be read becomes the
-// error of its job; if it cannot be read now, its batch pauses. Calls in a wrong order abort.
+// The program measures the service, by a clock of its own (core/lane/slot_times.h): it is the sum
+// of the times of the lease's slots.
+// Owned by the code that talks to the machine; the lane and the buffers outlive it. A lease that is
+// out and is destroyed is settled, for what it was charged so far.
+// One thread at a time. claim() blocks where the batch's payloads do; nothing else blocks, so
+// results pile up in a journal that has no room: the program then claims nothing. A payload that
+// cannot be read becomes the error of its job; if it cannot be read now, its batch pauses. Calls in
+// a wrong order abort.
 class Lease {
  public:
   // Jobs that are shown as running, by index.
@@ -83,13 +85,14 @@ class Lease {
 
   // ---- Not out ----
 
-  // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a lease have the
-  // same attempt number; a job that has a note (Batch::note()) is leased alone.
+  // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a
+  // lease have the same attempt number; a job that has a note (Batch::note()) is leased alone.
   bool claim(const LeaseRequest& request);
-  // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that runs them already: it had
-  // lost its connection, or this process has just started. Looks at no more than kMostParts ranges of jobs with equal
-  // attempts. Takes back one loss of each job that it takes (LossCounts). There are no payloads. False: it took none,
-  // since none was left, or the batch is in another lane, or is held since its handler may move (Hold::kHandler).
+  // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that
+  // runs them already: it had lost its connection, or this process has just started. Looks at no
+  // more than kMostParts ranges of jobs with equal attempts. Takes back one loss of each job that
+  // it takes (LossCounts). There are no payloads. False: it took none, since none was left, or the
+  // batch is in another lane, or is held since its handler may move (Hold::kHandler).
   bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
                LossCounts& losses);
   static constexpr std::size_t kMostParts = 1024;  // a guess; as FairRing::Leases::kMostSearched
@@ -104,14 +107,14 @@ class Lease {
   IndexRange range() const { return range_; }
   // What it still holds.
   const IndexSet& held() const { return held_; }
-  // The number of slots that it occupies: at most LeaseRequest::width, the number of its jobs, and what the batch's SLOTS
-  // allow. The ring and the batch may count more executors, if the claim also had jobs of another attempt or beyond
-  // `most_bytes`, which went back at once.
+  // The number of slots that it occupies: at most LeaseRequest::width, the number of its jobs, and
+  // what the batch's SLOTS allow. The ring and the batch may count more executors, if the claim
+  // also had jobs of another attempt or beyond `most_bytes`, which went back at once.
   std::uint32_t width() const { return width_; }
   // The attempt that its jobs are at.
   std::uint32_t attempt() const { return attempt_; }
-  // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's payloads are a
-  // range (PayloadSource::range()).
+  // After claim(), until the next call of a lease that shares the buffers. Empty if the batch's
+  // payloads are a range (PayloadSource::range()).
   std::span<const std::string_view> payloads() const { return payloads_; }
   // How many bytes of them the machine is sent: of a range, those of its pattern.
   std::size_t payload_bytes() const { return payload_bytes_; }
@@ -119,41 +122,47 @@ class Lease {
   // From now on the batch counts it as running. No effect the second time.
   void begin();
   bool has_begun() const { return has_begun_; }
-  // Jobs first, first + 1, … have ended with this status, one for each output. Records those that the lease
-  // holds, visible to all threads at once, and returns how many these are. An output that is longer than the batch
-  // allows ends its job as an error. Begins the lease. If the last jobs that were recorded have crashed, their batch
-  // backs off from the settlement on (Lane::end_waits()).
+  // Jobs first, first + 1, … have ended with this status, one for each output. Records those that
+  // the lease holds, visible to all threads at once, and returns how many these are. An output that
+  // is longer than the batch allows ends its job as an error. Begins the lease. If the last jobs
+  // that were recorded have crashed, their batch backs off from the settlement on
+  // (Lane::end_waits()).
   std::uint64_t end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs,
                          LossCounts& losses);
-  // Whether jobs of other batches wait at these gates of the lane, which a remote executor may claim, as far as is known.
+  // Whether jobs of other batches wait at these gates of the lane, which a remote executor may
+  // claim, as far as is known.
   bool others_wait(const GateSet& gates) { return turn_.others_wait(gates); }
-  // The lowest `jobs` of the jobs that it holds have begun, as far as is known: if they go back, they have used up their
-  // starts. Forgotten when jobs end or go back: so it applies to the next call only.
+  // The lowest `jobs` of the jobs that it holds have begun, as far as is known: if they go back,
+  // they have used up their starts. Forgotten when jobs end or go back: so it applies to the next
+  // call only.
   void set_begun(std::uint64_t jobs) { begun_ = jobs; }
   // Jobs that the lease holds, from index `from` on, go back. Returns how many.
   std::uint64_t give_back(std::uint64_t from);
-  // The batch is charged for `service`, if that is more than it was charged. Otherwise, a tenant whose leases last long would
-  // seem to have received nothing.
+  // The batch is charged for `service`, if that is more than it was charged. Otherwise, a tenant
+  // whose leases last long would seem to have received nothing.
   void charge_so_far(Nanoseconds service);
 
-  // The lease is over: what it holds goes back. `service`: what it has used in all. Returns how many jobs went back.
+  // The lease is over: what it holds goes back. `service`: what it has used in all. Returns how
+  // many jobs went back.
   std::uint64_t settle(Nanoseconds service);
-  // The same for a lease whose machine is gone. `running`: how many of its slots may have run a job. A loss is
-  // counted for the first `running` jobs that it holds, and for no others; those with too many losses end
-  // as crashed, whatever retries they have.
+  // The same for a lease whose machine is gone. `running`: how many of its slots may have run a
+  // job. A loss is counted for the first `running` jobs that it holds, and for no others; those
+  // with too many losses end as crashed, whatever retries they have.
   struct Lost {
     std::uint64_t counted = 0;  // losses
     std::uint64_t crashed = 0;  // of these, jobs that ended
     std::uint64_t returned = 0;
   };
   Lost lose(Nanoseconds service, std::uint64_t running, LossCounts& losses);
-  // The same for a lease whose machine did not enforce the time-out of jobs: the first `running` jobs that it holds end with
-  // status timeout, and run again if they have retries. Returns how many others went back.
+  // The same for a lease whose machine did not enforce the time-out of jobs: the first `running`
+  // jobs that it holds end with status timeout, and run again if they have retries. Returns how
+  // many others went back.
   std::uint64_t expire(Nanoseconds service, std::uint64_t running, LossCounts& losses);
 
  private:
   void hold(std::vector<IndexRange> ranges);
-  // False: the payload of the first job can never be read, or cannot be read now; the lease is over.
+  // False: the payload of the first job can never be read, or cannot be read now; the lease is
+  // over.
   bool fetch(std::size_t most_bytes);
   void record(JobStatus status, IndexRange jobs, std::string_view output);
   void begin_results();

@@ -62,7 +62,8 @@ void LossCounts::make_room() {
     std::size_t jobs = 0;
     std::vector<Batches::iterator> batches;
   };
-  // Tenants of another daemon, whose jobs run here, may have the same names: these batches have a queue_tenant.
+  // Tenants of another daemon, whose jobs run here, may have the same names: these batches have a
+  // queue_tenant.
   std::map<std::pair<std::string, std::string>, OfTenant> by_name;
   for (auto at = batches_.begin(); at != batches_.end();) {
     const std::shared_ptr<Batch> batch = at->first.lock();

@@ -107,7 +107,8 @@ void ResultWriter::grow_output(std::size_t size) {
     if (try_grow(size)) return;
     throw NoMemoryForOutput(before + size);
   }
-  // After the first refusal the handler may go on and be refused again: the error names the length of the first one.
+  // After the first refusal the handler may go on and be refused again: the error names the length
+  // of the first one.
   if (most_output_ == allowed_output_) refused_bytes_ = before + size;
   clear_output();
   next(1);  // commit() has made room for a second head, so that one byte fits
@@ -229,8 +230,8 @@ ResultWriter::Outcome ResultWriter::publish_for_worker(const std::function<void(
   std::shared_ptr<Batch> kept;  // until the mutex is released
   const MutexLock lock(mutex_);
   if (batch_ == nullptr) return Outcome::kNothing;
-  // The batch lives, and is in its lane: the worker that runs its jobs has not ended with it, and cannot while the mutex is
-  // held.
+  // The batch lives, and is in its lane: the worker that runs its jobs has not ended with it, and
+  // cannot while the mutex is held.
   kept = batch_->shared_from_this();
   Outcome outcome = Outcome::kNothing;
   try {
@@ -290,7 +291,8 @@ bool ResultWriter::shorten_longest() {
 }
 
 ResultWriter::Outcome ResultWriter::publish_locked() {
-  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in commit().
+  // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in
+  // commit().
   const std::uint64_t committed = committed_.load(std::memory_order_acquire);
   const auto ended = static_cast<std::uint32_t>(committed >> 32);
   const auto failed = static_cast<std::uint32_t>(committed);

@@ -28,13 +28,15 @@ namespace locksley {
 // Three kinds of callers. The executor's thread calls all functions but two. The monitor calls
 // publish_for_worker(), while that thread is busy with a long job. Any thread calls running().
 // Calls block for as long as a publication by the other thread takes. The batch's observer and
-// journal are called under the writer's mutex, so they must not wait for the executor.
-// An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The text of a job
-// that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its beginning says why the job failed. If the
-// buffer would have to grow for an output beyond the limit, write() and write_space() throw std::length_error instead of
-// growing it. A failed allocation makes them throw std::bad_alloc. After an output is written, the buffer may have to grow
-// for the next job, and a publication may copy the rows. If there is no memory for that, the jobs with the longest outputs
-// end as errors that say so; only if that does not help, end_job() and publish() throw.
+// journal are called under the writer's mutex, so they must not wait for the executor. An output of
+// a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The
+// text of a job that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its
+// beginning says why the job failed. If the buffer would have to grow for an output beyond the
+// limit, write() and write_space() throw std::length_error instead of growing it. A failed
+// allocation makes them throw std::bad_alloc. After an output is written, the buffer may have to
+// grow for the next job, and a publication may copy the rows. If there is no memory for that, the
+// jobs with the longest outputs end as errors that say so; only if that does not help, end_job()
+// and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -49,9 +51,9 @@ class ResultWriter {
   // kTooManyFailures: the batch has reached its max_fails, and the caller is to cancel its rest.
   enum class Outcome { kPublished, kNothing, kTooManyFailures };
 
-  // Whether publications name the jobs that have ended. kIfNeeded: where Batch::needs_indexes() is true when the turn
-  // begins. kAlways: for an executor whose jobs may leave notes while they run, so that the need may begin in
-  // the middle of a turn.
+  // Whether publications name the jobs that have ended. kIfNeeded: where Batch::needs_indexes() is
+  // true when the turn begins. kAlways: for an executor whose jobs may leave notes while they run,
+  // so that the need may begin in the middle of a turn.
   enum class Indexes : std::uint8_t { kIfNeeded, kAlways };
 
   explicit ResultWriter(Indexes indexes = Indexes::kIfNeeded);
@@ -95,21 +97,23 @@ class ResultWriter {
     cursor_ = row_ + sizeof(ResultHead);
     most_output_ = allowed_output_;
   }
-  // `text` in place of the job's output so far. Does not throw for a text that is longer than the batch allows, or than
-  // memory allows: end_job() replaces it, or cuts it.
+  // `text` in place of the job's output so far. Does not throw for a text that is longer than the
+  // batch allows, or than memory allows: end_job() replaces it, or cuts it.
   void replace_output(std::string_view text) {
     clear_output();
     if (text.size() > capacity_ - cursor_) [[unlikely]]
       return replace_by_long(text);
     append(text);
   }
-  // The job has ended with what was written as its output. For kOk, an output that is longer than the batch allows, or of
-  // which a part was refused, makes it an error. For other statuses the output is cut.
+  // The job has ended with what was written as its output. For kOk, an output that is longer than
+  // the batch allows, or of which a part was refused, makes it an error. For other statuses the
+  // output is cut.
   void end_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
-  // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with its row. Changes
-  // `facts`.
+  // The same for a job of which more is known (core/batch/job_facts.h, encoded), which is kept with
+  // its row. Changes `facts`.
   void end_job(JobStatus status, std::string& facts) LOCKSLEY_EXCLUDES(mutex_);
-  // Jobs first, first + 1, … have ended, each with its output: as begin_job(), replace_output() and end_job() of each.
+  // Jobs first, first + 1, … have ended, each with its output: as begin_job(), replace_output() and
+  // end_job() of each.
   void end_jobs(JobStatus status, std::uint64_t first, std::span<const std::string_view> outputs)
       LOCKSLEY_EXCLUDES(mutex_);
 
@@ -122,8 +126,9 @@ class ResultWriter {
 
   // ---- The monitor ----
 
-  // Publishes in the place of an executor that is busy. If the batch has too many failures now, calls `cancel`, under the
-  // writer's mutex: so the executor does not leave the batch meanwhile, and the batch stays in its lane.
+  // Publishes in the place of an executor that is busy. If the batch has too many failures now,
+  // calls `cancel`, under the writer's mutex: so the executor does not leave the batch meanwhile,
+  // and the batch stays in its lane.
   Outcome publish_for_worker(const std::function<void(Batch&)>& cancel) LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Any thread ----
@@ -165,15 +170,16 @@ class ResultWriter {
   void replace_by_long(std::string_view text) LOCKSLEY_EXCLUDES(mutex_);
   // Why an output of `size` bytes is refused.
   std::string refusal(std::size_t size) const;
-  // The output is too long for a job that ended with `status`: replaces it by an error that says so, or cuts the text
-  // of a job that failed. Returns the status that the job gets.
+  // The output is too long for a job that ended with `status`: replaces it by an error that says
+  // so, or cuts the text of a job that failed. Returns the status that the job gets.
   JobStatus shorten_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
-  // As grow(); throws if the output would be longer than allowed, and the job then ends as an error.
+  // As grow(); throws if the output would be longer than allowed, and the job then ends as an
+  // error.
   void grow_output(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   void grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
   bool try_grow(std::size_t size) LOCKSLEY_EXCLUDES(mutex_);
-  // There is no memory for what comes after the job's output. As shorten_output(), but throws std::bad_alloc if the buffer
-  // is full without the output.
+  // There is no memory for what comes after the job's output. As shorten_output(), but throws
+  // std::bad_alloc if the buffer is full without the output.
   JobStatus drop_output(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
@@ -182,11 +188,12 @@ class ResultWriter {
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
   // The same by the executor's thread, between jobs: it makes room.
   Outcome publish_own() LOCKSLEY_REQUIRES(mutex_);
-  // The longest of the unpublished outputs, and those of at least half its length, become errors that say that there is
-  // no memory. False: none is long.
+  // The longest of the unpublished outputs, and those of at least half its length, become errors
+  // that say that there is no memory. False: none is long.
   bool shorten_longest() LOCKSLEY_REQUIRES(mutex_);
   void end_plain_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
-  // The same where the output is too long; apart, since the other jobs need no room for it in their code.
+  // The same where the output is too long; apart, since the other jobs need no room for it in their
+  // code.
   [[gnu::noinline]] void end_long_job(JobStatus status) LOCKSLEY_EXCLUDES(mutex_);
   void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
@@ -204,8 +211,8 @@ class ResultWriter {
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins
   std::size_t cursor_ = 0;  // where the output of the running job continues
-  // Usually allowed_output_. After a refused write of the running job: 0, and the output is one byte, so that end_job()'s
-  // ordinary length check catches it.
+  // Usually allowed_output_. After a refused write of the running job: 0, and the output is one
+  // byte, so that end_job()'s ordinary length check catches it.
   std::size_t most_output_ = kLargestOutput;
   std::size_t refused_bytes_ =
       0;                      // how long it would have made the output: no more than allowed if memory lacked
@@ -215,7 +222,8 @@ class ResultWriter {
 
   std::string worker_;  // constant during a batch; empty: not known
 
-  // The running job's. Written by the executor's thread, read by any for display. kNoJob: none since begin_batch().
+  // The running job's. Written by the executor's thread, read by any for display. kNoJob: none
+  // since begin_batch().
   static constexpr std::uint64_t kNoJob = ~std::uint64_t{0};
   std::atomic<std::uint64_t> index_{kNoJob};
 

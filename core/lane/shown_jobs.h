@@ -25,9 +25,9 @@ class ShownJob;
 
 // All jobs of one lane that run outside the pool.
 //
-// A member of the lane. Any thread may call everything. Each call takes one mutex: find(), read_log()
-// and the watches for a look-up, O(log n), and for the copy that they return; visit() for some ns for
-// each executor that it visits. Nothing else blocks or fails.
+// A member of the lane. Any thread may call everything. Each call takes one mutex: find(),
+// read_log() and the watches for a look-up, O(log n), and for the copy that they return; visit()
+// for some ns for each executor that it visits. Nothing else blocks or fails.
 class ShownJobs {
  public:
   // A job at one moment.
@@ -63,9 +63,10 @@ class ShownJobs {
   // None: the job does not run here. Finds a job that has ended until its result is published
   // (View::has_ended).
   std::optional<View> find(const Batch& batch, std::uint64_t index) const LOCKSLEY_EXCLUDES(mutex_);
-  // Visits the executors from number `from` on, at most `most` of them: those that run a job. Returns the number of the
-  // next one, 0 at the end. Executors that come and go meanwhile may be left out, or be visited twice.
-  // Calls both functions under the mutex: they must be quick, and must not call the lane.
+  // Visits the executors from number `from` on, at most `most` of them: those that run a job.
+  // Returns the number of the next one, 0 at the end. Executors that come and go meanwhile may be
+  // left out, or be visited twice. Calls both functions under the mutex: they must be quick, and
+  // must not call the lane.
   std::size_t visit(std::size_t from, std::size_t most, std::size_t note_bytes,
                     const std::function<bool(const Batch&)>& is_wanted,
                     const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);
@@ -77,9 +78,9 @@ class ShownJobs {
   };
   std::optional<Log> read_log(const Batch& batch, std::uint64_t index, std::uint64_t from) const
       LOCKSLEY_EXCLUDES(mutex_);
-  // When the job begins, writes to its log, or ends, on_log()'s function is called, once for all watches of the job, and
-  // all of them end. unwatch() is called once for each watch, ended or not; the batch outlives that call.
-  // O(log n) in the number of jobs that are watched.
+  // When the job begins, writes to its log, or ends, on_log()'s function is called, once for all
+  // watches of the job, and all of them end. unwatch() is called once for each watch, ended or not;
+  // the batch outlives that call. O(log n) in the number of jobs that are watched.
   using Watch = JobWatches<>::Watch;
   Watch watch(const Batch& batch, std::uint64_t index) LOCKSLEY_EXCLUDES(mutex_);
   bool is_watching(const Watch& watch) const LOCKSLEY_EXCLUDES(mutex_);
@@ -88,8 +89,8 @@ class ShownJobs {
  private:
   friend class ShownJob;
 
-  // The entries of `all_` that have a job, by job: remote workers may have hundreds of thousands. For a moment two
-  // executors may have the same job. A tree for the same reason as in JobWatches.
+  // The entries of `all_` that have a job, by job: remote workers may have hundreds of thousands.
+  // For a moment two executors may have the same job. A tree for the same reason as in JobWatches.
   using ByJob = std::multimap<WatchedJob, ShownJob*>;
 
   ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
@@ -106,8 +107,8 @@ class ShownJobs {
 
 // One executor's entry among the running jobs: it shows one job at a time.
 //
-// Owned by an executor; the ShownJobs outlive it. One thread at a time. Each call takes the mutex of the ShownJobs for
-// some 50 ns, and for the bytes that are added.
+// Owned by an executor; the ShownJobs outlive it. One thread at a time. Each call takes the mutex
+// of the ShownJobs for some 50 ns, and for the bytes that are added.
 class ShownJob {
  public:
   explicit ShownJob(ShownJobs& all);
@@ -115,8 +116,9 @@ class ShownJob {
   ShownJob(const ShownJob&) = delete;
   ShownJob& operator=(const ShownJob&) = delete;
 
-  // The job has been running since `since`, on `worker`, whose text lives as long as this. `has_line_notes`: the last line that
-  // the job writes to standard error is its note. The executor keeps the batch alive until clear().
+  // The job has been running since `since`, on `worker`, whose text lives as long as this.
+  // `has_line_notes`: the last line that the job writes to standard error is its note. The executor
+  // keeps the batch alive until clear().
   void begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
              std::string_view worker, bool has_line_notes);
   bool is_begun() const { return is_begun_; }
@@ -126,15 +128,17 @@ class ShownJob {
   bool has_reports() const { return has_reports_; }
   // These need is_begun():
   void set_progress(std::uint32_t per_cent);
-  // The batch keeps the note for the job's next attempt: it gets at most one note a second, and the last one at the end
-  // of this attempt. While the results of the batch's user are at their limit, a note that is longer than the one
-  // before is not kept.
+  // The batch keeps the note for the job's next attempt: it gets at most one note a second, and the
+  // last one at the end of this attempt. While the results of the batch's user are at their limit,
+  // a note that is longer than the one before is not kept.
   void set_note(std::string_view text);
-  // The attempt is over, and has no result: gives its last note to the batch, unless the batch has it.
+  // The attempt is over, and has no result: gives its last note to the batch, unless the batch has
+  // it.
   void save_note();
   void set_exit_status(std::int32_t status);
   void add_log(std::string_view bytes);
-  // The job has ended at `now`: appends its facts, for its row. The job stays visible until clear() or begin().
+  // The job has ended at `now`: appends its facts, for its row. The job stays visible until clear()
+  // or begin().
   void append_facts(Nanoseconds now, std::optional<std::int32_t> exit_status, std::string& facts);
   // It does not run any more, and its result is published.
   void clear();
@@ -152,7 +156,8 @@ class ShownJob {
   Nanoseconds note_saved_{};  // when the batch got the last one
   bool has_unsaved_note_ = false;
 
-  // Guarded by all_.mutex_. The executor's thread alone changes them, and so may read them without it.
+  // Guarded by all_.mutex_. The executor's thread alone changes them, and so may read them without
+  // it.
   std::size_t place_ = 0;   // in ShownJobs::all_
   Batch* batch_ = nullptr;  // null: no job runs
   std::uint64_t index_ = 0;

@@ -82,7 +82,8 @@ bool Turn::settle(Nanoseconds now, Nanoseconds service, Lane::Next next, ClaimFi
                   const GateSet* gates) {
   check(step_ == Step::kLeft, "a turn is settled before its executor has left the batch");
   step_ = Step::kNone;
-  // A turn that found no payloads has only waited for them: that is no service to the batch, and no cost of its jobs.
+  // A turn that found no payloads has only waited for them: that is no service to the batch, and no
+  // cost of its jobs.
   const bool has_waited_only = backoff_ == Backoff::kNoPayloads && executed_ == 0;
   const Settlement settlement{.charged = charged_,
                               .actual = has_waited_only ? Nanoseconds{0} : service,

@@ -29,10 +29,10 @@ namespace locksley {
 // So a reader who sees that nothing of a batch runs sees every job of it that has ended: step 4
 // publishes first. The ring keeps the batch alive from step 1 to step 5.
 //
-// A member of its executor, which uses it for one turn after the other, or of a Lease. Any number of
-// turns of one batch may run at once, and they may end in any order. The lane and the writer outlive it.
-// A turn that is destroyed between steps 1 and 5 takes the missing steps, and gives back the jobs that
-// have not ended.
+// A member of its executor, which uses it for one turn after the other, or of a Lease. Any number
+// of turns of one batch may run at once, and they may end in any order. The lane and the writer
+// outlive it. A turn that is destroyed between steps 1 and 5 takes the missing steps, and gives
+// back the jobs that have not ended.
 // One thread at a time, except that the monitor may publish through the writer meanwhile.
 // publish() and leave() block while the batch's journal has no room, unless the turn was made with
 // NoRoom::kGoOn. All other calls take the mutexes of the ring, the batch and the writer, one after
@@ -52,18 +52,18 @@ class Turn {
 
   // ---- Step 1: with no turn ----
 
-  // Claims at most `max_jobs` jobs of the batch that is owed most, of those at `gates` (null: any). False:
-  // there is nothing to claim.
+  // Claims at most `max_jobs` jobs of the batch that is owed most, of those at `gates` (null: any).
+  // False: there is nothing to claim.
   bool try_claim(ClaimFilter filter = ClaimFilter::kAny, std::uint64_t max_jobs = FairRing::kAnyNumber,
                  const GateSet* gates = nullptr);
   // The same, for a turn of several executors, or of another quantum.
   bool try_claim(const ClaimRequest& request);
-  // Takes those jobs of `wanted` that wait in the lane, for `width` executors that run them already. Returns
-  // them, ascending; none: no turn.
+  // Takes those jobs of `wanted` that wait in the lane, for `width` executors that run them
+  // already. Returns them, ascending; none: no turn.
   std::vector<IndexRange> reclaim(Batch& batch, IndexRange wanted, std::uint32_t width);
   // For a thief, who has `stolen` already, from a turn of `batch`. An empty range: sub-jobs of a
-  // running job. Such a turn ends no jobs, does not use the writer, and does not count as running: the executor that
-  // holds the job does.
+  // running job. Such a turn ends no jobs, does not use the writer, and does not count as running:
+  // the executor that holds the job does.
   void join(Batch& batch, IndexRange stolen);
 
   // ---- Steps 2 to 4: during the turn ----
@@ -73,12 +73,13 @@ class Turn {
     begin(steady_now());
     job_begins();
   }
-  // The same for an executor that has worked for the turn since step 1: the time began with the instant of that step, for
-  // settle_and_claim() that of the settlement. So turns that follow each other leave no time between them uncharged.
+  // The same for an executor that has worked for the turn since step 1: the time began with the
+  // instant of that step, for settle_and_claim() that of the settlement. So turns that follow each
+  // other leave no time between them uncharged.
   void begin_at_claim() { begin(charged_.began); }
-  // Call it before each job that begins, or that ends without running. The first call counts the turn's executors in the
-  // batch, which starts the batch if no job of it has begun before. So a batch whose payloads cannot be read yet has not
-  // started.
+  // Call it before each job that begins, or that ends without running. The first call counts the
+  // turn's executors in the batch, which starts the batch if no job of it has begun before. So a
+  // batch whose payloads cannot be read yet has not started.
   void job_begins() {
     if (!is_counted_ && jobs_width_ != 0) count_executors();
   }
@@ -89,15 +90,15 @@ class Turn {
   }
   // Counts `jobs` jobs as ended, wherever they lie, for a holder that knows which ones are left.
   void count_executed(std::uint64_t jobs) { executed_ += jobs; }
-  // These jobs go back now, and the turn goes on without them. `ranges`: ascending and disjoint. `unused_starts`: how many
-  // of them have not begun, and so have used no start of a rate.
+  // These jobs go back now, and the turn goes on without them. `ranges`: ascending and disjoint.
+  // `unused_starts`: how many of them have not begun, and so have used no start of a rate.
   void give_back(std::span<const IndexRange> ranges, std::uint64_t unused_starts) {
     lane_.give_back(*batch_, ranges, unused_starts, steady_now());
   }
   // Whether jobs of other batches wait at these gates, as far as is known.
   bool others_wait(const GateSet& gates) { return lane_.others_wait(*batch_, gates); }
-  // The batch is charged for `service`, which the turn's executors have used so far, where that is more than
-  // it was charged. For turns that last long.
+  // The batch is charged for `service`, which the turn's executors have used so far, where that is
+  // more than it was charged. For turns that last long.
   void charge_so_far(Nanoseconds service) { lane_.charge_so_far(*batch_, charged_, service, steady_now()); }
   // `jobs` jobs of the turn have begun: Settlement::started.
   void set_started(std::uint64_t jobs) { started_ = jobs; }
@@ -107,7 +108,8 @@ class Turn {
   void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
-  // So much of the time since began() was for another batch, which is charged for it: began() moves on.
+  // So much of the time since began() was for another batch, which is charged for it: began() moves
+  // on.
   void exclude(Nanoseconds time) { began_ += time; }
   // If the batch has reached its max_fails, its rest is cancelled.
   void publish() { follow_up(writer_->publish()); }
@@ -117,12 +119,14 @@ class Turn {
 
   // ---- Step 5 ----
 
-  // The batch is charged for the time from began() until `now`. An instant after leave(), so that the time of the
-  // publication, and of the wait for the journal, is paid by the batch that caused them: BatchJournal::wait_for_room().
+  // The batch is charged for the time from began() until `now`. An instant after leave(), so that
+  // the time of the publication, and of the wait for the journal, is paid by the batch that caused
+  // them: BatchJournal::wait_for_room().
   void settle(Nanoseconds now) { settle_for(now, now - began_); }
   // The same, where the holder has measured what the turn's executors used, by whichever clock.
   void settle_for(Nanoseconds service) { settle_for(steady_now(), service); }
-  // The same as settle(), and step 1 of the next turn under the same lock. False: there is nothing to claim.
+  // The same as settle(), and step 1 of the next turn under the same lock. False: there is nothing
+  // to claim.
   bool settle_and_claim(Nanoseconds now, ClaimFilter filter, const GateSet* gates = nullptr) {
     return settle(now, now - began_, Lane::Next::kClaim, filter, gates);
   }
@@ -144,7 +148,8 @@ class Turn {
   // thief.
   Nanoseconds expected() const { return charged_.time; }
   Nanoseconds waited() const { return waited_; }
-  // When the time for which the batch is charged began. From step 2 on, until the next turn's step 2.
+  // When the time for which the batch is charged began. From step 2 on, until the next turn's step
+  // 2.
   Nanoseconds began() const { return began_; }
 
  private:

@@ -1,4 +1,5 @@
-// A thread that publishes results for workers that are busy with a long job, and keeps the lane's timer.
+// A thread that publishes results for workers that are busy with a long job, and keeps the lane's
+// timer.
 #pragma once
 
 #include <atomic>
@@ -15,16 +16,18 @@ namespace locksley {
 
 class Pool;
 
-// Publishes results in the place of workers that are busy with a long job. Workers publish results between bursts. If a
-// burst takes unexpectedly long, two things would wait for its end: the results of earlier jobs, and the jobs of the burst
-// that have not started. Within two periods the monitor then publishes the results in the worker's place, and makes the
-// worker give back the rest of the burst after the running job. The monitor runs only while a worker has marked itself as
+// Publishes results in the place of workers that are busy with a long job. Workers publish results
+// between bursts. If a burst takes unexpectedly long, two things would wait for its end: the
+// results of earlier jobs, and the jobs of the burst that have not started. Within two periods the
+// monitor then publishes the results in the worker's place, and makes the worker give back the rest
+// of the burst after the running job. The monitor runs only while a worker has marked itself as
 // having unpublished results, and is parked otherwise. Go's sysmon is the model.
-// It also ends the lane's waits (Lane::end_waits()): while there are any, it is parked until the first of them ends.
+// It also ends the lane's waits (Lane::end_waits()): while there are any, it is parked until the
+// first of them ends.
 //
-// Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker, and
-// waits_changed() by any thread. stop() blocks until the thread has ended, the others never. start() throws
-// std::system_error if the thread cannot be started.
+// Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker,
+// and waits_changed() by any thread. stop() blocks until the thread has ended, the others never.
+// start() throws std::system_error if the thread cannot be started.
 class Monitor {
  public:
   explicit Monitor(Pool& pool) : pool_(pool) {}
@@ -57,7 +60,8 @@ class Monitor {
   static constexpr unsigned kQuietPeriodsBeforePark = 10;  // 20 ms; a guess
 
   void run();
-  // Whether any worker has marked itself. Publishes for those that have not moved since the last check.
+  // Whether any worker has marked itself. Publishes for those that have not moved since the last
+  // check.
   bool check_workers(std::vector<std::uint64_t>& last_bursts);
   // Ends the lane's waits, if they have changed or if the first has ended.
   void check_waits();
@@ -72,7 +76,8 @@ class Monitor {
   std::atomic<bool> asleep_{false};
   // Written by start() and stop(), read by the monitor.
   std::atomic<bool> stopping_{false};
-  // Set by start(), and by any thread before it unparks the monitor, which clears it before it looks at the waits.
+  // Set by start(), and by any thread before it unparks the monitor, which clears it before it
+  // looks at the waits.
   std::atomic<bool> waits_changed_{false};
 
   // The monitor's thread only: when the first of the lane's waits ends; none: nothing waits.

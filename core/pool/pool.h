@@ -25,8 +25,8 @@ class Worker;
 // The executor of a lane's jobs in this process: a number of worker threads, which may change while
 // it runs. It also runs single functions (post()), in turn with the lane's batches.
 //
-// Owned by the program. Life: construct, start(), … stop(); the destructor calls stop() if needed. A lane has one pool at a
-// time.
+// Owned by the program. Life: construct, start(), … stop(); the destructor calls stop() if needed.
+// A lane has one pool at a time.
 // The lane, and the handlers of all batches in it, outlive the pool's threads.
 // Any thread may call anything, except that the pool's own workers must not call stop(), drain() or
 // set_workers(): they would wait for themselves.
@@ -46,9 +46,9 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Starts the monitor and `workers` threads (1 to kMaxWorkers). `reserved` of them, fewer than all,
-  // serve only batches whose jobs are expected to take no longer than a quantum: so a short job finds
-  // a worker while long ones occupy all others.
+  // Starts the monitor and `workers` threads (1 to kMaxWorkers). `reserved` of them, fewer than
+  // all, serve only batches whose jobs are expected to take no longer than a quantum: so a short
+  // job finds a worker while long ones occupy all others.
   void start(std::uint32_t workers, std::uint32_t reserved = 0) LOCKSLEY_EXCLUDES(mutex_);
 
   // Adds workers, or has some leave. A worker that leaves ends the job that it runs and gives back
@@ -56,8 +56,8 @@ class Pool {
   // must stay.
   void set_workers(std::uint32_t workers) LOCKSLEY_EXCLUDES(mutex_);
   std::uint32_t workers() const { return workers_.load(); }
-  // Sets the lane's quantum, which is also the bound of a short job for the reserved workers. One call at a time, and none
-  // beside start().
+  // Sets the lane's quantum, which is also the bound of a short job for the reserved workers. One
+  // call at a time, and none beside start().
   void set_quantum(Nanoseconds quantum);
   // How many workers are reserved. Constant while the pool runs.
   std::uint32_t reserved() const { return reserved_.load(); }
@@ -65,8 +65,8 @@ class Pool {
   bool has_free_worker() const;
 
   // Blocks until nothing is queued or running, or `deadline` has passed. True if nothing is. The
-  // program must have stopped submitting before. Jobs that wait for a retry (BatchStatus::waiting) are not in the lane:
-  // it does not wait for them.
+  // program must have stopped submitting before. Jobs that wait for a retry (BatchStatus::waiting)
+  // are not in the lane: it does not wait for them.
   [[nodiscard]] bool drain(Instant deadline);
 
   // Each worker ends the job that it runs, and leaves; jobs that have not started stay in the lane.
@@ -92,9 +92,9 @@ class Pool {
   };
   std::vector<StealPair> steal_pairs() const;
 
-  // The jobs that run, each with the number of its worker: those of batches for which `is_wanted` is
-  // true. `since` is when the worker's turn began. A worker between two jobs shows the last one. Takes
-  // the mutex of each worker's results.
+  // The jobs that run, each with the number of its worker: those of batches for which `is_wanted`
+  // is true. `since` is when the worker's turn began. A worker between two jobs shows the last one.
+  // Takes the mutex of each worker's results.
   struct RunningJob {
     std::uint32_t worker = 0;
     ResultWriter::Running job;
@@ -105,8 +105,8 @@ class Pool {
   // long jobs.
   struct Progress {
     bool has_work;  // jobs are ready, or a worker runs one
-    // When a worker last ended a burst of jobs or a turn with sub-jobs; the clock's epoch if none has yet: a check must not
-    // take this for a standstill.
+    // When a worker last ended a burst of jobs or a turn with sub-jobs; the clock's epoch if none
+    // has yet: a check must not take this for a standstill.
     Instant last_progress;
   };
   Progress progress() const;
@@ -144,8 +144,8 @@ class Pool {
   // may visit a victim that has left.
   const std::unique_ptr<std::atomic<Worker*>[]> table_;
   std::atomic<std::uint32_t> made_{0};
-  // Workers [0, workers_) have a thread. A worker beyond it may still have one: it is about to be counted, or is about to
-  // leave.
+  // Workers [0, workers_) have a thread. A worker beyond it may still have one: it is about to be
+  // counted, or is about to leave.
   std::atomic<std::uint32_t> workers_{0};
   // Workers [0, reserved_) are reserved. Written by start(); constant while the pool runs.
   std::atomic<std::uint32_t> reserved_{0};

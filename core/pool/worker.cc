@@ -12,10 +12,9 @@
 namespace locksley {
 namespace {
 
-// Each time below is a compromise between the cost of a step (in brackets) and the delay of the jobs
-// or results that wait for it.
+// Each time below weighs the cost of a step (in brackets) against the delay of what waits for it.
 //
-// How long a burst of tiny jobs runs without reading the clock (40 ns) or touching the claim (15 ns).
+// How long tiny jobs run without a look at the clock (40 ns) or at the claim (15 ns).
 constexpr Nanoseconds kBurstTime = std::chrono::microseconds(16);
 // A guess: kBurstTime of jobs that take 60 ns each. The views of their payloads take 4 KiB.
 constexpr std::uint64_t kLargestBurst = 256;
@@ -190,7 +189,7 @@ bool Worker::settle() {
   } else {
     turn_.settle(now_);
   }
-  // Jobs that were given back are work like any other, and this worker may claim none of them, or not all.
+  // Jobs that were given back are work like any other, and this worker may not claim all of them.
   if (lane_.hints().has_work()) common_idle_.notify();
   // The measured cost of its jobs may have made the batch one for the reserved workers.
   pool_.wake_reserved();
@@ -206,7 +205,8 @@ void Worker::begin_turn() {
 void Worker::leave_turn() {
   turn_.leave();
   unpublished_.set(0);
-  // To leave may take long: it publishes, and waits while the journal has no room. Meanwhile the worker serves no other batch.
+  // To leave may take long: it publishes, and waits while the journal has no room. Meanwhile the
+  // worker serves no other batch.
   now_ = steady_now();
   stats_.busy_ns.add(static_cast<std::uint64_t>((now_ - turn_.began()).count()));
   turn_began_.set(0);
@@ -224,8 +224,7 @@ void Worker::run_turn() {
   std::uint64_t taken = range.low;  // [range.low, taken) was taken to be run
   std::uint64_t largest_burst = kLargestBurst;
 
-  // Thieves would be executors that the ring has not counted against a cap in slots, so such claims
-  // are not published.
+  // Thieves would be executors that a cap in slots does not count: such claims are not published.
   const bool shared = range.size() > 1 && !turn_.is_capped();
   if (shared) {
     own_range_.publish(range, {&batch});
@@ -252,7 +251,7 @@ void Worker::run_turn() {
     const std::uint64_t ran = run_burst(batch, burst);
     if (ran == 0) break;
     turn_.count_ended(ran);
-    // A burst that is cut short because its results are large ends the turn: so the next one is smaller.
+    // A burst that is cut short by large results ends the turn: so the next one is smaller.
     const std::size_t written = writer_.unpublished_bytes() - bytes_before;
     if (written > kPublishBytes / 2)
       largest_burst = std::max<std::uint64_t>(1, kPublishBytes * ran / written / 2);
@@ -279,13 +278,14 @@ void Worker::run_turn() {
 }
 
 bool Worker::turn_is_over(Nanoseconds until, Nanoseconds now) const {
-  // A turn is not cut shorter than this, however many batches arrive: to settle and claim is 1% of it.
+  // No turn is cut shorter than this, however many batches arrive: to settle and claim is 1% of it.
   constexpr Nanoseconds kShortestTurn = std::chrono::microseconds(25);
   return now >= until || (now - turn_.began() >= kShortestTurn && lane_.hints().arrivals() != arrivals_);
 }
 
-// The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left to workers that are free. The
-// burst also ends once its results are large: the account of results counts them only from their publication on.
+// The burst was sized by the jobs before it. If its jobs turn out to be long, the rest is left to
+// workers that are free. The burst also ends once its results are large: the account of results
+// counts them only from their publication on.
 inline bool Worker::burst_is_cut(const Batch& batch) const {
   // [burst-overdue] relaxed: a late look runs a job more.
   return overdue_.load(std::memory_order_relaxed) || batch.is_stopping() || batch.is_held() ||
@@ -302,7 +302,7 @@ std::uint64_t Worker::run_burst(Batch& batch, IndexRange burst) {
     fail_job(burst.low, exception.what());
     return 1;
   }
-  // [burst-overdue] relaxed: a flag on its own; one that was meant for the burst before cuts this one, at no harm.
+  // [burst-overdue] relaxed: a flag on its own; one for the burst before cuts this one, at no harm.
   overdue_.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     if (i != 0 && burst_is_cut(batch)) return i;

@@ -39,9 +39,10 @@ class Pool;
 // start() throws std::system_error if the thread cannot be started. What a handler throws becomes
 // its job's error.
 //
-// Invariant: a job returns only when all its sub-jobs have ended. While a worker waits, it steals sub-jobs of its own batch
-// only. A race may still hand it one of another batch; it then runs that sub-job with an empty deque.
-// So a deque never holds tasks of two batches, and it is empty whenever its worker is between jobs.
+// Invariant: a job returns only when all its sub-jobs have ended. While a worker waits, it steals
+// sub-jobs of its own batch only. A race may still hand it one of another batch; it then runs that
+// sub-job with an empty deque. So a deque never holds tasks of two batches, and it is empty
+// whenever its worker is between jobs.
 class Worker {
  public:
   Worker(Pool& pool, std::uint32_t number);
@@ -104,11 +105,12 @@ class Worker {
   void begin_turn() LOCKSLEY_REQUIRES(own_thread_);
   // Sets now_ to the end of the turn, up to which it is charged.
   void leave_turn() LOCKSLEY_REQUIRES(own_thread_);
-  // Runs the burst's jobs, and returns how many. Fewer than all if the rest is to go back to the ring; none if the payloads
-  // cannot be read now.
+  // Runs the burst's jobs, and returns how many. Fewer than all if the rest is to go back to the
+  // ring; none if the payloads cannot be read now.
   std::uint64_t run_burst(Batch& batch, IndexRange burst) LOCKSLEY_REQUIRES(own_thread_);
   void run_job(Batch& batch, std::uint64_t index, std::string_view payload) LOCKSLEY_REQUIRES(own_thread_);
-  // The same where a payload of the burst cannot be read: fetches each by itself, so that only that job fails.
+  // The same where a payload of the burst cannot be read: fetches each by itself, so that only that
+  // job fails.
   std::uint64_t run_one_by_one(Batch& batch, IndexRange burst) LOCKSLEY_REQUIRES(own_thread_);
   // Whether the burst ends before its next job.
   bool burst_is_cut(const Batch& batch) const LOCKSLEY_REQUIRES(own_thread_);
@@ -131,8 +133,8 @@ class Worker {
     if (victim.number_ < kMostVictims) steals_from_[victim.number_].add(1);
   }
   bool may_find_work();
-  // Passes the heavy barrier if a job of any worker has spawned: tasks that were published without one are seen by the looks
-  // that follow.
+  // Passes the heavy barrier if a job of any worker has spawned: tasks that were published without
+  // one are seen by the looks that follow.
   void see_tasks();
   void stop_searching() LOCKSLEY_REQUIRES(own_thread_);
   // The set in which this worker parks.

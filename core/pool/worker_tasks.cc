@@ -90,8 +90,8 @@ void Worker::wait_for_thieves(TaskCount& count, const JobFrame& frame) {
   if (woken) forward_wake_up(frame.batch);
 }
 
-// A helper is woken for one task; the waker may have woken no worker for other tasks, because a worker
-// was searching. The helper may also find that its own group is done, and take no task.
+// A helper is woken for one task; the waker may have woken no worker for other tasks, because a
+// worker was searching. The helper may also find that its own group is done, and take no task.
 void Worker::forward_wake_up(const Batch* batch) {
   if (may_find_task_of(batch)) common_idle_.wake_for_task(batch);
 }

@@ -35,21 +35,22 @@
 
 namespace locksley {
 
-// Length: it is one class under one mutex, and half of this header declares what its parts share. What one kind of caller
-// needs is a class of its own (FairRing::Gates and others); the code is divided by subject (fair_ring_*.cc).
+// Length: it is one class under one mutex, and half of this header declares what its parts share.
+// What one kind of caller needs is a class of its own (FairRing::Gates and others); the code is
+// divided by subject (fair_ring_*.cc).
 
-// Three levels of start-time fair queueing over measured time: tenants, the customers of each tenant, and
-// the queues of each customer; limits of each; and gates, which limit queues of all tenants together. It
-// knows nothing of handlers, payloads or threads.
+// Three levels of start-time fair queueing over measured time: tenants, the customers of each
+// tenant, and the queues of each customer; limits of each; and gates, which limit queues of all
+// tenants together. It knows nothing of handlers, payloads or threads.
 //
 // Owned by its lane; outlives all executors. Its destruction removes the queues that are still
 // attached.
 // Every call may be made from any thread. `now` is any steady clock, the same for all calls; a
 // value that is a little older than one already seen does no harm.
-// Each call takes the one mutex once. Unless it says otherwise, it holds the mutex for
-// O(g * (log(queues of the customer) + log(customers of the tenant) + log(tenants)) + w), where g is the
-// number of gates at which the tenant has jobs, and w the number of gates where queues wait.
-// A keepalive is never released while the mutex is held.
+// Each call takes the one mutex once. Unless it says otherwise, it holds the mutex for O(g *
+// (log(queues of the customer) + log(customers of the tenant) + log(tenants)) + w), where g is the
+// number of gates at which the tenant has jobs, and w the number of gates where queues wait. A
+// keepalive is never released while the mutex is held.
 // Misuse (a settlement without a turn, or for more jobs than are claimed) ends the process.
 class FairRing {
  public:
@@ -63,13 +64,15 @@ class FairRing {
     // leaves room for the sum of a few services of any size, and one worker needs 73 years to reach
     // it.
     VirtualTime set_back_at = VirtualTime{1} << 61;
-    // Tenants without queues are kept with their counters. If they are more than this many, the ring removes
-    // those that are not ahead of the virtual time, and they begin anew. The default is a guess: 2 MB.
+    // Tenants without queues are kept with their counters. If they are more than this many, the
+    // ring removes those that are not ahead of the virtual time, and they begin anew. The default
+    // is a guess: 2 MB.
     std::size_t most_idle_tenants = 4096;
-    // A customer without queues is kept only while its key is ahead of the virtual time, or its rate admits no start
-    // (IdleCustomers). If more than this many are kept, the tenant that has most of them loses those that are least
-    // ahead. A customer that was forgotten starts anew; its user gains nothing by that, since a customer with a new name
-    // does the same. The default is a guess: 3 MB.
+    // A customer without queues is kept only while its key is ahead of the virtual time, or its
+    // rate admits no start (IdleCustomers). If more than this many are kept, the tenant that has
+    // most of them loses those that are least ahead. A customer that was forgotten starts anew; its
+    // user gains nothing by that, since a customer with a new name does the same. The default is a
+    // guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 
@@ -91,10 +94,11 @@ class FairRing {
   // Adds exactly these indexes; add_jobs() continues after the highest index added so far. For
   // batches of which some jobs have ended already. False as in add_jobs().
   bool add_range(RingQueue& queue, IndexRange range, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Adds indexes that were claimed or had ended, in this queue or in an earlier one of the batch: for retries and for
-  // hand-overs. The queue may be closed. They are served before all others, except for a range that ends where the tail of
-  // the queue begins: it joins the tail (QueuedJobs). False, and nothing is added, if the queue is not attached.
-  // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will add; room is made for them now.
+  // Adds indexes that were claimed or had ended, in this queue or in an earlier one of the batch:
+  // for retries and for hand-overs. The queue may be closed. They are served before all others,
+  // except for a range that ends where the tail of the queue begins: it joins the tail
+  // (QueuedJobs). False, and nothing is added, if the queue is not attached. `ranges`: ascending
+  // and disjoint. `more`: about how many ranges later calls will add; room is made for them now.
   bool queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                    std::size_t more = 0) LOCKSLEY_EXCLUDES(mutex_);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
@@ -103,13 +107,13 @@ class FairRing {
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
   // later; those that go back are dropped then (Settled::dropped).
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Removes the jobs of the tail, the unclaimed part of the queue (QueuedJobs), from index `from` on: they will run in another
-  // process. Some may have been claimed before, and joined the tail, as queue_again() says. Returns them; an empty range:
-  // there are none.
+  // Removes the jobs of the tail, the unclaimed part of the queue (QueuedJobs), from index `from`
+  // on: they will run in another process. Some may have been claimed before, and joined the tail,
+  // as queue_again() says. Returns them; an empty range: there are none.
   [[nodiscard]] IndexRange withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now)
       LOCKSLEY_EXCLUDES(mutex_);
-  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens, while jobs of it are claimed
-  // or it has executors.
+  // The queue leaves, with the jobs that wait in it, for another ring. None, and nothing happens,
+  // while jobs of it are claimed or it has executors.
   struct TakenOut {
     bool was_attached = false;  // if not, the other members mean nothing
     bool is_closed = false;
@@ -123,21 +127,22 @@ class FairRing {
 
   // ---- Turns ----
 
-  // Begins a turn: claims at most `most` jobs of the queue that is owed most, of those whose gates are
-  // open and in `gates` (null: any gate). None if nothing that the filter admits can be claimed. Passes
-  // over tenants whose account of results is full, and shuts them: none of their queues is served until
-  // Groups::reopen_tenants().
+  // Begins a turn: claims at most `most` jobs of the queue that is owed most, of those whose gates
+  // are open and in `gates` (null: any gate). None if nothing that the filter admits can be
+  // claimed. Passes over tenants whose account of results is full, and shuts them: none of their
+  // queues is served until Groups::reopen_tenants().
   std::optional<Claim> try_claim(Nanoseconds now, ClaimFilter filter = ClaimFilter::kAny,
                                  std::uint64_t most = kAnyNumber, const GateSet* gates = nullptr)
       LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
   // The same, for a turn of several executors, or of another quantum.
   std::optional<Claim> try_claim(Nanoseconds now, const ClaimRequest& request) LOCKSLEY_EXCLUDES(mutex_);
-  // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one executor more, charged
-  // nothing in advance. The thief has its part already, so this succeeds in every state of the queue; if the queue was
-  // paused or cancelled, the jobs go back at the settlement. Until then, claimed jobs keep the queue in the ring, even
-  // while it has no executor. Caps in slots and the gate's concurrency are not checked: thieves must not steal from a
-  // capped claim (Charge::is_capped()), but thieves of sub-jobs may exceed the cap.
+  // Begins a turn of a thief, which has stolen part of a claim, or sub-jobs of a running job: one
+  // executor more, charged nothing in advance. The thief has its part already, so this succeeds in
+  // every state of the queue; if the queue was paused or cancelled, the jobs go back at the
+  // settlement. Until then, claimed jobs keep the queue in the ring, even while it has no executor.
+  // Caps in slots and the gate's concurrency are not checked: thieves must not steal from a capped
+  // claim (Charge::is_capped()), but thieves of sub-jobs may exceed the cap.
   Charge join(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Ends a turn. The queue may be destroyed by the end of the call, unless the caller keeps it.
   Settled settle(RingQueue& queue, const Settlement& settlement, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
@@ -155,19 +160,22 @@ class FairRing {
 
   // ---- Waits that end with time ----
 
-  // Ends the waits that are over at `now`: back-offs of queues (RingWaits), and waits of tenants and customers for their
-  // rate (GroupLimits::start_interval). One call ends at most 64. Returns when the next wait ends, which may be in the past;
-  // none: there is no wait. The owner of the executors calls this when has_new_wait() was true, and at the time that was
-  // returned. O(1) if no wait has ended.
+  // Ends the waits that are over at `now`: back-offs of queues (RingWaits), and waits of tenants
+  // and customers for their rate (GroupLimits::start_interval). One call ends at most 64. Returns
+  // when the next wait ends, which may be in the past; none: there is no wait. The owner of the
+  // executors calls this when has_new_wait() was true, and at the time that was returned. O(1) if
+  // no wait has ended.
   std::optional<Nanoseconds> end_waits(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the worker program which broke
-  // some of them. Those for want of payloads end, too: the next turn looks for the payloads, and may begin one again. True:
-  // no back-off is left.
+  // Ends up to 64 back-offs before their time, for an owner of executors that has replaced the
+  // worker program which broke some of them. Those for want of payloads end, too: the next turn
+  // looks for the payloads, and may begin one again. True: no back-off is left.
   bool end_backoffs(Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // Payloads of the queue can be read now that could not be read before: its back-off for want of payloads ends. A turn that
-  // began before `now` may have looked for them too early: it begins no such back-off any more.
+  // Payloads of the queue can be read now that could not be read before: its back-off for want of
+  // payloads ends. A turn that began before `now` may have looked for them too early: it begins no
+  // such back-off any more.
   void payloads_arrived(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // True once after a wait has begun that ends before all others. Takes no mutex: one load while it is false.
+  // True once after a wait has begun that ends before all others. Takes no mutex: one load while it
+  // is false.
   bool has_new_wait() { return waits_.has_new(); }
 
   // ---- Options that change, effective at once ----
@@ -203,12 +211,14 @@ class FairRing {
 
   // ---- Turns ----
 
-  // The service of a turn, as its gate counts it and as the lane does: only the gate counts its start costs.
+  // The service of a turn, as its gate counts it and as the lane does: only the gate counts its
+  // start costs.
   struct Service {
     std::int64_t at_gate = 0;
     std::int64_t in_lane = 0;
   };
-  // What a claim of one local executor asks for: a type of its own, so that such a claim has no code for leases.
+  // What a claim of one local executor asks for: a type of its own, so that such a claim has no
+  // code for leases.
   struct PlainRequest;
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
@@ -216,22 +226,25 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   IndexRange settle_locked(RingQueue& queue, const Settlement& settlement, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // An executor joins a turn of others (`jobs` is 0), or has taken `jobs` jobs from the queue without a charge.
+  // An executor joins a turn of others (`jobs` is 0), or has taken `jobs` jobs from the queue
+  // without a charge.
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at `site`.
+  // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at
+  // `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Makes a turn of several or remote executors one of a single local executor, which settle_locked() then ends. Returns
-  // that executor's part of `received`.
+  // Makes a turn of several or remote executors one of a single local executor, which
+  // settle_locked() then ends. Returns that executor's part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // A turn of the queue counts as this many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The effects of a turn on groups with limits, and on the tenant of a customer (fair_ring_groups.cc): before a claim is
-  // charged, as the turn begins, and as it ends. prepare_above() returns how many jobs the limits allow, at least one.
-  // begin_above(): `jobs` were claimed, and are expected to take `service`; none: the executor joins. end_above() returns
+  // The effects of a turn on groups with limits, and on the tenant of a customer
+  // (fair_ring_groups.cc): before a claim is charged, as the turn begins, and as it ends.
+  // prepare_above() returns how many jobs the limits allow, at least one. begin_above(): `jobs`
+  // were claimed, and are expected to take `service`; none: the executor joins. end_above() returns
   // what the queue's group was charged.
   std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
@@ -246,7 +259,8 @@ class FairRing {
 
   // ---- The jobs of a queue (fair_ring_jobs.cc) ----
 
-  // After queue.jobs_ has got `by` jobs more: updates the sums of queued jobs. Modulo 2^64: -n for n jobs less.
+  // After queue.jobs_ has got `by` jobs more: updates the sums of queued jobs. Modulo 2^64: -n for
+  // n jobs less.
   void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     if (active != queue.is_active_) change_active(queue, active);
@@ -270,8 +284,8 @@ class FairRing {
   std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
                            std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its gate, or else of its
-  // tenant's. For a queue without a measured cost.
+  // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its
+  // gate, or else of its tenant's. For a queue without a measured cost.
   static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     const RingSeat& seat = *queue.seat_;
     const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;
@@ -281,19 +295,21 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Without a measured cost, the result may change without a change of this queue: when another queue of its customer or
-  // tenant is measured, or begins or ends its first turn. So pass_over_lengthy() computes it again.
+  // Without a measured cost, the result may change without a change of this queue: when another
+  // queue of its customer or tenant is measured, or begins or ends its first turn. So
+  // pass_over_lengthy() computes it again.
   JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Call it when the queue's cost, or whether it has executors, may have changed.
   static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes);
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
-  // After a turn that began at `began`. No effect on a queue that backs off already or was cancelled, and no effect if the
-  // payloads that the turn lacked may have arrived since.
+  // After a turn that began at `began`. No effect on a queue that backs off already or was
+  // cancelled, and no effect if the payloads that the turn lacked may have arrived since.
   void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not end.
+  // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not
+  // end.
   int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Without effect on a queue that does not back off. The caller then calls refresh().
   void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
@@ -306,8 +322,8 @@ class FairRing {
   // Null: the ring does not know the customer, or the tenant.
   RingGroup* find_group(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Customers become the members of a tenant whose members were queues; the queues become those of customer "". Returns the
-  // tenant, which is another object now.
+  // Customers become the members of a tenant whose members were queues; the queues become those of
+  // customer "". Returns the tenant, which is another object now.
   RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
@@ -320,8 +336,8 @@ class FairRing {
       LOCKSLEY_REQUIRES(kFairNodes);
   // The group has no queues any more, and the tenant perhaps none either.
   void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Forgets the tenant's customers whose state equals that of a new customer, and then customers of any tenant beyond
-  // Options::most_idle_customers.
+  // Forgets the tenant's customers whose state equals that of a new customer, and then customers of
+  // any tenant beyond Options::most_idle_customers.
   void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Calls visit() for each group, a customer before its tenant; and for each queue.
@@ -363,15 +379,16 @@ class FairRing {
       return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
                              !gates->has(gate.id));
     }
-    // The executor never serves the gate, or the gate does not admit it now; but other executors may serve the gate now.
+    // The executor never serves the gate, or the gate does not admit it now; but other executors
+    // may serve the gate now.
     bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
       return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
     }
   };
   // The seat whose queue the claim serves; null: none.
   RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`: the result of
-  // next_seat().
+  // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`:
+  // the result of next_seat().
   RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // The one with the least start of the first seats of all open gates; null: none.
@@ -393,12 +410,12 @@ class FairRing {
     return key;
   }
   void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // For a restricted claim that is about to serve this queue: limits how far the nodes within its reach are ahead of the
-  // others.
+  // For a restricted claim that is about to serve this queue: limits how far the nodes within its
+  // reach are ahead of the others.
   void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is behind. The levels at closed
-  // gates follow (FairLevel::follow()).
+  // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is
+  // behind. The levels at closed gates follow (FairLevel::follow()).
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     const VirtualTime by = at - clock_.now;
     if (by <= 0) return;
@@ -446,8 +463,8 @@ class FairRing {
   }
   void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the caller drops it without the
-  // mutex.
+  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the
+  // caller drops it without the mutex.
   [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     const bool is_over =
         queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;

@@ -41,7 +41,8 @@ void FairRing::Groups::set_customer_limits(std::string_view tenant, std::string_
   RingGroup* group = ring_.find_group(tenant, customer);
   if (group == nullptr) return;
   if (group->tenant == nullptr) {
-    // Its limits as a customer are not the tenant's. Its weight counts as soon as there is another customer.
+    // Its limits as a customer are not the tenant's. Its weight counts as soon as there is another
+    // customer.
     if (!limits.is_limited()) return;
     group = ring_.split(*group).customers->by_name.find("")->second.get();
   }
@@ -308,7 +309,8 @@ FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Ser
 
 // ---- Shares ----
 
-// The service of the lane until now belongs to the weights that competed for it, and so does what is due to a tenant.
+// The service of the lane until now belongs to the weights that competed for it, and so does what
+// is due to a tenant.
 void FairRing::change_competes(RingGroup& group, bool competes) {
   const double service = usage_.recent(executors_, latest_);
   const ServiceReading& lane = service_.advance(service, service, clock_.competing_weight, latest_);

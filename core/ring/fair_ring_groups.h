@@ -14,21 +14,22 @@ namespace locksley {
 
 // Weights and limits of tenants and of their customers.
 //
-// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; costs as with FairRing, unless
-// the call says otherwise. A change is effective at once, and what runs goes on. Nothing fails.
+// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; costs
+// as with FairRing, unless the call says otherwise. A change is effective at once, and what runs
+// goes on. Nothing fails.
 class FairRing::Groups {
  public:
   // Also for a tenant without queues: it will have that weight, or these limits, once it has one.
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight);
   void set_tenant_limits(std::string_view tenant, const GroupLimits& limits, Nanoseconds now);
-  // No effect on a customer that is not in the ring: when it comes, the ring asks the function of on_customer() for its
-  // limits. Without such a function the customer has none, and the weight 1.
+  // No effect on a customer that is not in the ring: when it comes, the ring asks the function of
+  // on_customer() for its limits. Without such a function the customer has none, and the weight 1.
   void set_customer_limits(std::string_view tenant, std::string_view customer, const GroupLimits& limits,
                            Nanoseconds now);
   // Set once, before the first queue. group_limits.h says what the function may do.
   void on_customer(LimitsOfCustomer limits_of);
-  // Tenants that were shut (FairRing::try_claim()), and whose account of results has room again, are served again.
-  // Returns whether there was one. O(tenants) if one is shut.
+  // Tenants that were shut (FairRing::try_claim()), and whose account of results has room again,
+  // are served again. Returns whether there was one. O(tenants) if one is shut.
   bool reopen_tenants();
 
  private:

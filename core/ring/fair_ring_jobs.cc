@@ -8,9 +8,9 @@ namespace locksley {
 
 namespace {
 
-// The executors share the last jobs of a batch, but none gets less than this part of a quantum: what a claim itself costs
-// would be more than what the others save. Guesses. A lease costs the two machines together some 100 us of processor time,
-// and a remote worker's quantum is at least 10 ms.
+// The executors share the last jobs of a batch, but none gets less than this part of a quantum:
+// what a claim itself costs would be more than what the others save. Guesses. A lease costs the two
+// machines together some 100 us of processor time, and a remote worker's quantum is at least 10 ms.
 constexpr std::uint64_t kLeastPart = 100;
 constexpr std::uint64_t kLeastPartOfLease = 10;
 
@@ -97,8 +97,8 @@ JobLength FairRing::length_of(const RingQueue& queue) const {
   const auto most = static_cast<double>(options_.brief_job.count());
   const auto length = [](bool is_brief) { return is_brief ? JobLength::kBrief : JobLength::kLengthy; };
   if (queue.cost_.is_known()) return length(queue.cost_.mean() <= most);
-  // The cost is unknown: one worker of those for brief jobs may find it out. If the first jobs of the tenant's latest queues
-  // were lengthy, one worker for all its customers.
+  // The cost is unknown: one worker of those for brief jobs may find it out. If the first jobs of
+  // the tenant's latest queues were lengthy, one worker for all its customers.
   const RingSeat& seat = *queue.seat_;
   if (queue.fair.executors != 0 || seat.first_costs.least(queue.kind_) > most) return JobLength::kLengthy;
   const RingSeat* const tenant = seat.parent;

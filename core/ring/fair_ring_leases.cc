@@ -16,7 +16,8 @@ void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseco
   RingSeat& seat = *queue.seat_;
   const bool has_reentered = charged.queue_epoch != epoch_of(queue);
   charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, has_reentered, service.count());
-  // A turn that began when the group was the tenant stays charged to that one alone, until it settles.
+  // A turn that began when the group was the tenant stays charged to that one alone, until it
+  // settles.
   FairCharge& of_tenant = charged.is_of_customer() ? charged.tenant : charged.group;
   if (seat.parent == nullptr || charged.is_of_customer())
     seat.group.charge_so_far(seat, charged.group, service.count());

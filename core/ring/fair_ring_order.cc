@@ -81,8 +81,8 @@ RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
   RingSeat* chosen = first_of(seat);
   const RingGroup& customer = chosen->group;
   if (gates_.open().size() == 1 || customer.active() == 1) return *chosen;
-  // As in first_seat(), one level below: of the gates where tenant and customer are the first ones, that where the
-  // customer's first queue has the least start.
+  // As in first_seat(), one level below: of the gates where tenant and customer are the first ones,
+  // that where the customer's first queue has the least start.
   for (RingGate* const gate : gates_.open()) {
     const auto* const other =
         choice.excludes(*gate) ? nullptr : static_cast<RingSeat*>(first_on(gate->level, choice.filter));
@@ -110,11 +110,12 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
   }
 }
 
-// The executor of a restricted claim cannot serve some gates where queues wait. The clock stays with the queues there, so the
-// nodes at the gates within reach run ahead of it. An executor that serves all gates then serves the others first; but the
-// nodes within reach owe them no more than one such turn of each executor. So if the least start within reach is further
-// ahead, all levels within reach move back together, which keeps the distances between them. If each level were limited by
-// its own turns, gates with short turns would always come before those with long ones.
+// The executor of a restricted claim cannot serve some gates where queues wait. The clock stays
+// with the queues there, so the nodes at the gates within reach run ahead of it. An executor that
+// serves all gates then serves the others first; but the nodes within reach owe them no more than
+// one such turn of each executor. So if the least start within reach is further ahead, all levels
+// within reach move back together, which keeps the distances between them. If each level were
+// limited by its own turns, gates with short turns would always come before those with long ones.
 void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service,
                            const Choice& choice) {
   const auto limit = [&](VirtualTime clock, const FairNode& served,

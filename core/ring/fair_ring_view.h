@@ -21,8 +21,8 @@ namespace locksley {
 
 // Reads a ring, and changes nothing.
 //
-// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; its answer is of that moment.
-// O(1), unless the call says otherwise.
+// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; its
+// answer is of that moment. O(1), unless the call says otherwise.
 class FairRing::View {
  public:
   // O(gates).
@@ -31,12 +31,13 @@ class FairRing::View {
   std::vector<GateView> gates() const;
   // None: the ring does not know the tenant, which then has nothing in it. O(log(tenants)).
   std::optional<TenantView> tenant(std::string_view tenant, Nanoseconds now) const;
-  // The tenants that the ring knows, in the order of their names, after the name `after` (null: from the first one on); at
-  // most `most`. O(log(tenants) + most).
+  // The tenants that the ring knows, in the order of their names, after the name `after` (null:
+  // from the first one on); at most `most`. O(log(tenants) + most).
   std::vector<TenantView> tenants(const std::string* after, std::size_t most, Nanoseconds now) const;
-  // For metrics: the callers that need less have the functions above. `deepest`: of how many of the deepest queues to list the depth. O(tenants), and visits at most
-  // 1,024 queues: where more queues than that have about the same depth (within a factor of two),
-  // it lists some of them, not exactly the deepest.
+  // For metrics: the callers that need less have the functions above. `deepest`: of how many of the
+  // deepest queues to list the depth. O(tenants), and visits at most 1,024 queues: where more
+  // queues than that have about the same depth (within a factor of two), it lists some of them, not
+  // exactly the deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
   // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
@@ -49,19 +50,20 @@ class FairRing::View {
   // Whether a queue belongs to the gate. A gate that does not exist ends the process.
   bool has_queues(GateId gate) const;
 
-  // O(queues of the customer + customers of the tenant + tenants), for QueueView::ahead. At each gate
-  // it reads at most 65,536 queue keys (about 1 ns each) and 4,096 groups (about 25 ns each) of each
-  // level; it takes a sample where there are more.
+  // O(queues of the customer + customers of the tenant + tenants), for QueueView::ahead. At each
+  // gate it reads at most 65,536 queue keys (about 1 ns each) and 4,096 groups (about 25 ns each)
+  // of each level; it takes a sample where there are more.
   QueueView queue(const RingQueue& queue, Nanoseconds now) const;
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
   // is paused.
   bool has_claims(const RingQueue& queue) const;
   // Whether the queue's slots, its gate and its state admit one more remote executor.
   bool has_place(const RingQueue& queue) const;
-  // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there are more.
+  // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there
+  // are more.
   std::optional<bool> is_queued(const RingQueue& queue, std::uint64_t index) const;
-  // Where the tail of the queue begins, its unclaimed part (QueuedJobs::tail()): all jobs from there on are queued. If it is
-  // empty: an index above all that were added.
+  // Where the tail of the queue begins, its unclaimed part (QueuedJobs::tail()): all jobs from
+  // there on are queued. If it is empty: an index above all that were added.
   std::uint64_t first_unclaimed(const RingQueue& queue) const;
 
  private:
@@ -74,8 +76,8 @@ class FairRing::View {
       LOCKSLEY_REQUIRES(kFairNodes);
   double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
-  // How many turns the other groups on the level take before the group of `own` has taken `own_turns` turns.
-  // `gate`: its start cost tells how long a turn takes.
+  // How many turns the other groups on the level take before the group of `own` has taken
+  // `own_turns` turns. `gate`: its start cost tells how long a turn takes.
   std::uint64_t turns_of_others(const RingSeat& own, const RingLevel& level, const RingGate& gate,
                                 std::uint64_t own_turns) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   RingTotals totals_locked() const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);

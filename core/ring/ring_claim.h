@@ -1,4 +1,5 @@
-// The values that a ring takes and returns: options of queues, claims, and the settlements of turns.
+// The values that a ring takes and returns: options of queues, claims, and the settlements of
+// turns.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ enum class Share : std::uint8_t { kTime, kJobs };
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;
   std::uint64_t most = ~std::uint64_t{0};  // jobs
-  // How many executors run the jobs of the turn side by side; the turn counts as that many. It counts as fewer if the
-  // queue, its groups or its gate admit fewer, if the claim has fewer jobs, or above Charge::kMostWidth.
+  // How many executors run the jobs of the turn side by side; the turn counts as that many. It
+  // counts as fewer if the queue, its groups or its gate admit fewer, if the claim has fewer jobs,
+  // or above Charge::kMostWidth.
   std::uint32_t width = 1;
   Nanoseconds quantum{0};          // how long the turn should take; 0: FairRing::Options::quantum
   const GateSet* gates = nullptr;  // of queues that may be served; null: any
@@ -37,7 +39,8 @@ struct QueueOptions {
   std::uint32_t weight = 1;   // 0 counts as 1
   std::uint32_t slots = 0;    // executors at once; 0: no cap
   Nanoseconds cost_hint{0};   // expected cost of a job; 0: unknown
-  // The handler, of which only the address counts: jobs of one handler are expected to cost about the same.
+  // The handler, of which only the address counts: jobs of one handler are expected to cost about
+  // the same.
   const void* kind = nullptr;
   void* batch = nullptr;  // RingQueue::batch()
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
@@ -56,15 +59,16 @@ struct Charge {
   FairCharge tenant;  // of the tenant, if that group is a customer
   std::uint32_t queue_epoch = 0;
   std::uint16_t place = 0;  // the queue's GateId, and the two flags below
-  // Width and site; 0: a local turn of one executor. Nearly all turns are that, and cost one comparison.
+  // Width and site; 0: a local turn of one executor. Nearly all turns are that, and cost one
+  // comparison.
   std::uint16_t lease = 0;
 
   static constexpr std::uint16_t kCapped = 0x8000;
   static constexpr std::uint16_t kOfCustomer = 0x4000;
   static_assert(kMostGates <= kOfCustomer);
   GateId gate() const { return place & (kOfCustomer - 1U); }
-  // The queue, its customer or its tenant has a cap in slots: no part of the claim may be stolen, since a thief would be
-  // one executor more.
+  // The queue, its customer or its tenant has a cap in slots: no part of the claim may be stolen,
+  // since a thief would be one executor more.
   bool is_capped() const { return (place & kCapped) != 0; }
   bool is_of_customer() const { return (place & kOfCustomer) != 0; }
 

@@ -38,7 +38,8 @@ struct CustomerView {
   std::uint64_t queued = 0;       // jobs
   std::uint32_t executors = 0;
   double share = 0;  // the fraction of the lane that is due to it now; 0 if it has nothing to run
-  // As in TenantView: fractions of the lane's service in the recent time in which the customer had something to run.
+  // As in TenantView: fractions of the lane's service in the recent time in which the customer had
+  // something to run.
   double received = 0;
   double due = 0;
   bool at_limit = false;  // has something to run, and as many slots or starts as it may

@@ -44,11 +44,11 @@ namespace locksley {
 // Biased: pop announces what it takes and then reads top, and the two must not be exchanged. Where
 // nothing is stolen, a full barrier there (8 ns) is most of the cost of a task. So the owner goes
 // without one while it sees no thefts, and each thief makes the barrier for both
-// (core/sync/asymmetric_barrier.h). Once a pop sees that top has moved, the owner becomes strict: it
-// makes its own barriers, steals are cheap, and thieves do not interrupt it. (A push that needs room
-// notes the present top; the pops after it do not count the thefts before.) After kCalmPops pops
-// without a theft the owner stops being strict. `strict_` is the mode; only the owner writes it, and
-// only in a pop, so each theft during one long task costs a barrier.
+// (core/sync/asymmetric_barrier.h). Once a pop sees that top has moved, the owner becomes strict:
+// it makes its own barriers, steals are cheap, and thieves do not interrupt it. (A push that needs
+// room notes the present top; the pops after it do not count the thefts before.) After kCalmPops
+// pops without a theft the owner stops being strict. `strict_` is the mode; only the owner writes
+// it, and only in a pop, so each theft during one long task costs a barrier.
 //
 // Indexes only grow over the deque's life (64 bits: never reused). Values at [top, bottom) are
 // inside. Why exactly one taker gets each value, in steps. S is the total order of sequentially

@@ -1,4 +1,5 @@
-// What is left of a claim or of a loop: the owner takes bursts from its low end, thieves take the upper half.
+// What is left of a claim or of a loop: the owner takes bursts from its low end, thieves take the
+// upper half.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,8 @@ struct NoPayload {};
 // The stealing range: a range of indexes. Its owner takes bursts from the low end, and thieves take
 // halves from the high end, each in one step. The owner publishes range after range in it, each
 // with a few words that tell a thief what the range is about (its batch, for example). Each index
-// is given out exactly once. The idea is that of Dzmitry Huba, "Load-balancing partitioner with work
-// stealing, part one" (blogs.msdn.com/dhuba), whose owner takes one index at a time.
+// is given out exactly once. The idea is that of Dzmitry Huba, "Load-balancing partitioner with
+// work stealing, part one" (blogs.msdn.com/dhuba), whose owner takes one index at a time.
 //
 // The code that creates the object owns it, and destroys it after all its handles.
 // Access is by handles. Owner: one at a time, used by one thread at a time. Thief: any number, from
@@ -76,7 +77,8 @@ class StealRange {
 
  public:
   // The longest range in one publication. Positions are never reused: 2^64 positions allow 2^32
-  // publications of this length, enough for decades. A longer loop publishes one part after another.
+  // publications of this length, enough for decades. A longer loop publishes one part after
+  // another.
   static constexpr std::uint64_t kMaxLen = std::uint64_t{1} << 32;
 
   // take_burst() takes at most 1/kBurstDivisor of what is left, but at least one index.
@@ -173,8 +175,8 @@ class StealRange<Payload, Atomics>::Owner {
     });
   }
 
-  // Takes all that is left, in one step. A worker whose quantum has ended does so, to give back the rest of
-  // its claim.
+  // Takes all that is left, in one step. A worker whose quantum has ended does so, to give back the
+  // rest of its claim.
   [[nodiscard]] IndexRange take_all() {
     return range_->take_as([](std::uint64_t left) { return left; });
   }

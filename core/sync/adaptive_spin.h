@@ -24,7 +24,8 @@ namespace locksley {
 // kLongest. Nothing fails.
 class AdaptiveSpin {
  public:
-  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of a sleep.
+  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of a
+  // sleep.
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
 
   // At the beginning of a wait. If `may`, calls `found` until it returns true, for as long as that
@@ -61,9 +62,9 @@ class AdaptiveSpin {
   // A budget of at most this is not halved but becomes 0: a shorter look finds little. A guess.
   static constexpr Nanoseconds kLeast = std::chrono::microseconds(20);
 
-  // kCrowded: a yield that takes this long shows that a computing thread needs the processor: such a thread keeps it for a
-  // time slice, 3 ms. Threads that serve a request or look for work return it within some 10 us. kCrowdedFor: how long the
-  // looker then stops looking.
+  // kCrowded: a yield that takes this long shows that a computing thread needs the processor: such
+  // a thread keeps it for a time slice, 3 ms. Threads that serve a request or look for work return
+  // it within some 10 us. kCrowdedFor: how long the looker then stops looking.
   static constexpr Nanoseconds kCrowded = std::chrono::milliseconds(1);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
 

@@ -46,7 +46,8 @@ void AsymmetricBarrier::heavy() {
   if (!available_) return;
   const std::uint64_t begun = barriers_begun.load();
   const MutexLock lock(barrier_mutex);
-  // Another thread has begun a barrier after that, and this thread could take the mutex only because the barrier has ended.
+  // Another thread has begun a barrier after that, and this thread could take the mutex only
+  // because the barrier has ended.
   if (barriers_begun.load() != begun) return;
   run_barrier();
 }

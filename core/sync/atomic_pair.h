@@ -22,8 +22,8 @@ struct WordPair {
 //
 // The two halves are loaded one at a time, since a 16-byte load costs as much as the swap itself.
 // That mixes accesses of 8 and of 16 bytes on the same memory, which the C++ memory model does not
-// describe and which x86-64 and arm64 keep coherent, byte by byte. It is safe under two rules, which
-// this class imposes by having no other operations:
+// describe and which x86-64 and arm64 keep coherent, byte by byte. It is safe under two rules,
+// which this class imposes by having no other operations:
 //   1. the pair changes by compare_exchange only, so every change is a full barrier and belongs
 //      to one order;
 //   2. halves that are loaded apart may belong to two states of the pair. Such a torn pair

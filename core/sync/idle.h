@@ -48,9 +48,10 @@ class BasicIdle {
     const std::uint64_t state = state_.load();
     if (searching(state) == 0 && parked(state) != 0) wake_one();
   }
-  // After the calling worker has pushed a task of `batch` onto its deque: whether wake_for_task() may be
-  // needed. Called for every spawn. Ignores helpers of other batches, unless such a batch shares one of
-  // 64 bits with this one: else each spawn would take the mutex while any helper is parked.
+  // After the calling worker has pushed a task of `batch` onto its deque: whether wake_for_task()
+  // may be needed. Called for every spawn. Ignores helpers of other batches, unless such a batch
+  // shares one of 64 bits with this one: else each spawn would take the mutex while any helper is
+  // parked.
   bool needs_wake_for_task(const void* batch) const {
     Atomics::barrier::light();
     // [idle-task] relaxed: ordered after the push by the barrier; pairs with heavy() in

@@ -1,6 +1,6 @@
-// The mutexes of the whole program: the standard library's, with annotations, so that clang checks at compile
-// time which mutex guards what (core/sync/thread_annotations.h). A lint keeps the standard ones out of all
-// other files.
+// The mutexes of the whole program: the standard library's, with annotations, so that clang checks
+// at compile time which mutex guards what (core/sync/thread_annotations.h). A lint keeps the
+// standard ones out of all other files.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex (any with lock() and unlock(), such as those of tests/model) from its construction to its
-// destruction, but for the time between unlock() and lock(). One thread's; on the stack.
+// Holds a mutex (any with lock() and unlock(), such as those of tests/model) from its construction
+// to its destruction, but for the time between unlock() and lock(). One thread's; on the stack.
 template <class Lockable = Mutex>
 class LOCKSLEY_SCOPED_CAPABILITY MutexLock {
  public:
@@ -58,8 +58,9 @@ class LOCKSLEY_SCOPED_CAPABILITY MutexLock {
   bool locked_ = true;
 };
 
-// std::condition_variable. Every wait may end without a notification, so it belongs in a loop that checks the
-// condition. There is no overload with a predicate, since the analysis does not see into a lambda.
+// std::condition_variable. Every wait may end without a notification, so it belongs in a loop that
+// checks the condition. There is no overload with a predicate, since the analysis does not see into
+// a lambda.
 class CondVar {
  public:
   CondVar() = default;

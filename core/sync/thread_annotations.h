@@ -1,6 +1,7 @@
-// Attributes of clang's thread-safety analysis, under names of our own. Other compilers see nothing of them.
-// Source: "Thread Safety Analysis", the Clang documentation; Hutchins, Ballman and Sutherland, "C/C++ Thread
-// Safety Analysis", SCAM 2014. Used through core/sync/mutex.h and core/sync/thread_role.h.
+// Attributes of clang's thread-safety analysis, under names of our own. Other compilers see nothing
+// of them. Source: "Thread Safety Analysis", the Clang documentation; Hutchins, Ballman and
+// Sutherland, "C/C++ Thread Safety Analysis", SCAM 2014. Used through core/sync/mutex.h and
+// core/sync/thread_role.h.
 #pragma once
 
 #if defined(__clang__)
@@ -26,7 +27,8 @@
 // Its caller holds the capability, before and after.
 #define LOCKSLEY_REQUIRES(...) LOCKSLEY_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define LOCKSLEY_REQUIRES_SHARED(...) LOCKSLEY_THREAD_ATTRIBUTE(requires_shared_capability(__VA_ARGS__))
-// Its caller does not hold the capability: the function acquires it itself, or waits for a thread that does.
+// Its caller does not hold the capability: the function acquires it itself, or waits for a thread
+// that does.
 #define LOCKSLEY_EXCLUDES(...) LOCKSLEY_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 // It returns with the capability held, or without it.
 #define LOCKSLEY_ACQUIRE(...) LOCKSLEY_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))

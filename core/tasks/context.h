@@ -1,6 +1,6 @@
-// The interface of a running job to its handler: output, failure, and the question whether it should stop. A
-// handler that splits its job among the workers of the pool also includes core/tasks/task_group.h
-// or core/tasks/parallel_for.h.
+// The interface of a running job to its handler: output, failure, and the question whether it
+// should stop. A handler that splits its job among the workers of the pool also includes
+// core/tasks/task_group.h or core/tasks/parallel_for.h.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct JobFrame {
   Instant time_limit = kNever;  // when the job should stop; kNever: no limit
 };
 
-// The job for which some code runs, and the worker on which it runs. The pool passes one to each job, sub-job
-// and burst of a parallel loop.
+// The job for which some code runs, and the worker on which it runs. The pool passes one to each
+// job, sub-job and burst of a parallel loop.
 //
 // On the stack of a worker; valid until the code that got it returns. Only that code's thread may
 // call it. sleep_for() and parallel_for() block. attempt() takes the batch's mutex if a job of the
@@ -68,8 +68,8 @@ class Context {
   // A worker runs up to `grain` indexes in one burst, between which it lets others steal from it; 0
   // lets the pool choose. The first exception that a body throws is thrown again here, after the
   // rest of the range was dropped. If the job should stop, the rest is dropped, and this returns.
-  // While it waits for other workers it runs sub-jobs as TaskGroup::wait() does: hold no lock that these may take.
-  // Defined in core/tasks/parallel_for.h.
+  // While it waits for other workers it runs sub-jobs as TaskGroup::wait() does: hold no lock that
+  // these may take. Defined in core/tasks/parallel_for.h.
   template <class Body>
   void parallel_for(std::uint64_t low, std::uint64_t high, Body&& body, std::uint64_t grain = 0);
 
@@ -83,15 +83,15 @@ class Context {
 };
 
 // The context of a job itself, as opposed to its sub-jobs: it also has the job's output and its
-// status. The same rules of use. write() and write_space() may throw std::length_error for an output that is longer than
-// the batch allows (BatchOptions::max_output_bytes; 4 GiB without it).
+// status. The same rules of use. write() and write_space() may throw std::length_error for an
+// output that is longer than the batch allows (BatchOptions::max_output_bytes; 4 GiB without it).
 class JobContext : public Context {
  public:
   JobContext(Spawner& spawner, const JobFrame& frame, ResultWriter& output)
       : Context(spawner, frame), output_(output) {}
 
-  // Appends to the job's output. A job whose output is longer than its batch allows ends as an error, also if the handler
-  // catches the exception; only fail() and give_up() then say otherwise.
+  // Appends to the job's output. A job whose output is longer than its batch allows ends as an
+  // error, also if the handler catches the exception; only fail() and give_up() then say otherwise.
   void write(std::string_view bytes);
   // Reserves `size` bytes at the end of the output, and returns where to write them. Valid until
   // the next write.

@@ -47,8 +47,8 @@ class Spawner {
     if (idle_.needs_wake_for_task(own_batch())) [[unlikely]]
       idle_.wake_for_task(own_batch());
   }
-  // Runs tasks until all of the group have ended. Needs: at least one has not. Defined with the worker
-  // (core/pool/worker_tasks.cc), as is pool_workers().
+  // Runs tasks until all of the group have ended. Needs: at least one has not. Defined with the
+  // worker (core/pool/worker_tasks.cc), as is pool_workers().
   void wait(TaskCount& count, const JobFrame& frame);
   std::uint32_t pool_workers() const;
 
@@ -66,7 +66,8 @@ class Spawner {
   }
   // The job that has spawned is over.
   void end();
-  // The tasks that follow belong to this batch. Returns the batch of those before. Needs: is_spawning(), and no task is left.
+  // The tasks that follow belong to this batch. Returns the batch of those before. Needs:
+  // is_spawning(), and no task is left.
   const Batch* exchange_batch(const Batch* batch) {
     own_thread_.assume_held();
     return batch_.exchange(batch);
@@ -96,8 +97,8 @@ class Spawner {
   Idle& idle_;
   const ThreadRole own_thread_;  // never taken, only assumed: the worker's own_thread_ is
 
-  // Written by the worker's own thread, at the first spawn of a job and at the job's end, and the batch by exchange_batch(); read
-  // by any. Thieves only compare the batch.
+  // Written by the worker's own thread, at the first spawn of a job and at the job's end, and the
+  // batch by exchange_batch(); read by any. Thieves only compare the batch.
   std::atomic<const Batch*> batch_{nullptr};
   std::atomic<bool> spawns_{false};
 

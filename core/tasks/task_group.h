@@ -15,10 +15,10 @@ namespace locksley {
 //
 // On the stack of the code that spawns and waits; only that thread calls it. The destructor waits,
 // so a sub-job may refer to anything that outlives the group.
-// wait() and the destructor block until all sub-jobs have ended, and run sub-jobs meanwhile: also those of other jobs of
-// the batch. So do not hold a lock over either if any sub-job of the batch may take it: such a sub-job may run on the
-// thread that waits with the lock, and then waits for itself. The time of these sub-jobs counts
-// against the time limit of the job that waits.
+// wait() and the destructor block until all sub-jobs have ended, and run sub-jobs meanwhile: also
+// those of other jobs of the batch. So do not hold a lock over either if any sub-job of the batch
+// may take it: such a sub-job may run on the thread that waits with the lock, and then waits for
+// itself. The time of these sub-jobs counts against the time limit of the job that waits.
 // What a sub-job throws is thrown again by wait(); the destructor drops it. spawn() throws what the
 // copy of the closure throws, and std::bad_alloc; then the sub-job will not run.
 class TaskGroup {

@@ -17,8 +17,8 @@ namespace locksley::daemon {
 //
 // An accepted password is remembered as a keyed digest (AcceptedPasswords), so that a client that
 // connects again is accepted at once, even while wrong passwords from its source wait. The digest
-// includes the user's hash: after a change of the hash the password is checked again. Waiting checks
-// are served round-robin by source, and within a source by user; their number is bounded
+// includes the user's hash: after a change of the hash the password is checked again. Waiting
+// checks are served round-robin by source, and within a source by user; their number is bounded
 // (CheckQueue). After a failure, the source's next check for that user is delayed (Slowdown).
 // Passwords are wiped after their check.
 //

@@ -27,8 +27,9 @@ namespace locksley::daemon {
 // that one source cannot keep the thread busy with guesses for many users.
 //
 // A user may have kMostOfUser waiting checks from one source; a further one is refused. When a
-// source has kMostOfSource, its user with the longest queue loses the last check. When kMost wait in
-// total, the source with the longest queue does. If no queue is longer, the new check is refused.
+// source has kMostOfSource, its user with the longest queue loses the last check. When kMost wait
+// in total, the source with the longest queue does. If no queue is longer, the new check is
+// refused.
 //
 // Owned by the Authenticator; not synchronised: the I/O thread. Nothing blocks. The caller passes
 // the time.
@@ -39,8 +40,8 @@ class CheckQueue {
   using Askers = std::vector<Done>;
 
   // All three are chosen so that the last check ends before limits.login_timeout, 10 s, closes its
-  // connection: at 1.6 s a check for one slowed user, at 200 ms for one slowed source, and at 100 ms
-  // for many sources.
+  // connection: at 1.6 s a check for one slowed user, at 200 ms for one slowed source, and at 100
+  // ms for many sources.
   static constexpr std::size_t kMostOfUser = 6;
   static constexpr std::size_t kMostOfSource = 32;
   static constexpr std::size_t kMost = 64;
@@ -88,8 +89,8 @@ class CheckQueue {
   using Sources = std::map<std::string, Source>;
 
   Check* find_same(const Check& check);
-  // The source that gives way to a new check of `own`, which has so many checks now, and so many for
-  // the check's user; end(): the new check gives way.
+  // The source that gives way to a new check of `own`, which has so many checks now, and so many
+  // for the check's user; end(): the new check gives way.
   Sources::iterator find_victim(Sources::iterator own, std::size_t of_source, std::size_t of_user);
   static Users::iterator longest_of(Source& source);
   Askers remove(Sources::iterator source, Users::iterator user, std::size_t index);

@@ -37,9 +37,9 @@ class Slowdown {
   void failed(const std::string& source, Time now);
   // When the next password of this source may be checked; in the past for most sources.
   Time due(const std::string& source) const;
-  // Whether a password of this source may be looked up now among those that were accepted from other
-  // sources. A look-up takes microseconds, so unlimited ones would allow thousands of guesses a
-  // second: a source that failed has one in kFirst.
+  // Whether a password of this source may be looked up now among those that were accepted from
+  // other sources. A look-up takes microseconds, so unlimited ones would allow thousands of guesses
+  // a second: a source that failed has one in kFirst.
   bool may_look_up(const std::string& source, Time now);
   std::size_t size() const { return by_name_.size(); }
 

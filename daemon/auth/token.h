@@ -10,8 +10,8 @@
 
 namespace locksley::daemon {
 
-// Shorter tokens could be guessed: a right token is accepted at once, and only wrong ones are slowed down
-// (daemon/http/login.h).
+// Shorter tokens could be guessed: a right token is accepted at once, and only wrong ones are
+// slowed down (daemon/http/login.h).
 inline constexpr std::size_t kShortestToken = 16;
 inline constexpr std::size_t kLongestToken = 4096;
 

@@ -9,9 +9,11 @@ struct XXH3_state_s;
 
 namespace locksley::daemon {
 
-// XXH3 with 128 bits, of the library xxHash. It detects mistakes, and is no defence against an adversary.
+// XXH3 with 128 bits, of the library xxHash. It detects mistakes, and is no defence against an
+// adversary.
 //
-// A value that cannot be copied; one thread's. The constructor throws std::bad_alloc; nothing else fails.
+// A value that cannot be copied; one thread's. The constructor throws std::bad_alloc; nothing else
+// fails.
 class Hash128 {
  public:
   struct Value {

@@ -7,8 +7,8 @@
 
 namespace locksley::daemon {
 
-// A point in time of the clock that never goes back; kNever is later than every other. Functions that decide
-// by the time take an Instant, so that tests choose it.
+// A point in time of the clock that never goes back; kNever is later than every other. Functions
+// that decide by the time take an Instant, so that tests choose it.
 using locksley::Instant;
 using locksley::kNever;
 

@@ -38,8 +38,8 @@ void add_duration(CLI::App& command, const std::string& name, std::optional<Unit
       ->type_name("DURATION");
 }
 
-// Adds a flag for each row of proto's table of options. `batch` outlives the parsing. Plain functions; a value that
-// is not allowed ends the parsing with CLI::ValidationError.
+// Adds a flag for each row of proto's table of options. `batch` outlives the parsing. Plain
+// functions; a value that is not allowed ends the parsing with CLI::ValidationError.
 void add_batch_options(CLI::App& command, proto::BatchOptions& batch);
 
 }  // namespace locksley::cli

@@ -115,7 +115,8 @@ std::string no_such_option(const CLI::App& program, const std::string& word) {
   return text + guess(name.substr(0, name.find('=')), names, kDashes);
 }
 
-// What is wrong with the word that stands where a command should, as in `locksley customer show`; empty: there is none.
+// What is wrong with the word that stands where a command should, as in `locksley customer show`;
+// empty: there is none.
 std::string problem_with_command(const CLI::App& program) {
   const std::vector<std::string> words = program.remaining(true);
   if (words.empty()) return {};

@@ -8,8 +8,8 @@
 
 namespace locksley::cli {
 
-// What to print instead of running a command: the requested help (exit 0, standard output), or the error of a
-// wrong command line (exit 2, standard error).
+// What to print instead of running a command: the requested help (exit 0, standard output), or the
+// error of a wrong command line (exit 2, standard error).
 struct CommandLineEnd {
   int exit_code;
   std::string text;

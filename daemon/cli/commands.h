@@ -5,8 +5,8 @@
 
 namespace locksley::cli {
 
-// One function for each command; README.md says in which file. Each blocks until the command is done, prints its output
-// and its errors, and returns the exit status.
+// One function for each command; README.md says in which file. Each blocks until the command is
+// done, prints its output and its errors, and returns the exit status.
 
 int run_submit(Context& context, SubmitArguments arguments);
 int run_exec(Context& context, ExecArguments arguments);

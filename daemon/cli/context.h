@@ -12,21 +12,22 @@
 
 namespace locksley::cli {
 
-// What every command needs: the daemon's addresses, the format of the output, and the signals. Made by main(),
-// lives as long as the program. Only the main thread may call its members.
+// What every command needs: the daemon's addresses, the format of the output, and the signals. Made
+// by main(), lives as long as the program. Only the main thread may call its members.
 class Context {
  public:
   // `addresses`: at least one, of daemons of which one serves.
   Context(GlobalOptions global, std::vector<client::Address> addresses, Signals& signals)
       : global_(std::move(global)), addresses_(std::move(addresses)), signals_(&signals) {}
 
-  // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives another.
+  // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives
+  // another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
   // `patience`: for how long it tries to connect again when the daemon has gone.
   client::Expected<client::Client> connect(
       int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience) const;
-  // The patience of a command that submits: a restart of the daemon does not end it. Guess: a restart with a large store,
-  // by a service manager that pauses in between.
+  // The patience of a command that submits: a restart of the daemon does not end it. Guess: a
+  // restart with a large store, by a service manager that pauses in between.
   static constexpr std::chrono::seconds kFeedPatience{60};
 
   // Prints the error, and returns its exit status.
@@ -42,7 +43,8 @@ class Context {
   Signals* signals_;
 };
 
-// The daemon's address, or those of several, by the rules of `locksley --help`; `environment` is getenv, or a test's.
+// The daemon's address, or those of several, by the rules of `locksley --help`; `environment` is
+// getenv, or a test's.
 using Environment = const char* (*)(const char* name);
 client::Expected<std::vector<client::Address>> choose_addresses(
     const GlobalOptions& global, Environment environment, std::uint16_t default_port = client::kDefaultPort);
@@ -54,17 +56,19 @@ int exit_code_of(const client::ClientError& error);
 bool is_temporary(const client::ClientError& error);
 // Says on standard error that a batch was submitted before, with the same jobs.
 void say_it_was_there(const std::string& id);
-// Says on standard error, after an error that leaves it unknown, that the batch may have been submitted.
+// Says on standard error, after an error that leaves it unknown, that the batch may have been
+// submitted.
 void say_it_may_be_there(const client::ClientError& error, const std::string& id);
 // Says on standard error how to continue a stream that was interrupted.
 void say_how_to_go_on(const std::string& id);
 
-// Writes the whole text to standard output. Returns the exit status: kExitOk, or that of failed_output().
+// Writes the whole text to standard output. Returns the exit status: kExitOk, or that of
+// failed_output().
 int print(std::string_view text);
 int print_line(const std::string& text);  // the same, with a newline
 
-// The exit status after a write to standard output that failed with this errno. Says why on standard error, unless
-// the reader of standard output has gone, as with `| head`.
+// The exit status after a write to standard output that failed with this errno. Says why on
+// standard error, unless the reader of standard output has gone, as with `| head`.
 int failed_output(int error);
 
 }  // namespace locksley::cli

@@ -1,4 +1,5 @@
-// status, explain, cancel, retry, forget, pause, resume, weight, slots, handler: the commands for one batch or handler.
+// status, explain, cancel, retry, forget, pause, resume, weight, slots, handler: the commands for
+// one batch or handler.
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"

@@ -1,5 +1,5 @@
-// customers, customer get, customer set, customer del. With --json they print the daemon's whole reply, members
-// that this client does not know included.
+// customers, customer get, customer set, customer del. With --json they print the daemon's whole
+// reply, members that this client does not know included.
 
 #include <algorithm>
 #include <string>

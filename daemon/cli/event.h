@@ -7,7 +7,8 @@
 
 namespace locksley::cli {
 
-// An event that happens once, as a descriptor for poll(). Any thread may call its members; nothing blocks.
+// An event that happens once, as a descriptor for poll(). Any thread may call its members; nothing
+// blocks.
 class Event {
  public:
   Event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}

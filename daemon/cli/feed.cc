@@ -18,8 +18,8 @@ using Outcome = PayloadSource::Outcome;
 
 namespace {
 
-// After a pause of this length the jobs that were read so far are sent, so that a slow producer's jobs start at
-// once. Guess: shorter than a person notices.
+// After a pause of this length the jobs that were read so far are sent, so that a slow producer's
+// jobs start at once. Guess: shorter than a person notices.
 constexpr std::chrono::milliseconds kPause{100};
 
 // A stream waits without a limit for room in the daemon's queues: that is its back-pressure.

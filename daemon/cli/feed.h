@@ -22,15 +22,15 @@ namespace locksley::cli {
 using Payloads = std::function<client::Expected<PayloadSource::Outcome>(std::string& payload,
                                                                         std::chrono::milliseconds patience)>;
 
-// Sends the payloads of a command line to the daemon as one batch. Input that fits one chunk goes by SUBMIT,
-// and a range by SUBMIT RANGE. Input that is longer, or pauses, goes as a stream, whose jobs run while the
-// rest arrives.
+// Sends the payloads of a command line to the daemon as one batch. Input that fits one chunk goes
+// by SUBMIT, and a range by SUBMIT RANGE. Input that is longer, or pauses, goes as a stream, whose
+// jobs run while the rest arrives.
 //
-// If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that it has are passed
-// over: so the same command again continues one that was interrupted.
+// If the daemon has a batch with the ID of the arguments that was begun as a stream, the jobs that
+// it has are passed over: so the same command again continues one that was interrupted.
 //
-// A batch that one SUBMIT made is only found again by a SUBMIT of the same jobs: for an ID that is not new, input that
-// pauses is collected if the daemon has a closed batch of this ID.
+// A batch that one SUBMIT made is only found again by a SUBMIT of the same jobs: for an ID that is
+// not new, input that pauses is collected if the daemon has a closed batch of this ID.
 //
 // Made and used by one thread. run() blocks for input, for the daemon, and for room in the daemon's
 // queues. It fails as BatchStream and PayloadSource do, and then leaves the batch as it is.
@@ -38,7 +38,8 @@ class Feed {
  public:
   // What run() tells its caller; only `on_jobs` is needed.
   struct Events {
-    // The number of jobs, as soon as the daemon has the batch, and each time the number grows. Before the first call name() is right.
+    // The number of jobs, as soon as the daemon has the batch, and each time the number grows.
+    // Before the first call name() is right.
     std::function<void(std::uint64_t)> on_jobs;
     // Whether a stream waits for input.
     std::function<void(bool)> on_idle = {};
@@ -46,23 +47,24 @@ class Feed {
     std::function<void(const std::string&)> on_file = {};
   };
 
-  // Borrows all arguments. arguments.batch.id must not be empty, so that the caller can cancel the batch
-  // after any failure.
+  // Borrows all arguments. arguments.batch.id must not be empty, so that the caller can cancel the
+  // batch after any failure.
   Feed(client::Client& client, const SubmitArguments& arguments, int input_fd, int stop_fd, Events events,
        Payloads payloads = {});
 
   client::Expected<void> run();
-  // What the batch is to be called in other commands: its id; user/id if an admin has made it for another user. Before the daemon
-  // has it, a guess (client::likely_name()).
+  // What the batch is to be called in other commands: its id; user/id if an admin has made it for
+  // another user. Before the daemon has it, a guess (client::likely_name()).
   const std::string& name() const { return name_; }
   // After run(): a command that makes the batch was sent, or was about to be.
   bool has_sent() const { return has_sent_; }
-  // After run(): the daemon had the whole batch before, so nothing was started. False if that is not known: the daemon
-  // says so only to those who may ask for STATUS.
+  // After run(): the daemon had the whole batch before, so nothing was started. False if that is
+  // not known: the daemon says so only to those who may ask for STATUS.
   bool was_there() const { return was_there_; }
 
  private:
-  // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not say so.
+  // Asks whether there is a batch of this id, unless the id is new: the reply to SUBMIT does not
+  // say so.
   client::Expected<void> look_whether_it_is_there();
   // The daemon has accepted the batch.
   client::Expected<void> accepted();
@@ -86,17 +88,18 @@ class Feed {
   std::optional<bool> is_there_and_closed_;
 };
 
-// A Feed on a thread and a connection of its own, so that `run` can read results while it submits: on one
-// connection, unread results would block the input.
+// A Feed on a thread and a connection of its own, so that `run` can read results while it submits:
+// on one connection, unread results would block the input.
 //
-// Made and used by one thread. stop() and the destructor join the feed's thread; each of its waits ends at a
-// stop.
+// Made and used by one thread. stop() and the destructor join the feed's thread; each of its waits
+// ends at a stop.
 class FeedThread {
  public:
-  // Borrows all. Starts at once. With --files the names of the files go into `names`, unless it is null.
+  // Borrows all. Starts at once. With --files the names of the files go into `names`, unless it is
+  // null.
   FeedThread(const Context& context, const SubmitArguments& arguments, PassingNames* names);
-  // The payloads come from what `make_payloads` returns; it is called on the feed's thread, with the descriptor that
-  // becomes readable at a stop.
+  // The payloads come from what `make_payloads` returns; it is called on the feed's thread, with
+  // the descriptor that becomes readable at a stop.
   using MakePayloads = std::function<Payloads(int stop_fd)>;
   FeedThread(const Context& context, const SubmitArguments& arguments, MakePayloads make_payloads);
   ~FeedThread() { stop(); }
@@ -129,11 +132,12 @@ class FeedThread {
 
   Event stop_;
   Event settled_;
-  // Written by the feed's thread, read by the other; each true is final, and over_ publishes error_, was_there_ and
-  // has_sent_.
+  // Written by the feed's thread, read by the other; each true is final, and over_ publishes
+  // error_, was_there_ and has_sent_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
-  // Written by the feed's thread through Feed. A reader that sees it true may be late: input may just have come.
+  // Written by the feed's thread through Feed. A reader that sees it true may be late: input may
+  // just have come.
   std::atomic<bool> awaits_input_{false};
   // Written by the feed's thread through Feed; only the progress reads it.
   std::atomic<std::uint64_t> jobs_{0};

@@ -1,5 +1,5 @@
-// `locksley hash-password` reads the password from the terminal or from standard input. Its memory is overwritten
-// afterwards.
+// `locksley hash-password` reads the password from the terminal or from standard input. Its memory
+// is overwritten afterwards.
 #include <fcntl.h>
 #include <poll.h>
 #include <termios.h>

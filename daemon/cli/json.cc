@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using proto::Reply;
 
-// Only strings have characters that a terminal may obey, so all of them can be escaped in the whole text.
+// Only strings have characters that a terminal may obey, so all of them can be escaped in the whole
+// text.
 std::string text_of(const Json& json) {
   const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string out;

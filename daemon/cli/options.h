@@ -13,7 +13,8 @@
 
 namespace locksley::cli {
 
-// A command line as plain values: command_line.h makes it from argv, and a command sees only these values.
+// A command line as plain values: command_line.h makes it from argv, and a command sees only these
+// values.
 
 struct GlobalOptions {
   std::string server = {};   // HOST:PORT, or several with commas between them

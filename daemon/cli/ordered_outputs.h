@@ -13,12 +13,13 @@
 
 namespace locksley::cli {
 
-// Puts results that arrive in the order of completion into the order of the jobs. Results that cannot be
-// shown yet are held: up to `memory_bytes` of outputs in memory, the others in a temporary file without a
-// name. Besides its output, each job from the next one to be shown up to the last that has arrived takes some 90 bytes.
+// Puts results that arrive in the order of completion into the order of the jobs. Results that
+// cannot be shown yet are held: up to `memory_bytes` of outputs in memory, the others in a
+// temporary file without a name. Besides its output, each job from the next one to be shown up to
+// the last that has arrived takes some 90 bytes.
 //
-// Used by one thread. Blocks only for the temporary file. If the file cannot be created or written, the
-// outputs stay in memory beyond the bound.
+// Used by one thread. Blocks only for the temporary file. If the file cannot be created or written,
+// the outputs stay in memory beyond the bound.
 class OrderedOutputs {
  public:
   using Show = std::function<void(const client::ResultRow&)>;

@@ -6,12 +6,13 @@
 
 namespace locksley::cli {
 
-// Standard output, or another descriptor, with a buffer. A pipe whose reader does not read does not delay a
-// Ctrl-C: as soon as `stop_fd` is readable, writing stops and the rest stays in the buffer, until the next flush().
+// Standard output, or another descriptor, with a buffer. A pipe whose reader does not read does not
+// delay a Ctrl-C: as soon as `stop_fd` is readable, writing stops and the rest stays in the buffer,
+// until the next flush().
 //
-// Used by one thread; borrows both descriptors. append() and flush() block while the reader is slow. After a
-// failed write all further bytes are dropped, and error() has the reason. The destructor writes what is in the buffer,
-// unless the last flush() was stopped.
+// Used by one thread; borrows both descriptors. append() and flush() block while the reader is
+// slow. After a failed write all further bytes are dropped, and error() has the reason. The
+// destructor writes what is in the buffer, unless the last flush() was stopped.
 class Output {
  public:
   Output(int fd, int stop_fd);
@@ -23,8 +24,8 @@ class Output {
 
   void append(std::string_view bytes);
   void flush();
-  // Nothing is left to be written. After flush() that is so unless it was stopped: then the caller takes the signal, and ends or
-  // flushes once more.
+  // Nothing is left to be written. After flush() that is so unless it was stopped: then the caller
+  // takes the signal, and ends or flushes once more.
   bool is_empty() const { return buffer_.empty(); }
   // 0, or the errno of the failed write; EPIPE: the reader has closed the pipe.
   int error() const { return error_; }

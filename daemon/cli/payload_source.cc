@@ -139,7 +139,8 @@ Expected<std::vector<std::string>> read_records(char separator, int stop_fd) {
 }
 
 std::string range_payload(const PayloadOptions& options, std::uint64_t index) {
-  // As the daemon has it; unsigned, because a range may be wider than the signed numbers below 0 or above.
+  // As the daemon has it; unsigned, because a range may be wider than the signed numbers below 0 or
+  // above.
   const auto value =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(options.range.value().first) + index);
   const std::string number = std::to_string(value);

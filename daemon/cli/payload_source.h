@@ -12,9 +12,10 @@
 
 namespace locksley::cli {
 
-// Reads records from a descriptor, each ended by `separator`; the last one may be without it. Holds one
-// record and a read buffer. Used by one thread. next() blocks for input, at most for the given time, and
-// fails with kInterrupted as soon as `stop_fd` is readable. A descriptor that cannot be read is kInput.
+// Reads records from a descriptor, each ended by `separator`; the last one may be without it. Holds
+// one record and a read buffer. Used by one thread. next() blocks for input, at most for the given
+// time, and fails with kInterrupted as soon as `stop_fd` is readable. A descriptor that cannot be
+// read is kInput.
 class RecordReader {
  public:
   enum class Outcome { kRecord, kEnd, kIdle };  // kIdle: no record in the given time
@@ -39,9 +40,9 @@ class RecordReader {
   bool at_end_ = false;
 };
 
-// The payloads of a command line: its arguments, the records of standard input, or the contents of the files
-// that either of them names. Blocks and fails like RecordReader; a file that cannot be read is kInput, with
-// its name.
+// The payloads of a command line: its arguments, the records of standard input, or the contents of
+// the files that either of them names. Blocks and fails like RecordReader; a file that cannot be
+// read is kInput, with its name.
 class PayloadSource {
  public:
   using Outcome = RecordReader::Outcome;

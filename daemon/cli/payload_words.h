@@ -8,12 +8,12 @@
 
 namespace locksley::cli {
 
-// The words after `--`, which are payloads whatever they look like. CLI11 forgets `--` once all positionals of a
-// command have a word, and takes `-5` for an option; so these words carry a mark while CLI11 reads them. Plain
-// functions; nothing blocks or fails.
+// The words after `--`, which are payloads whatever they look like. CLI11 forgets `--` once all
+// positionals of a command have a word, and takes `-5` for an option; so these words carry a mark
+// while CLI11 reads them. Plain functions; nothing blocks or fails.
 
-// Marks the words after the first `--` of `submit`, `run`, `results`, `work` and `exec`, and removes `--`. Returns how many
-// words these are.
+// Marks the words after the first `--` of `submit`, `run`, `results`, `work` and `exec`, and
+// removes `--`. Returns how many words these are.
 std::size_t mark_payload_words(std::vector<std::string>& arguments);
 
 // Removes the marks from the last `count` words of the handler and the payloads.

@@ -27,8 +27,8 @@ class RateMeter {
   double per_second() const { return rate_; }
 
  private:
-  // The weight of an old rate falls to 1/e in this time. Guess: long enough to be readable, short enough to
-  // show a change.
+  // The weight of an old rate falls to 1/e in this time. Guess: long enough to be readable, short
+  // enough to show a change.
   static constexpr double kMemorySeconds = 3.0;
 
   Time last_;
@@ -37,13 +37,13 @@ class RateMeter {
   bool has_rate_ = false;
 };
 
-// "[#######-------] 500/1,000 50.0%  2 failed  250 jobs/s  2.0s left": at most `width` characters, the width of the
-// terminal.
+// "[#######-------] 500/1,000 50.0%  2 failed  250 jobs/s  2.0s left": at most `width` characters,
+// the width of the terminal.
 std::string progress_line(const ProgressCounts& counts, double jobs_per_second, std::size_t width);
 
-// Shows a progress line on standard error. On a terminal it is redrawn in place, at most 10 times a second;
-// without a terminal, if requested, it is a new line at most once a second. Used by one thread. Blocks only
-// for writes to standard error.
+// Shows a progress line on standard error. On a terminal it is redrawn in place, at most 10 times a
+// second; without a terminal, if requested, it is a new line at most once a second. Used by one
+// thread. Blocks only for writes to standard error.
 class Progress {
  public:
   Progress(WhenProgress when, std::string label);

@@ -1,5 +1,5 @@
-// list, handlers, tenants, workers, ping, info: commands that only read. With --json they print the daemon's
-// whole reply, members that this client does not know included.
+// list, handlers, tenants, workers, ping, info: commands that only read. With --json they print the
+// daemon's whole reply, members that this client does not know included.
 
 #include <chrono>
 #include <string>

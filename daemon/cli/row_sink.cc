@@ -8,8 +8,8 @@
 namespace locksley::cli {
 namespace {
 
-// Bytes of outputs that --ordered keeps in memory before it writes them to a temporary file. Guess: little for
-// a small machine.
+// Bytes of outputs that --ordered keeps in memory before it writes them to a temporary file. Guess:
+// little for a small machine.
 constexpr std::size_t kOrderedMemoryBytes = std::size_t{64} << 20;
 
 // An error of several lines, such as a traceback, as one.

@@ -14,8 +14,9 @@
 
 namespace locksley::cli {
 
-// Writes the results of `run` and `results`: outputs to standard output, one on each line, or each to a file;
-// failures to standard error as `job 17: error: text`; or every row as a line of JSON. A job without output has no line.
+// Writes the results of `run` and `results`: outputs to standard output, one on each line, or each
+// to a file; failures to standard error as `job 17: error: text`; or every row as a line of JSON. A
+// job without output has no line.
 //
 // Used by one thread. Blocks like Output, and for `files`.
 class RowSink {
@@ -30,7 +31,8 @@ class RowSink {
     bool shows_names = false;      // in messages and JSON
   };
 
-  // Borrows `output` and `options.files`. Calls `before_message` before each write to standard error, to remove a progress bar.
+  // Borrows `output` and `options.files`. Calls `before_message` before each write to standard
+  // error, to remove a progress bar.
   RowSink(Options options, Output& output, std::function<void()> before_message);
 
   void add(const client::ResultRow& row);
@@ -39,7 +41,8 @@ class RowSink {
 
   std::uint64_t rows() const { return rows_; }
   std::uint64_t failed() const { return failed_; }
-  // Why an output could not be written; empty: no failure. A closed pipe is reported by Output::error().
+  // Why an output could not be written; empty: no failure. A closed pipe is reported by
+  // Output::error().
   const std::string& problem() const { return problem_; }
 
  private:
@@ -56,7 +59,8 @@ class RowSink {
   std::string problem_;
 };
 
-// `job 17: error: text`, or `photo.jpg (job 17): error: text`, on one line that a terminal can show.
+// `job 17: error: text`, or `photo.jpg (job 17): error: text`, on one line that a terminal can
+// show.
 std::string failure_line(const client::ResultRow& row, const std::optional<std::string>& name = std::nullopt);
 
 }  // namespace locksley::cli

@@ -40,7 +40,8 @@ constexpr std::chrono::milliseconds kFeedLook{1};
 // For how long results that the daemon cannot read from its disk are asked for again.
 constexpr std::chrono::milliseconds kStorePatience = client::BatchStream::kRestartPatience;
 
-// Jobs of --range whose paths are checked, which takes about ten seconds. Guess: more files are not made so.
+// Jobs of --range whose paths are checked, which takes about ten seconds. Guess: more files are not
+// made so.
 constexpr std::uint64_t kMostRangePaths = 10'000'000;
 
 // The names of inputs that are all known.
@@ -52,8 +53,8 @@ NameOf input_names(const PayloadOptions& payloads) {
   };
 }
 
-// Reads the names of all inputs, and sees whether all outputs can be written before any job is submitted. Names that
-// were on standard input are then `payloads.arguments`.
+// Reads the names of all inputs, and sees whether all outputs can be written before any job is
+// submitted. Names that were on standard input are then `payloads.arguments`.
 client::Expected<void> check_all_inputs(const Context& context, PayloadOptions& payloads,
                                         const PathTemplate& paths) {
   if (payloads.arguments.empty() && !payloads.range) {
@@ -105,8 +106,9 @@ Answer ask_on(int terminal, Signals& signals, const std::string& batch) {
   }
 }
 
-// After Ctrl-C in `run`: asks on the terminal whether to cancel the batch, leave it or go on. Another signal
-// while it asks means leave. Without a terminal the answer is cancel. Blocks until there is an answer.
+// After Ctrl-C in `run`: asks on the terminal whether to cancel the batch, leave it or go on.
+// Another signal while it asks means leave. Without a terminal the answer is cancel. Blocks until
+// there is an answer.
 Answer ask_after_interrupt(Signals& signals, const std::string& batch) {
   if (::isatty(STDERR_FILENO) != 1) return Answer::kCancel;
   // Not standard input, which may be the payloads.
@@ -163,7 +165,8 @@ class Run {
     while (!position.at_end) {
       const auto read = client_->results(id_, position, Client::kRowsAtOnce, kRowsSlice,
                                          [this](const client::ResultRow& row) {
-                                           // On one screen the bar is removed before outputs are printed.
+                                           // On one screen the bar is removed before outputs are
+                                           // printed.
                                            if (shares_the_screen_) progress_.clear();
                                            sink_.add(row);
                                          });
@@ -192,7 +195,8 @@ class Run {
       output_.flush();
       if (output_.error() != 0) return after_failed_output();
     }
-    // The batch is over. If its feed did not close it, another client did: what was read, and not added, is an error.
+    // The batch is over. If its feed did not close it, another client did: what was read, and not
+    // added, is an error.
     while (!feed_->is_over() && !feed_->awaits_input()) {
       (void)client_->sleep(kFeedLook);
       if (const auto code = interruption()) return *code;
@@ -206,7 +210,8 @@ class Run {
     return summary();
   }
 
-  // A batch that was cancelled takes no more input, which is no failure of the feed: its summary says what became of it.
+  // A batch that was cancelled takes no more input, which is no failure of the feed: its summary
+  // says what became of it.
   bool has_feed_failed() {
     if (!feed_->is_over() || !feed_->error() || is_cancelled_) return false;
     if (feed_->error()->code != "CLOSED") return true;
@@ -215,8 +220,8 @@ class Run {
     return !is_cancelled_;
   }
 
-  // Whether the results are to be asked for again. While there is input left, the feed decides how long to wait for a
-  // daemon that has gone.
+  // Whether the results are to be asked for again. While there is input left, the feed decides how
+  // long to wait for a daemon that has gone.
   bool may_be_read_later(const ClientError& error) {
     if (error.kind == Kind::kUnavailable) return !feed_->is_over();
     if (error.code != "STORE" || store_fails_for_ >= kStorePatience) return false;
@@ -266,8 +271,8 @@ class Run {
   }
 
   void leave() {
-    // The batch ends with what was submitted so far; a batch that was closed already answers CLOSED, which is
-    // as well.
+    // The batch ends with what was submitted so far; a batch that was closed already answers
+    // CLOSED, which is as well.
     (void)client_->call({"CLOSE", id_});
     say_it_is_left();
   }
@@ -346,8 +351,8 @@ class Run {
       std::fprintf(stderr, "locksley: the results stay with the daemon as batch %s\n", id_.c_str());
       return daemon::kExitJobsFailed;
     }
-    // All results were delivered, so the daemon may forget the batch, unless the user set RETAIN. A failure is
-    // not worth an error.
+    // All results were delivered, so the daemon may forget the batch, unless the user set RETAIN. A
+    // failure is not worth an error.
     if (!arguments_.submit.batch.retain) (void)client_->forget(id_);
     return daemon::kExitOk;
   }

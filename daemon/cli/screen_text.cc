@@ -32,8 +32,8 @@ class Utf8Locale {
 // How many cells it takes; -1: it must not be shown.
 int width_of(char32_t point) { return is_control(point) ? -1 : ::wcwidth(static_cast<wchar_t>(point)); }
 
-// Calls `visit(sequence, cells)` for each code point, until it returns false. A code point that the C library does not
-// know counts as one cell.
+// Calls `visit(sequence, cells)` for each code point, until it returns false. A code point that the
+// C library does not know counts as one cell.
 template <class Visit>
 void for_each_sequence(std::string_view text, Visit visit) {
   const Utf8Locale locale;

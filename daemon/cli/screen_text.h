@@ -9,12 +9,12 @@ namespace locksley::cli {
 
 enum class Charset { kUtf8, kAscii };
 
-// `text` made harmless: control characters, characters that change the direction of writing and invalid UTF-8
-// become '?'; for kAscii all characters but ASCII do.
+// `text` made harmless: control characters, characters that change the direction of writing and
+// invalid UTF-8 become '?'; for kAscii all characters but ASCII do.
 std::string harmless(std::string_view text, Charset charset);
 
-// The number of cells of harmless() or printable() text: East Asian letters take two, combining accents none.
-// Independent of the locale.
+// The number of cells of harmless() or printable() text: East Asian letters take two, combining
+// accents none. Independent of the locale.
 std::size_t cell_count(std::string_view text);
 
 enum class Side { kLeft, kRight };

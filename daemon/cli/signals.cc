@@ -13,7 +13,8 @@ int block_and_open(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) {
-    // nohup, and a shell that starts a background job, ignore a signal on purpose: it stays ignored.
+    // nohup, and a shell that starts a background job, ignore a signal on purpose: it stays
+    // ignored.
     struct sigaction current{};
     if (::sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN) continue;
     sigaddset(&set, signal);

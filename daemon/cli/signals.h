@@ -5,11 +5,11 @@
 
 namespace locksley::cli {
 
-// SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable, so that a signal can interrupt every
-// wait of the program. SIGPIPE is ignored, so that a write to a closed pipe fails with EPIPE.
+// SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable, so that a signal can interrupt
+// every wait of the program. SIGPIPE is ignored, so that a write to a closed pipe fails with EPIPE.
 //
-// Made before any thread starts, because threads inherit the blocked signals; no two objects for one signal.
-// Any thread may wait for fd(); one thread calls take().
+// Made before any thread starts, because threads inherit the blocked signals; no two objects for
+// one signal. Any thread may wait for fd(); one thread calls take().
 class Signals {
  public:
   // The signals that end the program.

@@ -7,7 +7,8 @@
 
 namespace locksley::cli {
 
-// A batch's status: `key  value` lines for people, one JSON object for programs, a table of several.
+// A batch's status: `key  value` lines for people, one JSON object for programs, a table of
+// several.
 std::string status_text(const client::BatchStatus& status);
 std::string status_json(const client::BatchStatus& status);
 std::string status_table(std::span<const client::BatchStatus> batches);

@@ -20,8 +20,9 @@ class Table {
   // `cells`: one for each column.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-  // Title line and rows, each with its newline; no spaces at the end of a line. Bytes that are not printable
-  // UTF-8 are shown as '?': a batch's name may come from a stranger, and must not control the terminal.
+  // Title line and rows, each with its newline; no spaces at the end of a line. Bytes that are not
+  // printable UTF-8 are shown as '?': a batch's name may come from a stranger, and must not control
+  // the terminal.
   std::string text() const;
 
  private:
@@ -29,8 +30,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` made harmless for a terminal: control characters, characters that change the direction of writing and
-// invalid UTF-8 become '?'.
+// `text` made harmless for a terminal: control characters, characters that change the direction of
+// writing and invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
 
 }  // namespace locksley::cli

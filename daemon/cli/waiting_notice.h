@@ -9,10 +9,11 @@
 
 namespace locksley::cli {
 
-// Says on standard error, once, that a batch waits for workers or for its handler: without a word the wait would look like a job that
-// takes long.
+// Says on standard error, once, that a batch waits for workers or for its handler: without a word
+// the wait would look like a job that takes long.
 //
-// Used by one thread. look() asks the daemon now and then, and blocks for the reply; without one it says nothing.
+// Used by one thread. look() asks the daemon now and then, and blocks for the reply; without one it
+// says nothing.
 class WaitingNotice {
  public:
   // `rows`: how many results have come so far. `before`: called before the message is written.
@@ -21,8 +22,8 @@ class WaitingNotice {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // After how long without a result the daemon is asked: first, and again. Guesses: longer than most jobs take; rarely enough to
-  // cost nothing.
+  // After how long without a result the daemon is asked: first, and again. Guesses: longer than
+  // most jobs take; rarely enough to cost nothing.
   static constexpr std::chrono::milliseconds kFirst{1000};
   static constexpr std::chrono::milliseconds kAgain{5000};
 

@@ -17,8 +17,8 @@
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 
-// `locksley work` is locksleyd with a configuration that has one handler and an upstream, and without its ports: the code
-// that runs programs is the daemon's.
+// `locksley work` is locksleyd with a configuration that has one handler and an upstream, and
+// without its ports: the code that runs programs is the daemon's.
 
 namespace locksley::cli {
 namespace {
@@ -47,7 +47,8 @@ std::string url_of(const std::vector<client::Address>& addresses) {
   return (first.tls ? "rediss://" : "redis://") + user + client::text_of(addresses);
 }
 
-// A file in memory, for this user alone, that the next program of this process finds open. Its name.
+// A file in memory, for this user alone, that the next program of this process finds open. Its
+// name.
 std::expected<std::string, std::string> file_of(std::string_view text) {
   const int file = ::memfd_create("locksley-work", 0);
   if (file < 0 || ::fchmod(file, S_IRUSR | S_IWUSR) != 0 ||

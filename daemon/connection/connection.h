@@ -18,12 +18,14 @@
 
 namespace locksley::daemon {
 
-// What a connection is before and after its commands, on the client port and on the port for workers: the socket, the flag
-// on which its coroutine sleeps, one timer, its states, the TLS handshake and the farewell.
+// What a connection is before and after its commands, on the client port and on the port for
+// workers: the socket, the flag on which its coroutine sleeps, one timer, its states, the TLS
+// handshake and the farewell.
 //
-// A member of its owner, a Session or a WorkerSession, which is shared by its coroutine and by pending waits, and has
-// socket_is_ready(). Functions that wait take the owner, so that the wait shares it. One thread: that of the executor.
-// Nothing blocks. A peer that fails ends this connection alone; the owner is told how, and replies and counts.
+// A member of its owner, a Session or a WorkerSession, which is shared by its coroutine and by
+// pending waits, and has socket_is_ready(). Functions that wait take the owner, so that the wait
+// shares it. One thread: that of the executor. Nothing blocks. A peer that fails ends this
+// connection alone; the owner is told how, and replies and counts.
 class Connection {
  public:
   // How long a peer has to read the last reply and to close.
@@ -59,16 +61,18 @@ class Connection {
   // Needs: Life::kHandshake. `queue`: all handshakes of the thread.
   template <class Owner>
   Coroutine<Handshake> shake_hands(Owner& owner, HandshakeQueue& queue, Instant deadline);
-  // The authorities of client certificates have changed; `context` is null: TLS is off. Why the connection must be dropped;
-  // empty: it may stay. It must be if it needs a certificate (`is_logged_in_by_certificate`, or each peer needs one) and has
-  // none of a current authority, and if its handshake is not over. Takes some 0.1 ms if it has a certificate.
+  // The authorities of client certificates have changed; `context` is null: TLS is off. Why the
+  // connection must be dropped; empty: it may stay. It must be if it needs a certificate
+  // (`is_logged_in_by_certificate`, or each peer needs one) and has none of a current authority,
+  // and if its handshake is not over. Takes some 0.1 ms if it has a certificate.
   std::string_view objection_of_authorities(const TlsContext* context,
                                             bool is_logged_in_by_certificate) const;
 
   // ---- The end ----
 
-  // Sends the last bytes, says that nothing more comes, and waits for the peer to close: kFarewell at most, or until the
-  // connection is dropped. `flush` sends what the socket takes, and returns whether all is sent; none: the peer has gone.
+  // Sends the last bytes, says that nothing more comes, and waits for the peer to close: kFarewell
+  // at most, or until the connection is dropped. `flush` sends what the socket takes, and returns
+  // whether all is sent; none: the peer has gone.
   template <class Owner, class Flush>
   Coroutine<void> say_goodbye(Owner& owner, Flush flush);
   // The socket and the timer; the states are at their end.
@@ -88,8 +92,8 @@ class Connection {
 
 template <class Owner>
 void Connection::wake_at(Owner& owner, Instant at) {
-  // A timer that goes off too early does no harm: its waiter looks at the clock again. So it is moved only to
-  // an earlier instant.
+  // A timer that goes off too early does no harm: its waiter looks at the clock again. So it is
+  // moved only to an earlier instant.
   if (timer_at_ <= at) return;
   timer_at_ = at;
   timer_.expires_at(at);
@@ -118,7 +122,8 @@ Coroutine<Connection::Handshake> Connection::shake_hands(Owner& owner, Handshake
       co_await queue.wait_for_step(transport_.address(), kAwait);
     }
     if (life_.now() != Life::kHandshake) co_return Handshake::kClosed;
-    // Asked only before the first step of the handshake: later a peer that has closed may have said all that it had to say.
+    // Asked only before the first step of the handshake: later a peer that has closed may have said
+    // all that it had to say.
     if (std::exchange(is_first, !is_tls) && transport_.is_gone()) co_return Handshake::kGone;
     if (now() >= deadline) co_return Handshake::kLate;
     if (is_tls) then = transport_.handshake();
@@ -131,8 +136,8 @@ Coroutine<Connection::Handshake> Connection::shake_hands(Owner& owner, Handshake
 
 template <class Owner, class Flush>
 Coroutine<void> Connection::say_goodbye(Owner& owner, Flush flush) {
-  // Closing a socket with unread input resets the connection, and the peer may lose the last reply: so this
-  // first says that nothing more comes, and reads until the peer has seen it.
+  // Closing a socket with unread input resets the connection, and the peer may lose the last reply:
+  // so this first says that nothing more comes, and reads until the peer has seen it.
   const Instant deadline = now() + kFarewell;
   bool is_shut = false;
   while (!life_.is_dropped() && now() < deadline) {

@@ -22,8 +22,8 @@ constexpr bool may_follow(Life from, Life to) {
   return to > from;
 }
 
-// The state of one connection. A step that may not follow is ignored: so code that closes a connection need not
-// know whether it closes already, and a dropped one stays dropped.
+// The state of one connection. A step that may not follow is ignored: so code that closes a
+// connection need not know whether it closes already, and a dropped one stays dropped.
 //
 // A member of a Connection. One thread: that of the connection.
 class ConnectionLife {

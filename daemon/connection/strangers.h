@@ -14,16 +14,19 @@
 
 namespace locksley::daemon {
 
-// The connections of a port that have not logged in, by the address of their peer. When limits.max_clients is reached, one of them
-// gives way to a new connection: else a host without a password could keep all places until limits.login_timeout, again and again.
+// The connections of a port that have not logged in, by the address of their peer. When
+// limits.max_clients is reached, one of them gives way to a new connection: else a host without a
+// password could keep all places until limits.login_timeout, again and again.
 //
-// Owned by Sessions, and by the LinkService for the port for workers. Each has a thread of its own, and guards this object, and the
-// places in it, with the role of that thread. Nothing blocks. Each call takes O(log n).
+// Owned by Sessions, and by the LinkService for the port for workers. Each has a thread of its own,
+// and guards this object, and the places in it, with the role of that thread. Nothing blocks. Each
+// call takes O(log n).
 class Strangers {
  public:
   // A connection that is younger has time to log in. Guess: many times what a login takes.
   static constexpr std::chrono::seconds kPatience{1};
-  // Those that give way are not closed yet when the new ones are here: so there may be this many more than limits.max_clients.
+  // Those that give way are not closed yet when the new ones are here: so there may be this many
+  // more than limits.max_clients.
   static constexpr std::size_t kMostAbove = 16;
 
   Strangers() = default;
@@ -45,8 +48,9 @@ class Strangers {
       since_ = since;
       all_.change(address_, [&](auto& connections) { connections.emplace(since, id_); });
     }
-    // A password for it is being checked. During the first check it need not give way; during further ones it must, since a
-    // peer may send one wrong password after another. enter() comes afterwards if the check fails.
+    // A password for it is being checked. During the first check it need not give way; during
+    // further ones it must, since a peer may send one wrong password after another. enter() comes
+    // afterwards if the check fails.
     void check_begins() {
       if (!std::exchange(was_checked_, true)) leave();
     }
@@ -65,8 +69,8 @@ class Strangers {
     bool was_checked_ = false;
   };
 
-  // The id of the connection that gives way: the oldest of the address that has most. None if that is not older than
-  // kPatience.
+  // The id of the connection that gives way: the oldest of the address that has most. None if that
+  // is not older than kPatience.
   std::optional<std::uint64_t> first_to_go(Instant at) const {
     if (by_number_.empty()) return std::nullopt;
     const auto [since, id] = *by_address_.find(by_number_.rbegin()->second)->second.begin();

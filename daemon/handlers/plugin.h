@@ -13,9 +13,9 @@
 
 namespace locksley::daemon {
 
-// A handler whose jobs a plugin runs on the pool. Owned by HandlerSet, and lives like any handler: from
-// before the first batch that uses it until after the last. Constant: any thread. The plugin's jobs
-// may block their worker; their failures end these jobs.
+// A handler whose jobs a plugin runs on the pool. Owned by HandlerSet, and lives like any handler:
+// from before the first batch that uses it until after the last. Constant: any thread. The plugin's
+// jobs may block their worker; their failures end these jobs.
 class PluginHandler {
  public:
   PluginHandler(const std::string& name, PluginFile file);

@@ -1,4 +1,5 @@
-// What both hosts of plugins have in common: the contexts that a plugin gets, and what happens at the border of the ABI.
+// What both hosts of plugins have in common: the contexts that a plugin gets, and what happens at
+// the border of the ABI.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,9 @@
 
 namespace locksley::daemon {
 
-// A context of the ABI: on the stack, while a function of the plugin runs. Each host derives its own, so that a context
-// that comes back from a plugin may be cast to it. The thread that runs the function.
+// A context of the ABI: on the stack, while a function of the plugin runs. Each host derives its
+// own, so that a context that comes back from a plugin may be cast to it. The thread that runs the
+// function.
 struct PluginContext : locksley_context {
   explicit PluginContext(const locksley_host& table) : locksley_context{&table} {}
 
@@ -49,7 +51,8 @@ inline locksley_text plugin_failure(const locksley_context* context) {
   return text(static_cast<const PluginContext*>(context)->failure);
 }
 
-// How long `sleep` sleeps: what is longer than any job is cut to a time that can be added to the current one.
+// How long `sleep` sleeps: what is longer than any job is cut to a time that can be added to the
+// current one.
 inline Nanoseconds plugin_sleep(std::uint64_t nanoseconds) {
   constexpr std::uint64_t kLongest = std::chrono::nanoseconds(std::chrono::years(100)).count();
   return Nanoseconds(std::min(nanoseconds, kLongest));

@@ -246,8 +246,9 @@ asio::awaitable<void> HttpConnection::wait_for_turn() {
 
 asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {
   auto begin = [this](auto handler, std::function<void(HttpReply::Answer)> ask) {
-    // The handler cannot be copied, but a std::function must be copyable. The page and the timer hold it; the first of
-    // them that answers takes it. If both destroy it without a call, the coroutine is destroyed with it.
+    // The handler cannot be copied, but a std::function must be copyable. The page and the timer
+    // hold it; the first of them that answers takes it. If both destroy it without a call, the
+    // coroutine is destroyed with it.
     auto waiting = std::make_shared<std::optional<decltype(handler)>>(std::move(handler));
     const HttpReply::Answer answer = [waiting](HttpReply reply) {
       if (!*waiting) return;

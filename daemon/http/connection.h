@@ -51,12 +51,13 @@ class HttpConnection {
   bool is_stopped() const { return stopped_; }
   // Whether it waits for its client: for a request or the rest of one, or for the client to close.
   bool is_waiting() const { return !stopped_ && phase_ != Phase::kAnswering && phase_ != Phase::kSending; }
-  // Whether bytes of a reply wait for the client to take them. Neither this nor is_waiting(): the reply is being made.
+  // Whether bytes of a reply wait for the client to take them. Neither this nor is_waiting(): the
+  // reply is being made.
   bool is_sending() const { return !stopped_ && phase_ == Phase::kSending; }
-  // Waiting: when the connection began or the last reply ended; or when the request began of which a
-  // part has arrived. Further parts do not count: a client that sends a byte at a time waits as long
-  // as one that sends none. Otherwise: when the request was complete, or the socket last took bytes of
-  // the reply.
+  // Waiting: when the connection began or the last reply ended; or when the request began of which
+  // a part has arrived. Further parts do not count: a client that sends a byte at a time waits as
+  // long as one that sends none. Otherwise: when the request was complete, or the socket last took
+  // bytes of the reply.
   Instant quiet_since() const {
     return phase_ == Phase::kSending ? std::max(quiet_since_, stream_.last_write()) : quiet_since_;
   }
@@ -67,15 +68,15 @@ class HttpConnection {
   void give_way();
 
  private:
-  // Waiting for the first byte of a request; for the rest of it; making the reply; sending it; waiting for the client to
-  // close after the last reply.
+  // Waiting for the first byte of a request; for the rest of it; making the reply; sending it;
+  // waiting for the client to close after the last reply.
   enum class Phase { kIdle, kReading, kAnswering, kSending, kLingering };
   // Whether a reply's body is sent, or only its length (HEAD).
   enum class Body { kSent, kOmitted };
   // Whether the connection stays open after a reply.
   enum class Then { kKeepAlive, kClose };
-  // Why no head was read: it is too long; the bytes are not HTTP; or the client has closed, or was too slow, and gets
-  // no reply.
+  // Why no head was read: it is too long; the bytes are not HTTP; or the client has closed, or was
+  // too slow, and gets no reply.
   enum class NoHead { kTooLong, kOtherProtocol, kGone };
 
   // Makes the TLS handshake. False: the connection has ended.
@@ -93,7 +94,8 @@ class HttpConnection {
   asio::awaitable<HttpReply> answer();
   // Waits until the request may have its turn.
   asio::awaitable<void> wait_for_turn();
-  // The reply of a page that replies later; a 503 if it takes longer than HttpLimits::answer_timeout.
+  // The reply of a page that replies later; a 503 if it takes longer than
+  // HttpLimits::answer_timeout.
   asio::awaitable<HttpReply> come(std::function<void(HttpReply::Answer)> later);
   asio::awaitable<bool> send(HttpReply reply, Body body, Then then);
   // Waits for the client to close first, so that it gets everything that was sent.

@@ -12,11 +12,12 @@ namespace locksley::daemon {
 std::string name_of_machine();
 
 // Checks the field Host of a request that carries no login. A web page can make a name of its own
-// resolve to this machine (DNS rebinding); its scripts could then read our pages with the browser of
-// a user who can reach them. So these names are served: IP addresses, `localhost`, the name of this
-// machine, and the names in `http.hosts`.
+// resolve to this machine (DNS rebinding); its scripts could then read our pages with the browser
+// of a user who can reach them. So these names are served: IP addresses, `localhost`, the name of
+// this machine, and the names in `http.hosts`.
 //
-// Owned beside the Router, outlives it. The HTTP side's thread, or main's before that runs. Nothing blocks or fails.
+// Owned beside the Router, outlives it. The HTTP side's thread, or main's before that runs. Nothing
+// blocks or fails.
 class HttpHosts {
  public:
   explicit HttpHosts(std::string machine = name_of_machine()) : machine_(std::move(machine)) {}

@@ -19,14 +19,15 @@ struct HttpLimits {
   // To identify the caller: longer than passwords may wait for their check
   // (daemon/auth/check_queue.h).
   std::chrono::milliseconds login_timeout{15'000};
-  // For a page that replies later: a store that takes longer counts as failing, and the reply says so.
+  // For a page that replies later: a store that takes longer counts as failing, and the reply says
+  // so.
   std::chrono::milliseconds answer_timeout{30'000};
   // Between requests. Prometheus scrapes at least once a minute.
   std::chrono::milliseconds idle_timeout{120'000};
   std::chrono::milliseconds write_timeout{30'000};  // for the client to take a whole reply
   std::chrono::milliseconds linger_timeout{1'000};  // for the client to close after our last byte
-  // In this time a client at work sends its request, or takes some bytes of its reply. When all places are taken, a
-  // client that needs longer gives way sooner.
+  // In this time a client at work sends its request, or takes some bytes of its reply. When all
+  // places are taken, a client that needs longer gives way sooner.
   std::chrono::milliseconds stall_timeout{5'000};
 };
 

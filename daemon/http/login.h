@@ -29,9 +29,9 @@ struct HttpUser {
 // token, as `http.login` says. A wrong token is queued like a wrong password, and slows its sender
 // down as much.
 //
-// Owned beside the Router. The authenticator outlives it, and it outlives every connection. The I/O thread only. Nothing
-// blocks: identify() suspends its caller. If too many passwords wait, of all clients or of one network (LoginWaits), it
-// returns kUnavailable.
+// Owned beside the Router. The authenticator outlives it, and it outlives every connection. The I/O
+// thread only. Nothing blocks: identify() suspends its caller. If too many passwords wait, of all
+// clients or of one network (LoginWaits), it returns kUnavailable.
 class HttpLogin {
  public:
   using Users = std::function<std::optional<HttpUser>(const std::string& name)>;

@@ -13,12 +13,13 @@
 
 namespace locksley::daemon {
 
-// Each request that waits holds its connection. Without a bound, one address that sends wrong passwords would hold all of
-// HttpLimits::max_connections, and clients at the same address, whose passwords are accepted at once, would be turned
-// away. The users of a network share its bound: the one with most requests gives way.
+// Each request that waits holds its connection. Without a bound, one address that sends wrong
+// passwords would hold all of HttpLimits::max_connections, and clients at the same address, whose
+// passwords are accepted at once, would be turned away. The users of a network share its bound: the
+// one with most requests gives way.
 //
-// A part of HttpLogin; the I/O thread only. Nothing blocks. The time of a call grows with the number of requests that wait,
-// which the number of connections bounds.
+// A part of HttpLogin; the I/O thread only. Nothing blocks. The time of a call grows with the
+// number of requests that wait, which the number of connections bounds.
 class LoginWaits {
  public:
   // Half of the connections, and as many checks as wait of one source (CheckQueue::kMostOfSource).
@@ -39,7 +40,8 @@ class LoginWaits {
     std::function<void(Verdict)> answer_;
   };
 
-  // Adds a request that waits. If the network has no room, it or another one ends with Verdict::kBusy.
+  // Adds a request that waits. If the network has no room, it or another one ends with
+  // Verdict::kBusy.
   void add(const asio::ip::address& network, const std::string& user, const std::shared_ptr<Wait>& wait);
 
  private:

@@ -23,8 +23,8 @@ namespace locksley::daemon {
 //    reply for HttpLimits::stall_timeout.
 // 4. Those that rule 1 protects, if their payer holds as many as the newcomer would.
 //
-// So a payer holds all places only while no other wants one. Where all clients share one network, as
-// behind a proxy without a login, only those that wait or have stalled give way.
+// So a payer holds all places only while no other wants one. Where all clients share one network,
+// as behind a proxy without a login, only those that wait or have stalled give way.
 //
 // A page cannot be aborted: a connection that gives way before its reply ends when the page has
 // replied. At most HttpLimits::max_connections of these are left behind; while there are so many,

@@ -62,8 +62,9 @@ inline constexpr std::size_t kMaxFields = 64;         // a guess: browsers send 
 // incomplete.
 std::optional<std::size_t> head_length(std::string_view bytes);
 
-// Whether these may be the first bytes of a head: they begin with a token, and their first line, once it is there, names a
-// version of HTTP. A client of another protocol, such as the wire protocol, may send no more before it has a reply.
+// Whether these may be the first bytes of a head: they begin with a token, and their first line,
+// once it is there, names a version of HTTP. A client of another protocol, such as the wire
+// protocol, may send no more before it has a reply.
 bool may_be_http(std::string_view bytes);
 
 // Parses one complete head. Strict, as in RFC 9112, "HTTP/1.1": line ends are CRLF; no folded

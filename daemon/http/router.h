@@ -39,8 +39,8 @@ enum class Access {
   kOperators,  // callers that see everything: the token, or a user with the group `admin`
 };
 
-// The table of pages. Owned by HttpPort, or by Standby::Desk, which fill it before the server listens; outlives the
-// server. Constant afterwards: any thread.
+// The table of pages. Owned by HttpPort, or by Standby::Desk, which fill it before the server
+// listens; outlives the server. Constant afterwards: any thread.
 //
 // Pages are called on the HTTP side's thread, one at a time. A page must not block: it reads
 // snapshots, or replies later. An exception of a page becomes a 500 without details.
@@ -61,8 +61,8 @@ class Router {
   // for the same callers.
   void post_below(std::string_view prefix, Page page);
 
-  // Before each page with Access::kUsers `refusal` is called, on the same thread; if it returns a reason, a sentence, that is
-  // the reply, as a 503. Set once, before the server listens.
+  // Before each page with Access::kUsers `refusal` is called, on the same thread; if it returns a
+  // reason, a sentence, that is the reply, as a 503. Set once, before the server listens.
   void refuse_pages_while(std::function<std::optional<std::string>()> refusal) {
     refusal_ = std::move(refusal);
   }

@@ -19,8 +19,8 @@ struct HttpRefusal {
 // web page can make any other name resolve to this machine (DNS rebinding): see HttpHosts.
 bool is_plain_host(std::string_view host);
 
-// The name in the value of the field Host, without the port; empty if the value is an IPv6 address or
-// malformed.
+// The name in the value of the field Host, without the port; empty if the value is an IPv6 address
+// or malformed.
 std::string_view name_in(std::string_view host);
 
 // Why a request that makes a change is refused; none: it is not. The request must have the media

@@ -29,8 +29,9 @@ using asio::ip::tcp;
 // guess.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// Connections that one handler accepts. While the thread has long work, it calls one handler in each pause of it, so that a
-// handler for each connection would let a probe of health wait. To find a place for one takes some microseconds; a guess.
+// Connections that one handler accepts. While the thread has long work, it calls one handler in
+// each pause of it, so that a handler for each connection would let a probe of health wait. To find
+// a place for one takes some microseconds; a guess.
 constexpr int kAcceptsAtOnce = 16;
 
 }  // namespace
@@ -62,7 +63,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   static asio::awaitable<void> accept_all(std::shared_ptr<Core> self);
   static asio::awaitable<void> serve(std::shared_ptr<Core> self, std::list<HttpConnection>::iterator place);
 
-  // Waits for a connection, and takes those that have come with it. False if accept() failed, so that a pause is needed.
+  // Waits for a connection, and takes those that have come with it. False if accept() failed, so
+  // that a pause is needed.
   asio::awaitable<bool> accept_some();
   void take(tcp::socket socket, const tcp::endpoint& peer);
   // Whether another connection from this network is allowed, and for which pages. If there are too

@@ -20,15 +20,15 @@ class TlsContext;
 
 // Serves the pages of a router.
 //
-// Owned beside its Router, and may be destroyed at any time: its connections then end as after stop(), and
-// the io_context releases their memory. The io_context outlives it; the router outlives it and
-// every run of the io_context.
+// Owned beside its Router, and may be destroyed at any time: its connections then end as after
+// stop(), and the io_context releases their memory. The io_context outlives it; the router outlives
+// it and every run of the io_context.
 //
 // listen(): before the io_context runs, or on its thread. stop(): any thread. Everything else runs
 // on the io_context's threads, on one strand, one page at a time. The server has no threads of its
 // own, and no timer runs while no connection is open. Nothing blocks. listen() returns its error;
-// whatever a client does, at worst its own connection is closed. When all places are taken, a newcomer
-// takes that of another connection, or is refused: places.h.
+// whatever a client does, at worst its own connection is closed. When all places are taken, a
+// newcomer takes that of another connection, or is refused: places.h.
 class HttpServer {
  public:
   HttpServer(asio::io_context& io, const Router& router, HttpLimits limits = {});
@@ -49,7 +49,8 @@ class HttpServer {
   // On the same thread. Null: plain.
   const TlsContext* tls() const;
 
-  // Requests have their turns by this; before listen(). Without it each has its turn when it has arrived.
+  // Requests have their turns by this; before listen(). Without it each has its turn when it has
+  // arrived.
   void take_turns(HttpTurns turns);
 
   // Stops accepting, and closes the connections; a reply that is being written is finished first.

@@ -21,7 +21,8 @@ namespace locksley::daemon {
 // them with an error.
 class HttpStream {
  public:
-  // `context`: null: plain. `handshakes`: needed only with a context; outlives every run of the io_context.
+  // `context`: null: plain. `handshakes`: needed only with a context; outlives every run of the
+  // io_context.
   HttpStream(asio::ip::tcp::socket socket, std::shared_ptr<const TlsContext> context,
              HandshakeQueue* handshakes);
   HttpStream(const HttpStream&) = delete;
@@ -39,7 +40,8 @@ class HttpStream {
   asio::awaitable<std::expected<std::size_t, std::error_code>> read_some(std::span<std::byte> into);
   // Writes all bytes. False if the client has closed.
   asio::awaitable<bool> write(std::string_view head, std::string_view body);
-  // When the socket last took bytes from write(). It takes them as the client does: at most kMostUnsent wait in it.
+  // When the socket last took bytes from write(). It takes them as the client does: at most
+  // kMostUnsent wait in it.
   Instant last_write() const { return last_write_; }
   // Tells the client that no more bytes follow.
   void shut();
@@ -48,8 +50,9 @@ class HttpStream {
   void close();
 
  private:
-  // Of a reply, in the kernel, besides those on their way. A guess: so that a client on a slow link, of 7 KB/s, takes some
-  // within HttpLimits::stall_timeout (the socket is ready again when half of them are sent).
+  // Of a reply, in the kernel, besides those on their way. A guess: so that a client on a slow
+  // link, of 7 KB/s, takes some within HttpLimits::stall_timeout (the socket is ready again when
+  // half of them are sent).
   static constexpr int kMostUnsent = 64 * 1024;
 
   asio::awaitable<std::error_code> wait_for(TlsChannel::Then then);

@@ -10,16 +10,19 @@
 
 namespace locksley::daemon {
 
-// Requests are long work (Slices), each in the line of its user: however many connections one user has, a request or a
-// command of another waits for one request of theirs. While little is asked for, a request has its turn at once.
+// Requests are long work (Slices), each in the line of its user: however many connections one user
+// has, a request or a command of another waits for one request of theirs. While little is asked
+// for, a request has its turn at once.
 //
 // A plain value, of the HTTP side's thread. `slices` outlives every run of the io_context.
 struct HttpTurns {
   Slices& slices;
-  // In whose line the caller waits. A caller that was not asked to log in: HttpCaller::Kind::kAnybody.
+  // In whose line the caller waits. A caller that was not asked to log in:
+  // HttpCaller::Kind::kAnybody.
   std::function<LineNumber(const HttpCaller&)> line_of;
 
-  // What a request costs besides its page: the head is parsed, and the reply is sent. Measured on loopback, about.
+  // What a request costs besides its page: the head is parsed, and the reply is sent. Measured on
+  // loopback, about.
   static constexpr std::chrono::microseconds kAroundPage{20};
 };
 

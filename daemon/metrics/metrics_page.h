@@ -12,9 +12,9 @@ namespace locksley::daemon {
 
 // The page, rebuilt for each scrape from its sources, in the order in which they were added.
 //
-// Owned beside the Router that serves it; outlives the HTTP server. Add all sources before the server listens. text() and
-// openmetrics(): one thread at a time, as Router promises. Sources read snapshots and must not
-// block. An exception of a source reaches the caller.
+// Owned beside the Router that serves it; outlives the HTTP server. Add all sources before the
+// server listens. text() and openmetrics(): one thread at a time, as Router promises. Sources read
+// snapshots and must not block. An exception of a source reaches the caller.
 class MetricsPage {
  public:
   using Source = std::function<void(Families&)>;

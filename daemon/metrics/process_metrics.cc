@@ -66,7 +66,8 @@ std::optional<double> boot_time() {
 }
 
 std::optional<double> open_descriptors() {
-  // Linux tells their number as the size of the folder since 6.2. To read the folder of 2,000 takes some 5 ms.
+  // Linux tells their number as the size of the folder since 6.2. To read the folder of 2,000 takes
+  // some 5 ms.
   struct stat folder{};
   if (::stat("/proc/self/fd", &folder) == 0 && folder.st_size > 0) return static_cast<double>(folder.st_size);
   struct Close {

@@ -17,17 +17,20 @@ struct TenantNumbers {
   std::uint64_t queued = 0;
   double busy_seconds = 0;
   double share = 0;  // due now
-  // Over the recent time in which it had something to run: the share that it received, and the one that was due.
+  // Over the recent time in which it had something to run: the share that it received, and the one
+  // that was due.
   double received = 0;
   double due = 0;
 };
 
 // Bounds the number of values of the label `tenant`. The first `limit` tenants get labels of their
-// own, and keep them as long as the daemon runs, so their counters never fall or disappear. All others
-// are added up under "other", including a tenant of that very name, so that no label appears twice.
+// own, and keep them as long as the daemon runs, so their counters never fall or disappear. All
+// others are added up under "other", including a tenant of that very name, so that no label appears
+// twice.
 //
-// Busy times are sums of differences between readings, so they do not fall when a tenant gets its own
-// label, or when a ring with very many tenants removes one (FairRing::Options::most_idle_tenants).
+// Busy times are sums of differences between readings, so they do not fall when a tenant gets its
+// own label, or when a ring with very many tenants removes one
+// (FairRing::Options::most_idle_tenants).
 //
 // Owned by SchedulerMetrics; not synchronised: one thread. Nothing blocks or fails.
 class TenantLabels {

@@ -5,8 +5,8 @@
 
 namespace locksley::daemon {
 
-// Holds a mutex from its construction to its destruction, as a MutexLock does, and counts the times that it had to
-// wait for it. On the stack of one thread, which alone writes the counter.
+// Holds a mutex from its construction to its destruction, as a MutexLock does, and counts the times
+// that it had to wait for it. On the stack of one thread, which alone writes the counter.
 class LOCKSLEY_SCOPED_CAPABILITY CountedLock {
  public:
   CountedLock(Mutex& mutex, OwnedCounter& waits) LOCKSLEY_ACQUIRE(mutex) : mutex_(mutex) {

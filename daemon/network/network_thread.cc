@@ -142,7 +142,8 @@ void NetworkThread::put_in_line(RelayedConnection& connection) {
 }
 
 void NetworkThread::close(RelayedConnection& connection) {
-  // Closing alone would leave it registered while a child process that was just forked has a copy of the socket.
+  // Closing alone would leave it registered while a child process that was just forked has a copy
+  // of the socket.
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.socket(), nullptr);
   connection.close();
   if (!connection.is_in_line) connections_.erase(&connection);

@@ -21,23 +21,26 @@ namespace locksley::daemon {
 // The role of a network thread. Each has connections of its own.
 inline constexpr ThreadRole kNetworkThread;
 
-// One thread that moves the bytes of its connections between their sockets and their relays, and encrypts and decrypts
-// them. It works in rounds. A round asks epoll which sockets are ready; takes the orders of the I/O thread; puts the
-// connections of both into the lines of their users; serves a few connections from these lines, users in turn; and hands
-// the news of all of them to the I/O thread. So a connection of one user waits for a few of another one, however many of
-// these are ready, as it does for its turn on the I/O thread (../base/loop/turns.h). Connections that move much at a time have
-// lines of their own, of which a round serves fewer, so that one with a short command does not wait for all of them.
+// One thread that moves the bytes of its connections between their sockets and their relays, and
+// encrypts and decrypts them. It works in rounds. A round asks epoll which sockets are ready; takes
+// the orders of the I/O thread; puts the connections of both into the lines of their users; serves
+// a few connections from these lines, users in turn; and hands the news of all of them to the I/O
+// thread. So a connection of one user waits for a few of another one, however many of these are
+// ready, as it does for its turn on the I/O thread (../base/loop/turns.h). Connections that move
+// much at a time have lines of their own, of which a round serves fewer, so that one with a short
+// command does not wait for all of them.
 //
-// An order is there for the thread as soon as it is given: a reply waits for nothing else that the I/O thread has to do.
-// Only an order that finds the thread asleep wakes it. While it works on that one, it takes those that follow, all that
-// there are with one lock, so under load one wake-up does for many.
+// An order is there for the thread as soon as it is given: a reply waits for nothing else that the
+// I/O thread has to do. Only an order that finds the thread asleep wakes it. While it works on that
+// one, it takes those that follow, all that there are with one lock, so under load one wake-up does
+// for many.
 //
-// Not Asio, which changes what epoll watches for each wait: here a socket is registered once, edge-triggered, and costs no
-// further call but reads, writes and its share of a wait.
+// Not Asio, which changes what epoll watches for each wait: here a socket is registered once,
+// edge-triggered, and costs no further call but reads, writes and its share of a wait.
 //
-// Owned by NetworkThreads; the ReadyRelays outlive it. The I/O thread only, but for what run() calls.
-// Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it looks for a while, as the I/O thread
-// does (core/sync/adaptive_spin.h).
+// Owned by NetworkThreads; the ReadyRelays outlive it. The I/O thread only, but for what run()
+// calls. Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it looks for
+// a while, as the I/O thread does (core/sync/adaptive_spin.h).
 class NetworkThread {
  public:
   // Each counter has one writer; any thread may read it.
@@ -57,8 +60,8 @@ class NetworkThread {
 
   // Throws std::system_error.
   void start();
-  // The thread takes the orders that were given, closes what is left, and ends. No effect if it was not started, or has
-  // ended.
+  // The thread takes the orders that were given, closes what is left, and ends. No effect if it was
+  // not started, or has ended.
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For RelayEnd ----
@@ -127,7 +130,8 @@ class NetworkThread {
   Orders taken_ LOCKSLEY_GUARDED_BY(kNetworkThread);
   std::unordered_map<RelayedConnection*, std::unique_ptr<RelayedConnection>> connections_
       LOCKSLEY_GUARDED_BY(kNetworkThread);
-  // Connections that have something to move; those that moved much the last time have lines of their own.
+  // Connections that have something to move; those that moved much the last time have lines of
+  // their own.
   UserLines<RelayedConnection*> lines_ LOCKSLEY_GUARDED_BY(kNetworkThread);
   UserLines<RelayedConnection*> heavy_lines_ LOCKSLEY_GUARDED_BY(kNetworkThread);
   std::vector<ReadyRelays::Entry> news_ LOCKSLEY_GUARDED_BY(kNetworkThread);

@@ -18,10 +18,12 @@
 
 namespace locksley::daemon {
 
-// The threads that `listen.threads` has besides the I/O thread, and which of them has which connection.
+// The threads that `listen.threads` has besides the I/O thread, and which of them has which
+// connection.
 //
-// Owned by main(); the io_context outlives it, and runs no more when it is destroyed. The I/O thread only. Nothing blocks
-// but stop() and the destructor, which wait for the threads. Only start() fails.
+// Owned by main(); the io_context outlives it, and runs no more when it is destroyed. The I/O
+// thread only. Nothing blocks but stop() and the destructor, which wait for the threads. Only
+// start() fails.
 class NetworkThreads {
  public:
   // `count`: at least 1. `may_look`: as IoLoopHooks::may_poll; called by the threads.
@@ -33,11 +35,12 @@ class NetworkThreads {
 
   // Before the first connection. The error is a sentence.
   std::expected<void, std::string> start() LOCKSLEY_REQUIRES(kIoThread);
-  // The threads do what they were told, close what is left, and end. Afterwards no connection may be given to them.
+  // The threads do what they were told, close what is left, and end. Afterwards no connection may
+  // be given to them.
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
-  // Gives a connection to the thread that has the fewest. `socket`: non-blocking, its own from here on. `tls`: null:
-  // plain; the handshake is over. `owner` outlives the result.
+  // Gives a connection to the thread that has the fewest. `socket`: non-blocking, its own from here
+  // on. `tls`: null: plain; the handshake is over. `owner` outlives the result.
   std::unique_ptr<RelayEnd> take_over(int socket, std::unique_ptr<TlsChannel> tls, RelayOwner& owner)
       LOCKSLEY_REQUIRES(kIoThread);
 

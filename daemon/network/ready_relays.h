@@ -11,12 +11,14 @@
 
 namespace locksley::daemon {
 
-// The news of relays for the I/O thread, which one wake-up tells of many: a network thread hands over what a round of it
-// has found, and wakes the I/O thread unless that is about to look anyway. A wake-up is a post to the io_context, which
-// makes no system call while the I/O thread looks for work by itself.
+// The news of relays for the I/O thread, which one wake-up tells of many: a network thread hands
+// over what a round of it has found, and wakes the I/O thread unless that is about to look anyway.
+// A wake-up is a post to the io_context, which makes no system call while the I/O thread looks for
+// work by itself.
 //
-// Owned by NetworkThreads. Its network threads end before it, and the io_context runs no more when it is destroyed.
-// Each holds the mutex for an exchange, or for a push for each piece of news. Nothing blocks. Only allocation fails.
+// Owned by NetworkThreads. Its network threads end before it, and the io_context runs no more when
+// it is destroyed. Each holds the mutex for an exchange, or for a push for each piece of news.
+// Nothing blocks. Only allocation fails.
 class ReadyRelays {
  public:
   struct Entry {
@@ -30,7 +32,8 @@ class ReadyRelays {
 
   // [any thread] Takes all entries, and leaves none. `waits`: the calling thread's.
   void add(std::vector<Entry>& entries, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
-  // News that the I/O thread has for itself, for which the connection has its turn later, as for any other.
+  // News that the I/O thread has for itself, for which the connection has its turn later, as for
+  // any other.
   void add(std::shared_ptr<Relay> relay, Relay::News news, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_)
       LOCKSLEY_REQUIRES(kIoThread);
 

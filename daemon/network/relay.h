@@ -17,17 +17,19 @@ namespace locksley::daemon {
 
 class RelayEnd;
 
-// The bytes of one connection between the I/O thread, which parses and executes, and the network thread that has its
-// socket: a bounded buffer each way, and what one thread has to tell the other. It knows neither sockets nor threads:
-// each function returns whether the other thread is to be told, and the caller tells it.
+// The bytes of one connection between the I/O thread, which parses and executes, and the network
+// thread that has its socket: a bounded buffer each way, and what one thread has to tell the other.
+// It knows neither sockets nor threads: each function returns whether the other thread is to be
+// told, and the caller tells it.
 //
-// Shared by the RelayEnd of the I/O thread, the RelayedConnection of the network thread, and the news that is on its
-// way between them; the last of these drops it. The LargeBuffers outlive it. Each function belongs to one of the two
-// threads. It holds the mutex for an exchange of two buffers, or for a copy of one buffer's bytes; `waits` is the counter
-// of the calling thread. Nothing else blocks. Only allocation fails.
+// Shared by the RelayEnd of the I/O thread, the RelayedConnection of the network thread, and the
+// news that is on its way between them; the last of these drops it. The LargeBuffers outlive it.
+// Each function belongs to one of the two threads. It holds the mutex for an exchange of two
+// buffers, or for a copy of one buffer's bytes; `waits` is the counter of the calling thread.
+// Nothing else blocks. Only allocation fails.
 //
-// The buffers of a peer that has not logged in stay small; those of others are large while that is needed and there are
-// not too many of them.
+// The buffers of a peer that has not logged in stay small; those of others are large while that is
+// needed and there are not too many of them.
 class Relay {
  public:
   explicit Relay(LargeBuffers& large) : large_(large) {}
@@ -48,8 +50,8 @@ class Relay {
     bool is_end;  // nothing comes after these bytes
     bool tells_network;
   };
-  // Exchanges what has come with `into`, which is empty. News::kInput follows as soon as there is more than that, or the
-  // end.
+  // Exchanges what has come with `into`, which is empty. News::kInput follows as soon as there is
+  // more than that, or the end.
   Input take_input(RelayBuffer& into, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
   struct Put {
@@ -69,7 +71,8 @@ class Relay {
   // True: the network thread is to be told.
   bool order(Order order, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
-  // Whose connection it is: that of a stranger, to begin with. The network thread learns of it with its next orders.
+  // Whose connection it is: that of a stranger, to begin with. The network thread learns of it with
+  // its next orders.
   void set_line(LineNumber line, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
   // The I/O thread's end; null once that is closed.
@@ -78,8 +81,9 @@ class Relay {
 
   // ---- The network thread ----
 
-  // How much may be read now; push_input() follows, unless it is nothing: then take_orders() says when there is room.
-  // `wants_much`: the last read filled its space, so that there may be more than a small buffer holds.
+  // How much may be read now; push_input() follows, unless it is nothing: then take_orders() says
+  // when there is room. `wants_much`: the last read filled its space, so that there may be more
+  // than a small buffer holds.
   std::size_t room_for_input(bool wants_much, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
   // What was read, perhaps nothing. Needs: no more than room_for_input(). True: News::kInput.
   bool push_input(std::string_view bytes, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);

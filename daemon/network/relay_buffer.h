@@ -9,8 +9,9 @@
 
 namespace locksley::daemon {
 
-// Counts the large buffers of all relays, so that there are never more than kMost: they are memory that peers can cause,
-// and for which no account is charged. Owned by NetworkThreads; all RelayBuffers end before it. Any thread. Nothing blocks.
+// Counts the large buffers of all relays, so that there are never more than kMost: they are memory
+// that peers can cause, and for which no account is charged. Owned by NetworkThreads; all
+// RelayBuffers end before it. Any thread. Nothing blocks.
 class LargeBuffers {
  public:
   static constexpr std::uint32_t kMost = 1024;  // 64 MiB; guess: 256 connections that are busy both ways
@@ -29,12 +30,13 @@ class LargeBuffers {
   std::atomic<std::uint32_t> taken_{0};
 };
 
-// Bytes on their way between the I/O thread and a network thread: appended by one, and consumed from the front by the
-// other, which has exchanged the whole buffer for an empty one.
+// Bytes on their way between the I/O thread and a network thread: appended by one, and consumed
+// from the front by the other, which has exchanged the whole buffer for an empty one.
 //
-// It holds kSmall bytes, or kLarge after grow(), and is small again once all is consumed; then it keeps memory for kKept
-// bytes at most. Memory is wiped before it is given back or used again, since passwords are among the bytes.
-// A part of a Relay, or of one of its two ends. One thread at a time. Nothing blocks. Only allocation fails.
+// It holds kSmall bytes, or kLarge after grow(), and is small again once all is consumed; then it
+// keeps memory for kKept bytes at most. Memory is wiped before it is given back or used again,
+// since passwords are among the bytes. A part of a Relay, or of one of its two ends. One thread at
+// a time. Nothing blocks. Only allocation fails.
 class RelayBuffer {
  public:
   static constexpr std::size_t kKept = 1024;  // a command or its reply: a dialogue of these allocates nothing

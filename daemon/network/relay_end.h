@@ -17,18 +17,21 @@ class RelayedConnection;
 // Who waits for a connection's bytes on the I/O thread.
 class RelayOwner {
  public:
-  // There is something to read, room to write, or everything is sent: as far as the owner waits for it.
+  // There is something to read, room to write, or everything is sent: as far as the owner waits for
+  // it.
   virtual void socket_is_ready() = 0;
 
  protected:
   ~RelayOwner() = default;
 };
 
-// The I/O thread's end of a connection whose socket a network thread has: what a non-blocking socket is to a connection
-// of the I/O thread alone. What it takes over the network thread sends, and what that has received it returns.
+// The I/O thread's end of a connection whose socket a network thread has: what a non-blocking
+// socket is to a connection of the I/O thread alone. What it takes over the network thread sends,
+// and what that has received it returns.
 //
-// Owned by the Transport of a connection. The network thread and the owner outlive it. The I/O thread only. Nothing
-// blocks, but for the mutex of the relay. A peer that has gone is an end of the input, or a send() that fails.
+// Owned by the Transport of a connection. The network thread and the owner outlive it. The I/O
+// thread only. Nothing blocks, but for the mutex of the relay. A peer that has gone is an end of
+// the input, or a send() that fails.
 class RelayEnd {
  public:
   // `connection` belongs to `thread`, and is there until close().
@@ -48,9 +51,11 @@ class RelayEnd {
   bool may_have_input() const { return has_news_ || !taken_.empty(); }
   // How many bytes there was room for; none: the peer has gone.
   std::optional<std::size_t> send(std::span<const std::string_view> views) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the socket has taken all that was sent, or the peer has gone. If not, the owner is told when it is so.
+  // Whether the socket has taken all that was sent, or the peer has gone. If not, the owner is told
+  // when it is so.
   bool is_sent() LOCKSLEY_REQUIRES(kIoThread);
-  // The owner is told, not within the call, as soon as there is something to receive, or room for what send() did not take.
+  // The owner is told, not within the call, as soon as there is something to receive, or room for
+  // what send() did not take.
   void await_input() LOCKSLEY_REQUIRES(kIoThread);
   void await_room() LOCKSLEY_REQUIRES(kIoThread);
   // Says that nothing more comes, once everything is sent.
@@ -60,7 +65,8 @@ class RelayEnd {
   // Forgets what has come. True: nothing more comes.
   bool discard() LOCKSLEY_REQUIRES(kIoThread);
 
-  // For ReadyRelays, which calls nothing of it afterwards: the owner may destroy it within this call.
+  // For ReadyRelays, which calls nothing of it afterwards: the owner may destroy it within this
+  // call.
   void take_news(Relay::News news) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -15,12 +15,14 @@
 
 namespace locksley::daemon {
 
-// The network thread's end of a connection: moves bytes between the socket, which it owns, and the relay, by TLS where
-// there is a channel. The socket is watched edge-triggered, so it remembers what the socket was ready for.
+// The network thread's end of a connection: moves bytes between the socket, which it owns, and the
+// relay, by TLS where there is a channel. The socket is watched edge-triggered, so it remembers
+// what the socket was ready for.
 //
-// Owned by its NetworkThread, from its adoption until the I/O thread orders the end. That thread only, but for the
-// constructor. Nothing blocks, but for the mutex of the relay. A socket that fails is the end of the input and of the
-// output; the connection is there until the I/O thread ends it.
+// Owned by its NetworkThread, from its adoption until the I/O thread orders the end. That thread
+// only, but for the constructor. Nothing blocks, but for the mutex of the relay. A socket that
+// fails is the end of the input and of the output; the connection is there until the I/O thread
+// ends it.
 class RelayedConnection {
  public:
   // What the connections of a thread have in common while it serves them.
@@ -49,8 +51,8 @@ class RelayedConnection {
 
   // `events`: of epoll. serve() is to be called then.
   void socket_is_ready(std::uint32_t events);
-  // The I/O thread has told. True: it has ended the connection, which has sent what the socket takes, and is to be closed.
-  // Otherwise serve() is to be called.
+  // The I/O thread has told. True: it has ended the connection, which has sent what the socket
+  // takes, and is to be closed. Otherwise serve() is to be called.
   bool take_orders(Round& round);
   // Moves a few buffers each way, if it can.
   Then serve(Round& round);

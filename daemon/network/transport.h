@@ -22,20 +22,21 @@ namespace locksley::daemon {
 
 class NetworkThreads;
 
-// A connection's socket, and its bytes both ways, plain or by TLS. It reads and writes what is possible at
-// once; wait_readable() and wait_writable() have Asio say when there is more to do. (With TLS a read may have
-// to wait until the socket is writable, and the other way round.) The plain way costs one test more than the
-// system call.
+// A connection's socket, and its bytes both ways, plain or by TLS. It reads and writes what is
+// possible at once; wait_readable() and wait_writable() have Asio say when there is more to do.
+// (With TLS a read may have to wait until the socket is writable, and the other way round.) The
+// plain way costs one test more than the system call.
 //
-// A plain peer that sends little at a time is read by the wait itself, into kAhead bytes of the Transport: to wait, Asio
-// changes what epoll watches; to read, it tries once, mostly to find nothing there, which is cheaper.
+// A plain peer that sends little at a time is read by the wait itself, into kAhead bytes of the
+// Transport: to wait, Asio changes what epoll watches; to read, it tries once, mostly to find
+// nothing there, which is cheaper.
 //
-// After hand_over() a network thread has the socket, and moves the bytes between it and buffers (relay.h). From then on
-// what is said here of the socket holds for these buffers.
+// After hand_over() a network thread has the socket, and moves the bytes between it and buffers
+// (relay.h). From then on what is said here of the socket holds for these buffers.
 //
-// A member of a connection, which lives for as long as a wait is pending. One thread: that of the socket's executor;
-// that is the I/O thread, if it is handed over. Nothing blocks. A peer that has gone is an end of what it sends
-// (is_at_end()), or a send() that fails.
+// A member of a connection, which lives for as long as a wait is pending. One thread: that of the
+// socket's executor; that is the I/O thread, if it is handed over. Nothing blocks. A peer that has
+// gone is an end of what it sends (is_at_end()), or a send() that fails.
 class Transport {
  public:
   enum class Left : std::uint8_t {
@@ -52,7 +53,8 @@ class Transport {
   Transport(Socket socket, std::shared_ptr<const TlsContext> context);
 
   int descriptor() const { return descriptor_; }
-  // The socket, if send() writes to it as it is; until close(), hand_over() or a handshake. None: it does not.
+  // The socket, if send() writes to it as it is; until close(), hand_over() or a handshake. None:
+  // it does not.
   std::optional<int> plain_socket() const {
     return tls_ == nullptr && relay_ == nullptr ? std::optional(descriptor_) : std::nullopt;
   }
@@ -73,20 +75,22 @@ class Transport {
   std::string peer_common_name() const;
   // The handshake is over.
   bool is_established() const { return relay_ != nullptr || tls_->is_established(); }
-  // Needs: is_established(). Whether the peer has shown a certificate that TlsContext::has_issued().
+  // Needs: is_established(). Whether the peer has shown a certificate that
+  // TlsContext::has_issued().
   bool has_certificate_of(const TlsContext& context) const;
 
   // ---- Bytes; with TLS after the handshake ----
 
-  // Gives the socket to a network thread, after the handshake and before the first receive(). Waits that are pending end
-  // without a call. `owner` has this as its member.
+  // Gives the socket to a network thread, after the handshake and before the first receive(). Waits
+  // that are pending end without a call. `owner` has this as its member.
   void hand_over(NetworkThreads& network, RelayOwner& owner) LOCKSLEY_REQUIRES(kIoThread);
-  // Whose connection it is, so that network threads serve users by turns, and hold little for strangers. Those of a
-  // stranger, unless it is set.
+  // Whose connection it is, so that network threads serve users by turns, and hold little for
+  // strangers. Those of a stranger, unless it is set.
   void set_line(LineNumber line);
   // Needs: can_receive(). Updates it.
   Received receive(std::span<std::byte> space);
-  // How many bytes receive() will return, if they are known to be all that has come; 0: that is not known.
+  // How many bytes receive() will return, if they are known to be all that has come; 0: that is not
+  // known.
   std::size_t known_input() const { return ahead_.size() < kAhead ? ahead_.size() : 0; }
   // There may be something to read now.
   bool can_receive() const { return (relay_ == nullptr ? readable_ : relay_->may_have_input()) && !at_end_; }
@@ -94,19 +98,23 @@ class Transport {
   void expect_more() { readable_ = true; }
   // The peer sends nothing more.
   bool is_at_end() const { return at_end_; }
-  // Whether the peer has closed its side, or gone, as far as the kernel has been told: asks it, whatever is still to be read. The
-  // kernel is told of a close only once it has taken in all bytes that were sent before. Needs: not closed.
+  // Whether the peer has closed its side, or gone, as far as the kernel has been told: asks it,
+  // whatever is still to be read. The kernel is told of a close only once it has taken in all bytes
+  // that were sent before. Needs: not closed.
   bool is_gone() const;
-  // How many bytes the socket took, none or some; nothing if the peer has gone. Again after wait_writable().
+  // How many bytes the socket took, none or some; nothing if the peer has gone. Again after
+  // wait_writable().
   std::optional<std::size_t> send(std::span<const std::string_view> views);
-  // Other connections have their turn after so much in one go: a socket may have room for megabytes.
+  // Other connections have their turn after so much in one go: a socket may have room for
+  // megabytes.
   static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
-  // Whether the kernel has all that send() took, or the peer has gone: closing loses nothing of it. If not, the owner is
-  // called when it is so.
+  // Whether the kernel has all that send() took, or the peer has gone: closing loses nothing of it.
+  // If not, the owner is called when it is so.
   bool is_sent();
 
-  // Calls `owner.socket_is_ready()` once, as soon as the socket is readable or writable; no effect while such
-  // a wait is pending. The wait shares the owner, whose member this is. Closing ends it without a call.
+  // Calls `owner.socket_is_ready()` once, as soon as the socket is readable or writable; no effect
+  // while such a wait is pending. The wait shares the owner, whose member this is. Closing ends it
+  // without a call.
   template <class Owner>
   void wait_readable(Owner& owner);
   template <class Owner>
@@ -114,8 +122,8 @@ class Transport {
 
   // Says that nothing more comes.
   void shut();
-  // Reads and forgets what has come, but so much at most that a peer that goes on sending does not keep the
-  // others waiting.
+  // Reads and forgets what has come, but so much at most that a peer that goes on sending does not
+  // keep the others waiting.
   Left discard();
   void close();
 

@@ -26,8 +26,9 @@ struct ProcessHandler {
   std::shared_ptr<const Program> program;
 };
 
-// Prepares a handler; `users` as in Program::make(). Any thread. For a plugin, blocks until a process has
-// loaded and checked it. The error is a sentence that names the configuration's key and says what to do.
+// Prepares a handler; `users` as in Program::make(). Any thread. For a plugin, blocks until a
+// process has loaded and checked it. The error is a sentence that names the configuration's key and
+// says what to do.
 std::expected<ProcessHandler, std::string> prepare_process_handler(const std::string& name,
                                                                    const config::Handler& settings,
                                                                    const KeeperUsers& users);

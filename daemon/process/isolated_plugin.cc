@@ -17,7 +17,8 @@
 namespace locksley::daemon {
 namespace {
 
-// For the check, which runs the plugin's init. A guess: longer than gigabytes of a model take from a slow disk.
+// For the check, which runs the plugin's init. A guess: longer than gigabytes of a model take from
+// a slow disk.
 constexpr auto kCheckLimit = std::chrono::minutes(2);
 
 // Runs the check, and returns the plugin's description.

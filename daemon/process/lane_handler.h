@@ -19,13 +19,14 @@
 
 namespace locksley::daemon {
 
-// A handler in a lane that it shares with others. It owns a gate of the lane's ring, to which the handler's batches
-// belong: the gate admits as many turns as `concurrency` says, less one for each runner that pauses, and none while
-// there is no program, or while `rate` lets nothing start.
+// A handler in a lane that it shares with others. It owns a gate of the lane's ring, to which the
+// handler's batches belong: the gate admits as many turns as `concurrency` says, less one for each
+// runner that pauses, and none while there is no program, or while `rate` lets nothing start.
 //
-// Owned by a ProcessLane, for the lane's whole life: a handler that was removed may come back, or leave its gate to
-// another handler. gate(), is_at_rate(), is_backing_off(), processes(): any thread; is_wanted(), set_wanted(): the
-// I/O thread; the rest: the process thread. The compiler checks both. Nothing blocks or fails.
+// Owned by a ProcessLane, for the lane's whole life: a handler that was removed may come back, or
+// leave its gate to another handler. gate(), is_at_rate(), is_backing_off(), processes(): any
+// thread; is_wanted(), set_wanted(): the I/O thread; the rest: the process thread. The compiler
+// checks both. Nothing blocks or fails.
 class LaneHandler {
  public:
   LaneHandler(Lane& lane, ProcessExecutor executor, GateId gate)
@@ -39,7 +40,8 @@ class LaneHandler {
     // [lane-at-rate] relaxed: for display only; nothing follows from a stale value.
     return at_rate_.load(std::memory_order_relaxed);
   }
-  // Whether no job starts because all its runners pause: its processes ended before they read a job.
+  // Whether no job starts because all its runners pause: its processes ended before they read a
+  // job.
   bool is_backing_off() const {
     // [handler-backoff] relaxed: for display only; nothing follows from a stale value.
     return backs_off_.load(std::memory_order_relaxed);
@@ -76,7 +78,8 @@ class LaneHandler {
   // Its idle runners; the one used last is the last.
   std::vector<ProcessRunner*>& idle() LOCKSLEY_REQUIRES(kProcessThread) { return idle_; }
   const std::vector<ProcessRunner*>& idle() const LOCKSLEY_REQUIRES(kProcessThread) { return idle_; }
-  // Runners whose processes have to be replaced, and the one that is being replaced now (null: none).
+  // Runners whose processes have to be replaced, and the one that is being replaced now (null:
+  // none).
   std::vector<ProcessRunner*>& to_replace() LOCKSLEY_REQUIRES(kProcessThread) { return to_replace_; }
   ProcessRunner*& in_replacement() LOCKSLEY_REQUIRES(kProcessThread) { return in_replacement_; }
 

@@ -15,7 +15,8 @@
 
 namespace locksley::daemon {
 
-// A slot: in one running job at a time. Owned by LaneSlots, for the lane's whole life. The process thread only.
+// A slot: in one running job at a time. Owned by LaneSlots, for the lane's whole life. The process
+// thread only.
 struct LaneSlot {
   std::string name;       // LOCKSLEY_SLOT
   std::size_t number;     // in LaneSlots
@@ -46,14 +47,15 @@ class NumberSet {
   std::vector<std::uint64_t> words_;
 };
 
-// The slots of a lane. Each has one job at a time, and keeps a few processes, of which those without a job wait for
-// their handler's next turn: one where slots have names, because a name is given to a process at its start and
-// stands for something that one process uses, and else two.
+// The slots of a lane. Each has one job at a time, and keeps a few processes, of which those
+// without a job wait for their handler's next turn: one where slots have names, because a name is
+// given to a process at its start and stands for something that one process uses, and else two.
 //
 // Owned by a ProcessLane. The process thread only. Nothing blocks or fails.
 class LaneSlots {
  public:
-  // Of a slot without a name of its own. With two, a lane of one slot keeps a worker for each of two handlers.
+  // Of a slot without a name of its own. With two, a lane of one slot keeps a worker for each of
+  // two handlers.
   static constexpr std::size_t kMostProcesses = 2;
 
   // Slots that are not wanted any more get no turns. New slots have no runners.
@@ -62,13 +64,14 @@ class LaneSlots {
   bool has_free() const { return busy_ < wanted_ && free_ != 0; }
   std::size_t wanted() const { return wanted_; }
 
-  // Needs: has_free(). Idle processes that stay (ProcessRunner::stays_until()) and of which one would have to end
-  // if the next turn were of another handler. Empty: none would have to.
+  // Needs: has_free(). Idle processes that stay (ProcessRunner::stays_until()) and of which one
+  // would have to end if the next turn were of another handler. Empty: none would have to.
   std::vector<ProcessRunner*> staying(Nanoseconds now) const LOCKSLEY_REQUIRES(kProcessThread);
 
-  // Where a turn goes. In this order: to a free slot in which an idle process of the handler is (the one used
-  // last); to the free slot with the fewest processes; to a free slot where one has to end first: unless one is
-  // ending already, the one that has been idle for longest, of those that need not stay if there is one.
+  // Where a turn goes. In this order: to a free slot in which an idle process of the handler is
+  // (the one used last); to the free slot with the fewest processes; to a free slot where one has
+  // to end first: unless one is ending already, the one that has been idle for longest, of those
+  // that need not stay if there is one.
   struct Choice {
     LaneSlot* slot = nullptr;
     ProcessRunner* idle = nullptr;    // runs the turn; null: a runner without a process

@@ -25,12 +25,13 @@
 
 namespace locksley::daemon {
 
-// A lane that handlers share. The lane, its batches and its counters outlive every change of the configuration; its
-// handlers, their programs and the slots may change. README.md says who chooses what.
+// A lane that handlers share. The lane, its batches and its counters outlive every change of the
+// configuration; its handlers, their programs and the slots may change. README.md says who chooses
+// what.
 //
-// Owned by HandlerLanes; outlives its batches, and the process thread. lane(), name(): any thread. What the
-// configuration changes: the I/O thread. The rest: the process thread. The compiler checks both. Nothing blocks. A
-// program that cannot be started ends its jobs with an error.
+// Owned by HandlerLanes; outlives its batches, and the process thread. lane(), name(): any thread.
+// What the configuration changes: the I/O thread. The rest: the process thread. The compiler checks
+// both. Nothing blocks. A program that cannot be started ends its jobs with an error.
 class ProcessLane {
  public:
   ProcessLane(ProcessLoop& loop, std::string name, const FairRing::Options& options);
@@ -41,26 +42,28 @@ class ProcessLane {
   Lane& lane() { return lane_; }
   const std::string& name() const { return lane_.name(); }
 
-  // ---- The configuration. Takes effect on the process thread: soon, and before jobs that come later start ----
+  // ---- The configuration. Takes effect on the process thread: soon, and before jobs that come
+  // later start ----
 
   // Turns of slots that are not wanted any more end as usual, and count until then.
   void set_slots(const config::Lane& settings) LOCKSLEY_REQUIRES(kIoThread);
   std::uint32_t slots() const LOCKSLEY_REQUIRES(kIoThread) { return slot_count_; }
-  // Whether so many more handlers can be in the lane. Each has a gate, and a handler that was removed keeps it while
-  // it has batches. O(handlers).
+  // Whether so many more handlers can be in the lane. Each has a gate, and a handler that was
+  // removed keeps it while it has batches. O(handlers).
   bool has_room_for(std::size_t handlers) const LOCKSLEY_REQUIRES(kIoThread);
   // The handler of this name, made by the first call. Needs: has_room_for(1), if it has to be made.
   LaneHandler& handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
   // Null if the lane has none.
   LaneHandler* find(const std::string& name) const LOCKSLEY_REQUIRES(kIoThread);
-  // Later jobs of the handler are started with this program; running ones end with the program that they began
-  // with. Null, as at first: no job is started.
+  // Later jobs of the handler are started with this program; running ones end with the program that
+  // they began with. Null, as at first: no job is started.
   void set_program(LaneHandler& handler, std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether remote workers may run its jobs, and how many may run here and there together (0: no limit). At once.
+  // Whether remote workers may run its jobs, and how many may run here and there together (0: no
+  // limit). At once.
   void set_remote(LaneHandler& handler, bool is_remote, std::uint32_t max_running)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Replaces the handler's processes one by one, each after its turn: it is told to end, and the next one not before
-  // it has ended. Later turns start new processes. Returns how many there are.
+  // Replaces the handler's processes one by one, each after its turn: it is told to end, and the
+  // next one not before it has ended. Later turns start new processes. Returns how many there are.
   std::uint32_t replace_processes(LaneHandler& handler) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For runners ----
@@ -94,7 +97,8 @@ class ProcessLane {
   void make_changes() LOCKSLEY_REQUIRES(kProcessThread) LOCKSLEY_EXCLUDES(changes_mutex_);
   // The configuration does not have the handler, and no batch belongs to its gate.
   bool is_unused(const LaneHandler& handler) const LOCKSLEY_REQUIRES(kIoThread);
-  // A handler that was removed and has no batches, with its gate, for another one; null: there is none.
+  // A handler that was removed and has no batches, with its gate, for another one; null: there is
+  // none.
   std::unique_ptr<LaneHandler> take_unused() LOCKSLEY_REQUIRES(kIoThread);
 
   void take_slots(const config::Lane& settings) LOCKSLEY_REQUIRES(kProcessThread);
@@ -103,7 +107,8 @@ class ProcessLane {
   // Begins turns while there are jobs and free slots.
   void pump() LOCKSLEY_REQUIRES(kProcessThread);
   void begin_turns() LOCKSLEY_REQUIRES(kProcessThread);
-  // Claims a turn: of any handler, unless a process would have to end for it that stays, and its handler has jobs.
+  // Claims a turn: of any handler, unless a process would have to end for it that stays, and its
+  // handler has jobs.
   bool claim(ExternalExecutor& turn) LOCKSLEY_REQUIRES(kProcessThread);
   // Gives a slot to the turn that was just claimed.
   void place(std::unique_ptr<ExternalExecutor> turn) LOCKSLEY_REQUIRES(kProcessThread);
@@ -119,8 +124,8 @@ class ProcessLane {
   void arm_idle_timer(Nanoseconds at) LOCKSLEY_REQUIRES(kProcessThread);
   void end_idle_processes() LOCKSLEY_REQUIRES(kProcessThread);
   void check_cancelled() LOCKSLEY_REQUIRES(kProcessThread);
-  // Batches whose back-off has ended, or whose user and customer may start jobs again, are served again; the timer
-  // pumps when the next such wait ends.
+  // Batches whose back-off has ended, or whose user and customer may start jobs again, are served
+  // again; the timer pumps when the next such wait ends.
   void end_waits() LOCKSLEY_REQUIRES(kProcessThread);
   // While the store has no room: pumps again soon.
   void arm_room_timer() LOCKSLEY_REQUIRES(kProcessThread);
@@ -149,7 +154,8 @@ class ProcessLane {
 
   Mutex changes_mutex_;
   std::vector<std::function<void()>> changes_ LOCKSLEY_GUARDED_BY(changes_mutex_);
-  // There may be changes. Set by the I/O thread, cleared by the process thread before it takes them.
+  // There may be changes. Set by the I/O thread, cleared by the process thread before it takes
+  // them.
   std::atomic<bool> has_changes_{false};
 
   // Set by any thread that posts, cleared by the process thread before it acts.

@@ -1,4 +1,5 @@
-// A lane of processes: its slots, its handlers and their programs, as the configuration changes them.
+// A lane of processes: its slots, its handlers and their programs, as the configuration changes
+// them.
 #include <algorithm>
 #include <utility>
 

@@ -17,8 +17,9 @@ namespace locksley::daemon {
 
 class ProcessLane;
 
-// One thread for all lanes of processes. So slots and runners need no lock, and starting a program (half a
-// millisecond) delays neither connections nor the pool's workers. The thread sleeps while nothing happens.
+// One thread for all lanes of processes. So slots and runners need no lock, and starting a program
+// (half a millisecond) delays neither connections nor the pool's workers. The thread sleeps while
+// nothing happens.
 //
 // Owned by HandlerLanes, which creates it and its lanes, starts it, and stops it before the lanes'
 // batches are destroyed. start(), stop(): the owner's thread. executor(), log(): any thread. stop()
@@ -31,8 +32,8 @@ class ProcessLoop {
   ProcessLoop(const ProcessLoop&) = delete;
   ProcessLoop& operator=(const ProcessLoop&) = delete;
 
-  // While `store_has_room` is false, slots take no jobs: results that the store has not written pile
-  // up in memory. Any thread may call it, and it must not block. Before start().
+  // While `store_has_room` is false, slots take no jobs: results that the store has not written
+  // pile up in memory. Any thread may call it, and it must not block. Before start().
   void set_store(std::function<bool()> store_has_room) { store_has_room_ = std::move(store_has_room); }
   bool store_has_room() const { return store_has_room_(); }
   // Starts the thread, if it does not run. It first runs the handlers that have been posted before.

@@ -57,7 +57,8 @@ std::expected<Account, std::string> account_of(const std::string& name, const Ke
   return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
 }
 
-// Sets this NAME=value, in place of the name's value if it has one. PATH is also where the program is looked for.
+// Sets this NAME=value, in place of the name's value if it has one. PATH is also where the program
+// is looked for.
 void set_variable(SpawnRequest& request, std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('=') + 1);
   std::erase_if(request.environment, [name](const std::string& other) { return other.starts_with(name); });

@@ -35,15 +35,16 @@ class Program {
   enum class Kind : std::uint8_t { kCommand, kWorker };
   static constexpr std::size_t kKinds = 2;
 
-  // Looks up the user and the folders of programs. `users`: those for whom a keeper runs programs that has stayed root
-  // although this process has not; empty: there is no such keeper. The error is for the operator.
+  // Looks up the user and the folders of programs. `users`: those for whom a keeper runs programs
+  // that has stayed root although this process has not; empty: there is no such keeper. The error
+  // is for the operator.
   static std::expected<Program, std::string> make(const std::string& handler, const config::Handler& settings,
                                                   const KeeperUsers& users = {});
 
   // The request to start a process that has no slot and is not for one job.
   const SpawnRequest& request() const { return base_; }
-  // The request to start a process that is not for one job. The slot's name replaces {slot} in the values of
-  // `environment`.
+  // The request to start a process that is not for one job. The slot's name replaces {slot} in the
+  // values of `environment`.
   SpawnRequest request_for_slot(std::string_view lane, std::string_view slot) const;
   // The request to start a process for this job. `replacement` replaces {} in the arguments.
   SpawnRequest request_for(const JobVariables& job, std::string_view replacement) const;
@@ -53,13 +54,14 @@ class Program {
 
   const config::Handler& settings() const { return settings_; }
   Kind kind() const { return settings_.command.empty() ? Kind::kWorker : Kind::kCommand; }
-  // Whether a process of this program could also be one of the other: they differ at most in settings that are
-  // read for each job, turn or end.
+  // Whether a process of this program could also be one of the other: they differ at most in
+  // settings that are read for each job, turn or end.
   bool starts_the_same_process_as(const Program& other) const;
-  // Whether it runs as another user than this process, which may be unable to see what that user sees.
+  // Whether it runs as another user than this process, which may be unable to see what that user
+  // sees.
   bool is_for_another() const;
-  // Checks that the program's file exists and is executable, as far as this process may look. The error is for the
-  // operator.
+  // Checks that the program's file exists and is executable, as far as this process may look. The
+  // error is for the operator.
   std::expected<void, std::string> look_up_file(const std::string& handler) const;
 
  private:

@@ -19,10 +19,11 @@ struct RunEnd {
 };
 inline constexpr std::size_t kMostRunOutput = 64U << 10;
 
-// Starts the program with an empty standard input and this process's standard error, waits for its end, and kills what
-// remains in its process group. Processes that it leaves behind do not hold up the return, even if they have its
-// standard output. Any thread, which must not end meanwhile; blocks for `limit` at most, in addition to start_program().
-// `confinement` as there. The error: it was not started.
+// Starts the program with an empty standard input and this process's standard error, waits for its
+// end, and kills what remains in its process group. Processes that it leaves behind do not hold up
+// the return, even if they have its standard output. Any thread, which must not end meanwhile;
+// blocks for `limit` at most, in addition to start_program(). `confinement` as there. The error: it
+// was not started.
 std::expected<RunEnd, Started> run_to_end(const SpawnRequest& request, int confinement,
                                           std::chrono::milliseconds limit);
 

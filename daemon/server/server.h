@@ -24,12 +24,13 @@ class CommandExecutor;
 class Session;
 class Sessions;
 
-// The client port: its listening socket, its connections, and the state that they share with the HTTP API.
+// The client port: its listening socket, its connections, and the state that they share with the
+// HTTP API.
 //
-// Owned by main(). All Parts outlive it. The io_context no longer runs when it is destroyed, and all
-// connections have gone by then (close()). Everything runs on the one thread that runs the io_context, the I/O
-// thread, and needs no locks; news from the workers comes through ChangeQueue. Nothing blocks. Only listen()
-// fails.
+// Owned by main(). All Parts outlive it. The io_context no longer runs when it is destroyed, and
+// all connections have gone by then (close()). Everything runs on the one thread that runs the
+// io_context, the I/O thread, and needs no locks; news from the workers comes through ChangeQueue.
+// Nothing blocks. Only listen() fails.
 class Server {
  public:
   using Parts = ServerState::Parts;
@@ -43,8 +44,9 @@ class Server {
   std::expected<asio::ip::tcp::endpoint, std::string> listen();
   // The same on a port that is bound already.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port);
-  // New connections speak TLS from now on, with this certificate; null: plain. Existing ones stay as they are, except
-  // those that a certificate opened whose authority is no longer in client_ca: they are dropped (Sessions::use_tls()).
+  // New connections speak TLS from now on, with this certificate; null: plain. Existing ones stay
+  // as they are, except those that a certificate opened whose authority is no longer in client_ca:
+  // they are dropped (Sessions::use_tls()).
   void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const;
   // Puts a configuration in force. Connections of users that it does not have are closed.
@@ -60,8 +62,8 @@ class Server {
   void drain(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread) {
     state_.batches().drain(std::move(on_idle));
   }
-  // Accepts no more connections, gives those that exist kCloseGrace to take what is written for them, and
-  // calls `on_closed` when none is left.
+  // Accepts no more connections, gives those that exist kCloseGrace to take what is written for
+  // them, and calls `on_closed` when none is left.
   void close(std::function<void()> on_closed);
   // The same at once: connections execute nothing any more, and what is written for them is lost.
   void cut(std::string_view reason, std::function<void()> on_closed);

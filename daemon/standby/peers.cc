@@ -19,7 +19,8 @@ constexpr int kShareOfLease = 5;
 constexpr int kSharesLeft = 2;  // of them, when it begins to ask: two rounds fit into them
 // If a look begins so much later than it should, the process was paused.
 constexpr auto kLate = std::chrono::seconds(1);
-// After a pause, the engine's threads look at the other daemons within this time: they do so every 0.8 s, and connect again first.
+// After a pause, the engine's threads look at the other daemons within this time: they do so every
+// 0.8 s, and connect again first.
 constexpr auto kTimeToFindOut = std::chrono::seconds(2);
 constexpr int kRoundsAlone = 3;  // guess: a daemon that takes over changes its server meanwhile
 constexpr std::string_view kQuestion = "*1\r\n$6\r\nACTIVE\r\n";
@@ -31,7 +32,8 @@ std::vector<ClusterNode> peers_in(const ClusterView& view) {
   return peers;
 }
 
-// A daemon of another version, or one that has too many clients, replies with an error: it lives, and knows nothing.
+// A daemon of another version, or one that has too many clients, replies with an error: it lives,
+// and knows nothing.
 PeerReply reply_of(const proto::Reply& reply) {
   if (!reply.is_aggregate() || reply.elements.size() != 2) return {.active = 0, .age = PeerReply::kNever};
   return {.active = static_cast<std::int32_t>(reply.elements[0].to_integer().value_or(0)),

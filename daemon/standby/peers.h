@@ -1,4 +1,5 @@
-// What the other daemons on the same database say of this one, once the database does not confirm that it lives.
+// What the other daemons on the same database say of this one, once the database does not confirm
+// that it lives.
 #pragma once
 
 #include <chrono>
@@ -31,28 +32,30 @@ enum class PeerVerdict : std::uint8_t {
   kAlone,      // no other daemon replies
 };
 
-// The verdict on the active daemon `self`, which the database has not confirmed to be alive for `unconfirmed`. What a peer saw
-// before that does not count: this daemon may have become the active one since. `replies`: one for each peer; none: it did
-// not reply.
+// The verdict on the active daemon `self`, which the database has not confirmed to be alive for
+// `unconfirmed`. What a peer saw before that does not count: this daemon may have become the active
+// one since. `replies`: one for each peer; none: it did not reply.
 PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
                   std::span<const std::optional<PeerReply>> replies);
 
-// Ends an active daemon that has lost its database and may have lost its batches: it must not show clients what may be old, nor
-// run jobs that another daemon runs, too.
+// Ends an active daemon that has lost its database and may have lost its batches: it must not show
+// clients what may be old, nor run jobs that another daemon runs, too.
 //
-// Once two fifths of the lease are left it asks all daemons that stood by, at their ports for clients, four times a second. If one
-// of them says that another daemon is active, or if none has replied three times when the lease is over, it calls `on_lost`,
-// once. While they reply that they cannot reach the database either, or that they have not taken over, the daemon goes on as
-// with a failing disk. A daemon beside which none stood by goes on, too. Each time it tells the board so, because a daemon
-// that has not done this for too long executes no command that needs batches (ClusterBoard::is_unconfirmed).
+// Once two fifths of the lease are left it asks all daemons that stood by, at their ports for
+// clients, four times a second. If one of them says that another daemon is active, or if none has
+// replied three times when the lease is over, it calls `on_lost`, once. While they reply that they
+// cannot reach the database either, or that they have not taken over, the daemon goes on as with a
+// failing disk. A daemon beside which none stood by goes on, too. Each time it tells the board so,
+// because a daemon that has not done this for too long executes no command that needs batches
+// (ClusterBoard::is_unconfirmed).
 //
-// Owned by main(), from when the daemon serves until it ends. It has a thread of its own, for which the destructor waits, a
-// second at most.
+// Owned by main(), from when the daemon serves until it ends. It has a thread of its own, for which
+// the destructor waits, a second at most.
 class PeerCheck {
  public:
   struct Options {
-    // At the ports for clients, as at this daemon's. Certificates are not verified: a host that could reply in the place of a
-    // daemon could cut the connection as well.
+    // At the ports for clients, as at this daemon's. Certificates are not verified: a host that
+    // could reply in the place of a daemon could cut the connection as well.
     bool tls = false;
     std::string certificate = {};  // shown to those that ask for one
     std::string key = {};

@@ -57,8 +57,8 @@ HttpReply refusal(const ClusterBoard& cluster) {
 
 }  // namespace
 
-// What the thread has: a client port without batches, five pages, and a port that sends workers to the active daemon. Lives
-// on the thread's stack.
+// What the thread has: a client port without batches, five pages, and a port that sends workers to
+// the active daemon. Lives on the thread's stack.
 class Standby::Desk {
  public:
   explicit Desk(Standby& standby) LOCKSLEY_REQUIRES(kIoThread);

@@ -25,13 +25,14 @@ class logger;
 
 namespace locksley::daemon {
 
-// The ports of a daemon while another one is active, and while this one reads the batches that it has taken over; and
-// what its operator and systemd see of it in that time. README.md has the steps.
+// The ports of a daemon while another one is active, and while this one reads the batches that it
+// has taken over; and what its operator and systemd see of it in that time. README.md has the
+// steps.
 //
-// Owned by main(), which calls all members, on its thread. The first wait() starts a thread, which has all that serves
-// connections, and ends with them soon after hand_over(). A daemon that never waits costs nothing here. wait() blocks for
-// the time that it is given, the destructor until the connections have ended, about a second at most; nothing else blocks
-// for long.
+// Owned by main(), which calls all members, on its thread. The first wait() starts a thread, which
+// has all that serves connections, and ends with them soon after hand_over(). A daemon that never
+// waits costs nothing here. wait() blocks for the time that it is given, the destructor until the
+// connections have ended, about a second at most; nothing else blocks for long.
 class Standby {
  public:
   struct Parts {
@@ -53,19 +54,19 @@ class Standby {
   Standby(const Standby&) = delete;
   Standby& operator=(const Standby&) = delete;
 
-  // Another daemon is active: waits, and serves meanwhile. False: the daemon was told to end. The first call opens the
-  // ports, says so on standard output ("standby listen=… http=…", "… workers=…") and to systemd, and takes the
-  // signals. The error is that it cannot; a sentence.
+  // Another daemon is active: waits, and serves meanwhile. False: the daemon was told to end. The
+  // first call opens the ports, says so on standard output ("standby listen=… http=…", "…
+  // workers=…") and to systemd, and takes the signals. The error is that it cannot; a sentence.
   std::expected<bool, std::string> wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
   // Whether wait() has returned false.
   bool is_told_to_end() const LOCKSLEY_EXCLUDES(mutex_);
 
-  // This daemon serves by itself from now on: once it returns, the ports are free to listen on, no connection that was
-  // open executes anything any more, and signals have the effect that they had before. Without effect if wait() was never
-  // called.
+  // This daemon serves by itself from now on: once it returns, the ports are free to listen on, no
+  // connection that was open executes anything any more, and signals have the effect that they had
+  // before. Without effect if wait() was never called.
   void hand_over();
-  // After hand_over(), once others take the signals: sends those again that came and that were left for them: a SIGTERM
-  // or SIGINT that came after the last wait(), and a SIGHUP.
+  // After hand_over(), once others take the signals: sends those again that came and that were left
+  // for them: a SIGTERM or SIGINT that came after the last wait(), and a SIGHUP.
   void resend_signals() LOCKSLEY_EXCLUDES(mutex_);
 
  private:

@@ -31,7 +31,8 @@ std::int64_t seconds_since_1970() {
 
 std::string why(int error) { return std::generic_category().message(error); }
 
-// Makes the folder, for its owner alone, if it is not there; that it was made survives a power loss. As errno; 0: it is there.
+// Makes the folder, for its owner alone, if it is not there; that it was made survives a power
+// loss. As errno; 0: it is there.
 int make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) != 0) return errno == EEXIST ? 0 : errno;
   const int above = ::open((path + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -20,10 +20,10 @@ class logger;
 
 namespace locksley::daemon {
 
-// Makes one copy at a time, on a thread of its own, and each one whole or not at all: a copy has its
-// name once all of it is on the disk. Until then its folder is kUnfinished, which is removed after a
-// failure, and by the next copy after a crash. A lock on the directory keeps other daemons from
-// making copies there meanwhile.
+// Makes one copy at a time, on a thread of its own, and each one whole or not at all: a copy has
+// its name once all of it is on the disk. Until then its folder is kUnfinished, which is removed
+// after a failure, and by the next copy after a crash. A lock on the directory keeps other daemons
+// from making copies there meanwhile.
 //
 // Owned by the Store; the Engine outlives it. make() and stop(): one thread; stats(): any thread.
 // make() blocks for a few system calls, stop() until the copy that is being made has been given up,
@@ -37,15 +37,17 @@ class Backups {
   Backups(const Backups&) = delete;
   Backups& operator=(const Backups&) = delete;
 
-  // The copy's folder, or an error reply: `ERR` for a copy that is refused, `STORE` for one that failed.
+  // The copy's folder, or an error reply: `ERR` for a copy that is refused, `STORE` for one that
+  // failed.
   using Result = std::expected<std::string, std::string>;
   using Done = std::move_only_function<void(Result)>;
   // Begins a copy of what is committed: the folder `name` in `directory`, which is made if only its
-  // parent exists. `done` is called once, on the thread that copies. If make() returns an error, which
-  // is an error reply, no copy was begun, and `done` is not called.
+  // parent exists. `done` is called once, on the thread that copies. If make() returns an error,
+  // which is an error reply, no copy was begun, and `done` is not called.
   std::expected<void, std::string> make(const std::string& directory, const std::string& name, Done done)
       LOCKSLEY_EXCLUDES(mutex_);
-  // Why make() would refuse these, whatever the engine and the disk say: an error reply; empty: it would not.
+  // Why make() would refuse these, whatever the engine and the disk say: an error reply; empty: it
+  // would not.
   static std::string problem_of(std::string_view directory, std::string_view name);
   // After it make() refuses.
   void stop() LOCKSLEY_EXCLUDES(mutex_);

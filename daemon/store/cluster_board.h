@@ -26,7 +26,8 @@ struct ClusterNode {
   std::string wire;          // where its clients connect
   std::string workers = {};  // where its remote workers connect; empty: it has no port for them
   std::uint32_t shards = 0;  // that it owns
-  // When this daemon saw a sign of life of it last; none: it is this daemon, which shares its store with no other.
+  // When this daemon saw a sign of life of it last; none: it is this daemon, which shares its store
+  // with no other.
   std::optional<Instant> beaten_at = {};
 
   std::chrono::milliseconds beat_age(Instant at) const;
@@ -44,11 +45,11 @@ struct ClusterView {
   const ClusterNode* active() const;
 };
 
-// The board on which the store's engine writes what it sees of the daemons, and from which commands, pages and metrics
-// read.
+// The board on which the store's engine writes what it sees of the daemons, and from which
+// commands, pages and metrics read.
 //
-// Owned by StoreParts, and shared with the engine. Any thread. The mutex is held for a copy of a pointer. Nothing blocks
-// or fails.
+// Owned by StoreParts, and shared with the engine. Any thread. The mutex is held for a copy of a
+// pointer. Nothing blocks or fails.
 class ClusterBoard {
  public:
   enum class Role : std::uint8_t {
@@ -81,36 +82,41 @@ class ClusterBoard {
   // What was seen last stays, with a reason why there is nothing newer.
   void set_trouble(std::string why) LOCKSLEY_EXCLUDES(mutex_);
 
-  // The database has confirmed a sign of life that this daemon sent at `sent`. No other daemon takes over until `lease` has
-  // passed since then. What was sent before another one that is confirmed has no effect.
+  // The database has confirmed a sign of life that this daemon sent at `sent`. No other daemon
+  // takes over until `lease` has passed since then. What was sent before another one that is
+  // confirmed has no effect.
   void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
-  // The database confirms nothing, but at `asked` no other daemon was known to have taken over. That holds for a time of
-  // kWord: a round of questions takes up to a second, so its result comes late, and the next one a round and a pause after it.
+  // The database confirms nothing, but at `asked` no other daemon was known to have taken over.
+  // That holds for a time of kWord: a round of questions takes up to a second, so its result comes
+  // late, and the next one a round and a pause after it.
   void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
   static constexpr auto kWord = std::chrono::milliseconds(3500);
-  // Whether another daemon may have taken over without this one's knowledge: it has a lease, which is over, and the others were
-  // last asked longer than kWord ago. This is so after the process was paused.
+  // Whether another daemon may have taken over without this one's knowledge: it has a lease, which
+  // is over, and the others were last asked longer than kWord ago. This is so after the process was
+  // paused.
   bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none
-  // After what time another daemon may take over, if no further sign of life is confirmed; not below 0. None: this daemon
-  // has no lease, because it is not active, or because no other daemon can have its store.
+  // After what time another daemon may take over, if no further sign of life is confirmed; not
+  // below 0. None: this daemon has no lease, because it is not active, or because no other daemon
+  // can have its store.
   std::optional<std::chrono::milliseconds> lease_left(Instant at) const;
 
-  // The age of the oldest transaction in the database, as it was measured last. None: there is no database, or nothing was
-  // measured yet.
+  // The age of the oldest transaction in the database, as it was measured last. None: there is no
+  // database, or nothing was measured yet.
   void set_oldest_transaction(std::chrono::milliseconds age) { oldest_transaction_ms_.store(age.count()); }
   std::optional<std::chrono::milliseconds> oldest_transaction() const;
 
-  // How many standbys of the database a commit waits for, or may wait for. None: the daemon's role may not see it, or there
-  // is no database, or nothing was measured yet.
+  // How many standbys of the database a commit waits for, or may wait for. None: the daemon's role
+  // may not see it, or there is no database, or nothing was measured yet.
   void set_synchronous_standbys(std::optional<std::uint64_t> count) {
     synchronous_standbys_.store(count ? static_cast<std::int64_t>(*count) : -1);
   }
   std::optional<std::uint64_t> synchronous_standbys() const;
 
-  // Of how many batches this daemon, which stands by, has a copy of the rows; none: it has no copy, and a takeover reads all.
+  // Of how many batches this daemon, which stands by, has a copy of the rows; none: it has no copy,
+  // and a takeover reads all.
   void set_followed(std::optional<std::uint64_t> batches) {
     followed_.store(batches ? static_cast<std::int64_t>(*batches) : -1);
   }
@@ -123,10 +129,11 @@ class ClusterBoard {
   std::uint64_t fencings() const { return fencings_; }    // how many daemons it has kept from writing
 
  private:
-  // Written by the thread that starts the daemon, read by all. A command that reads the role of a moment ago gets a
-  // refusal that was right a moment ago: no batch can be reached before kActive.
+  // Written by the thread that starts the daemon, read by all. A command that reads the role of a
+  // moment ago gets a refusal that was right a moment ago: no batch can be reached before kActive.
   std::atomic<Role> role_{Role::kActive};
-  // Written by the engine's threads. A thread that reads the value of a moment ago takes the lease to be over sooner.
+  // Written by the engine's threads. A thread that reads the value of a moment ago takes the lease
+  // to be over sooner.
   std::atomic<Instant::rep> beaten_at_{0};
   std::atomic<Instant::rep> uncontested_at_{0};          // written by the thread of PeerCheck. Likewise
   std::atomic<std::int64_t> lease_ms_{0};                // 0: none. A number to look at
@@ -139,12 +146,13 @@ class ClusterBoard {
   View view_ LOCKSLEY_GUARDED_BY(mutex_) = std::make_shared<ClusterView>();
 };
 
-// Where the active daemon is, for a reply: "the active daemon is 10.0.0.1:7770", or that there is none. The second: where
-// its remote workers connect.
+// Where the active daemon is, for a reply: "the active daemon is 10.0.0.1:7770", or that there is
+// none. The second: where its remote workers connect.
 std::string where_the_active_daemon_is(const ClusterView& view);
 std::string where_workers_connect(const ClusterView& view);
 
-// The errors of a daemon that has taken over, and does not serve yet; and of one that is Role::kUnconfirmed.
+// The errors of a daemon that has taken over, and does not serve yet; and of one that is
+// Role::kUnconfirmed.
 inline constexpr std::string_view kLoadingError =
     "LOADING this daemon has taken over, and reads the batches: retry later";
 inline constexpr std::string_view kUnconfirmedError =

@@ -15,8 +15,9 @@ namespace locksley::daemon {
 class Engine;
 class EngineReading;
 
-// About how many bytes of the steps of one batch wait for the disk. Exact while these are in two groups, since one is written
-// while the next one gathers; never less. A member of its journal, guarded by its mutex.
+// About how many bytes of the steps of one batch wait for the disk. Exact while these are in two
+// groups, since one is written while the next one gathers; never less. A member of its journal,
+// guarded by its mutex.
 class PendingSteps {
  public:
   // A step is in the group of `ticket`. `written`, here and below: GroupCommit::written().
@@ -48,12 +49,13 @@ class PendingSteps {
 };
 
 // The journal of one batch in the store. Owned by its batch; `group` and `engine` outlive it. Any
-// thread. record() does not block. wait_for_room() blocks while too many results wait for the disk, and many of them are those
-// of this batch (GroupCommit::wait_for_room()).
+// thread. record() does not block. wait_for_room() blocks while too many results wait for the disk,
+// and many of them are those of this batch (GroupCommit::wait_for_room()).
 // read_rows() blocks on the disk; it throws std::runtime_error if the rows cannot be read.
 class StoredJournal final : public BatchJournal {
  public:
-  // `first_marked`: the first batch that has marks (mark_key()) for all its results that are not ok.
+  // `first_marked`: the first batch that has marks (mark_key()) for all its results that are not
+  // ok.
   StoredJournal(GroupCommit& group, Engine& engine, std::uint64_t sequence, std::uint64_t first_marked,
                 PayloadParts parts)
       : group_(group), engine_(engine), sequence_(sequence), first_marked_(first_marked), parts_(parts) {}

@@ -1,4 +1,5 @@
-// What a migration leaves in the two stores that it is between, so that no daemon starts on the wrong one.
+// What a migration leaves in the two stores that it is between, so that no daemon starts on the
+// wrong one.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,16 @@
 
 namespace locksley::daemon {
 
-// The format of a store (kFormKey) on which no daemon may start. Programs that do not know these words refuse the store,
-// too, as one of a format that they do not know.
+// The format of a store (kFormKey) on which no daemon may start. Programs that do not know these
+// words refuse the store, too, as one of a format that they do not know.
 inline constexpr std::string_view kUnfinishedCopyForm = "locksley 2, an unfinished copy of another store";
 inline constexpr std::string_view kMigratedForm = "locksley 2, migrated to another store";
 
 // The row of the mark; there is one in a store, or none. Daemons that serve do not look at it.
 inline constexpr char kMigrationKey = 'x';
 
-// A row up to which, this one included, a copy has been made; with an empty key, before the first row of the table.
+// A row up to which, this one included, a copy has been made; with an empty key, before the first
+// row of the table.
 struct CopyPosition {
   Table table = Table::kPayloads;
   std::string key;
@@ -46,8 +48,8 @@ struct MarkedForm {
 // Needs: reading.is_valid(). A mark that is damaged is an error of the kind kDamaged.
 std::expected<MarkedForm, EngineError> read_marked_form(const EngineReading& reading);
 
-// Why no daemon may start on a store with this format, and what an operator can do: sentences. None: a migration does not
-// forbid it.
+// Why no daemon may start on a store with this format, and what an operator can do: sentences.
+// None: a migration does not forbid it.
 std::optional<std::string> migration_forbids_start(const MarkedForm& store, std::string_view place);
 
 }  // namespace locksley::daemon

@@ -16,7 +16,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out what is wrong.
+// The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out
+// what is wrong.
 SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
   std::string bytes;
   if (!reading.get(Table::kPayloads, part_key(sequence, 0), bytes).value_or(false)) return {};
@@ -208,8 +209,8 @@ std::expected<void, std::string> Store::recover(const std::function<void(StoredB
   return {};
 }
 
-// From row to row: between two numbers there may be a billion that were reserved and not used. What was accepted is never deleted:
-// if a number was, what was read before was not all.
+// From row to row: between two numbers there may be a billion that were reserved and not used. What
+// was accepted is never deleted: if a number was, what was read before was not all.
 std::expected<std::vector<std::uint64_t>, EngineError> Store::numbers_with_rows(const EngineReading& reading,
                                                                                 std::uint64_t first,
                                                                                 std::uint64_t last) const {

@@ -40,10 +40,10 @@ namespace locksley::daemon {
 // Owned by main(); outlives the pool's threads and all batches that have a journal or payloads from
 // it. Order of use: open(), recover(), start(), the rest, stop().
 //
-// open(), recover(), start() and stop(): main's thread; they block on the disk. put(), and recording steps in a journal:
-// any thread; they do not block on the disk. load(), reading payloads and results, and BatchJournal::wait_for_room(): any
-// thread; they block on the disk. A write that fails is reported by its Outcome and by error(); GroupCommit retries by
-// itself.
+// open(), recover(), start() and stop(): main's thread; they block on the disk. put(), and
+// recording steps in a journal: any thread; they do not block on the disk. load(), reading payloads
+// and results, and BatchJournal::wait_for_room(): any thread; they block on the disk. A write that
+// fails is reported by its Outcome and by error(); GroupCommit retries by itself.
 class Store {
  public:
   struct Options {
@@ -62,43 +62,49 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Visits all batches, in the order of their acceptance; a visit may move from the batch. The error is as in
-  // open(): a row is damaged.
+  // Visits all batches, in the order of their acceptance; a visit may move from the batch. The
+  // error is as in open(): a row is damaged.
   std::expected<void, std::string> recover(const std::function<void(StoredBatch&&)>& visit);
-  // Visits what is set of customers, in the order of the names of users and customers. The error is as in open().
+  // Visits what is set of customers, in the order of the names of users and customers. The error is
+  // as in open().
   std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
-  // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its jobs failed, these
-  // are left out. The error says why the batch cannot be read. Waits for a server for half a second at most, and a few
-  // seconds longer if it must connect first. If no reply comes, it fails at once for the next second, and until the server
-  // replies again. While the engine is being reopened it fails at once.
+  // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its
+  // jobs failed, these are left out. The error says why the batch cannot be read. Waits for a
+  // server for half a second at most, and a few seconds longer if it must connect first. If no
+  // reply comes, it fails at once for the next second, and until the server replies again. While
+  // the engine is being reopened it fails at once.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence);
-  // Where the step begins that has this row among its results. Needs: the row is on the disk, and was not
-  // discarded. As load().
+  // Where the step begins that has this row among its results. Needs: the row is on the disk, and
+  // was not discarded. As load().
   std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
                                                                std::uint64_t row) const;
   // One more than the highest number that has rows. Valid after recover().
   std::uint64_t next_sequence() const { return next_sequence_; }
-  // Numbers for new batches. No number is used again, by whichever daemon: those of batches that leave no row are known to clients
-  // and to worker machines, too. So the store keeps a number below which all may be in use, and a start begins there. The next
-  // kNumbersAhead numbers are reserved before the first of them is used, unless the disk has no room.
+  // Numbers for new batches. No number is used again, by whichever daemon: those of batches that
+  // leave no row are known to clients and to worker machines, too. So the store keeps a number
+  // below which all may be in use, and a start begins there. The next kNumbersAhead numbers are
+  // reserved before the first of them is used, unless the disk has no room.
   struct Numbers {
     std::uint64_t first;
     std::uint64_t renew_at;  // call renew_numbers() with this number
   };
   static constexpr std::uint64_t kNumbersAhead = std::uint64_t{1}
                                                  << 30;  // guess: millions of starts stay below 2^53
-  // Between recover() and start(). If the disk has no room, or cannot be written, the numbers are reserved as soon as it can.
-  // The error is as in open(): the row cannot be read.
+  // Between recover() and start(). If the disk has no room, or cannot be written, the numbers are
+  // reserved as soon as it can. The error is as in open(): the row cannot be read.
   std::expected<Numbers, std::string> begin_numbers();
-  // After start(), from any thread. Returns when to call it again. Does not block: half of the numbers are still reserved.
+  // After start(), from any thread. Returns when to call it again. Does not block: half of the
+  // numbers are still reserved.
   std::uint64_t renew_numbers(std::uint64_t next);
 
-  // Before payloads are fetched. `on_arrival`: called by a thread of the store, with the number of a batch whose payloads came so
-  // slowly that a fetch has returned 0, once they are there (PayloadFetcher).
+  // Before payloads are fetched. `on_arrival`: called by a thread of the store, with the number of
+  // a batch whose payloads came so slowly that a fetch has returned 0, once they are there
+  // (PayloadFetcher).
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     if (fetcher_ != nullptr) fetcher_->on_arrival(std::move(on_arrival));
   }
-  // Starts the threads that read, and the writer's, which calls `on_outcome` in the order of the tickets. Throws std::system_error.
+  // Starts the threads that read, and the writer's, which calls `on_outcome` in the order of the
+  // tickets. Throws std::system_error.
   void start(std::function<void(Outcome)> on_outcome);
   // Writes all that was put, and ends the threads. Steps recorded later are lost: their jobs will
   // run again.
@@ -109,14 +115,16 @@ class Store {
   // ---- After start(): writing ----
 
   Ticket put(StoreWrite&& write, Urgency urgency) { return group_->put(std::move(write), urgency); }
-  // A write of nothing, for which a client waits: its outcome comes once all results that were put before are written.
+  // A write of nothing, for which a client waits: its outcome comes once all results that were put
+  // before are written.
   Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
   // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }
   // The same for all writes but large ones, and those that follow large ones (StagedWrites).
   Ticket last_unstaged() const { return group_->last_unstaged(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
-  // store.durability demands. Jobs that were refused for lack of room count as written; what is kept because the disk failed does not.
+  // store.durability demands. Jobs that were refused for lack of room count as written; what is
+  // kept because the disk failed does not.
   bool is_written(Ticket ticket) const { return ticket <= written(); }
   // The highest ticket for which is_written() is true.
   Ticket written() const { return group_->written(); }
@@ -126,22 +134,24 @@ class Store {
   std::optional<Nanoseconds> failing_since() const { return group_->failing_since(); }
   // [any thread] Whether results wait for the disk only in such numbers as it can soon write.
   bool has_room() const { return group_->has_room_now(); }
-  // [any thread] Frees the memory of all results that are on the disk, and then calls `done`, on a thread of
-  // the store; but not after stop().
+  // [any thread] Frees the memory of all results that are on the disk, and then calls `done`, on a
+  // thread of the store; but not after stop().
   void free_results(std::function<void()> done) { group_->free_results(std::move(done)); }
 
   // ---- One batch ----
 
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
-  // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of read(), which may, and
-  // looks once.
+  // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of
+  // read(), which may, and looks once.
   enum class Fetched : std::uint8_t { kByExecutors, kByReader };
-  // Its payloads in the store, for executors. `user`: whose batch it is, for executors; users whose payloads come slowly are
-  // served round robin. `inside`: StoredBatch::payloads_inside, which need not be read then.
+  // Its payloads in the store, for executors. `user`: whose batch it is, for executors; users whose
+  // payloads come slowly are served round robin. `inside`: StoredBatch::payloads_inside, which need
+  // not be read then.
   std::unique_ptr<PayloadSource> payloads(std::uint64_t sequence, Reader::User user = Reader::kNoUser,
                                           std::string inside = {});
   std::unique_ptr<PayloadSource> payloads_for_reader(std::uint64_t sequence);
-  // The payloads of a range from `low` on, whose pattern lies in a row of payloads: read when a payload is wanted.
+  // The payloads of a range from `low` on, whose pattern lies in a row of payloads: read when a
+  // payload is wanted.
   std::unique_ptr<StoredRange> range_payloads(std::uint64_t sequence, std::int64_t low,
                                               Reader::User user = Reader::kNoUser,
                                               Fetched fetched = Fetched::kByExecutors);
@@ -150,8 +160,8 @@ class Store {
 
   // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run.
   void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
-  // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The reader's thread calls
-  // `on_read`, unless stop() comes first; the error is for the client.
+  // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The
+  // reader's thread calls `on_read`, unless stop() comes first; the error is for the client.
   using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;
   void read_failed_jobs(std::uint64_t sequence, Reader::User user, OnFailedJobs on_read);
 
@@ -199,8 +209,8 @@ class Store {
   std::expected<std::vector<std::uint64_t>, EngineError> numbers_with_rows(const EngineReading& reading,
                                                                            std::uint64_t first,
                                                                            std::uint64_t last) const;
-  // Give the failed jobs, and the patterns, that are inside rows of an earlier version rows of their own. While the disk
-  // fails, the other rows stay as they are.
+  // Give the failed jobs, and the patterns, that are inside rows of an earlier version rows of
+  // their own. While the disk fails, the other rows stay as they are.
   void move_failed_apart();
   void move_patterns_apart();
 
@@ -216,14 +226,16 @@ class Store {
   std::uint64_t first_marked_ = 0;  // the first batch that has marks for all its results that are not ok
   std::uint64_t next_sequence_ = 1;
   std::optional<TakeNumbers> numbers_to_take_;  // start() puts it
-  // Numbers that have rows and are those of no accepted batch: recover() has found them, and start() deletes their rows.
+  // Numbers that have rows and are those of no accepted batch: recover() has found them, and
+  // start() deletes their rows.
   std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;
-  // No reply has come to a load(): none asks before this. A load() that misses a change of it asks once more.
+  // No reply has come to a load(): none asks before this. A load() that misses a change of it asks
+  // once more.
   std::atomic<Nanoseconds> next_load_{Nanoseconds::min()};
 
   // Measured when they are asked for: background work of the engine changes the files at any time.

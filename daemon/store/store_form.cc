@@ -1,4 +1,5 @@
-// The rows that a store has once: its format, and from which batch on results that are not ok have marks.
+// The rows that a store has once: its format, and from which batch on results that are not ok have
+// marks.
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
@@ -17,8 +18,9 @@ namespace {
 
 // The format of the rows. A store of another format is refused.
 constexpr std::string_view kForm = "locksley 2";
-// Every row of this format is one of kForm, too: it lacks rows with others inside (split_row()) and patterns in rows of their
-// own, which its programs cannot read. So a store of this format gets kForm before anything else is written.
+// Every row of this format is one of kForm, too: it lacks rows with others inside (split_row()) and
+// patterns in rows of their own, which its programs cannot read. So a store of this format gets
+// kForm before anything else is written.
 constexpr std::string_view kEarlierForm = "locksley 1";
 
 }  // namespace

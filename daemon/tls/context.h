@@ -26,8 +26,8 @@ using TlsSession = std::unique_ptr<SSL, SslFree>;
 
 using CertificateChain = STACK_OF(X509);
 
-// The certificate that the peer of a session has shown, with its chain. It is independent of the session, so that one
-// thread may check it while another one uses the session.
+// The certificate that the peer of a session has shown, with its chain. It is independent of the
+// session, so that one thread may check it while another one uses the session.
 class PeerCertificate {
  public:
   PeerCertificate() = default;  // none was shown
@@ -75,8 +75,8 @@ class TlsContext {
 
   // Whether a connection must show a certificate of these authorities.
   bool demands_certificates() const;
-  // Whether the certificate leads to one of the authorities of client_ca, and is valid now. False if none was shown, or if
-  // there are no authorities. Takes some 0.1 ms.
+  // Whether the certificate leads to one of the authorities of client_ca, and is valid now. False
+  // if none was shown, or if there are no authorities. Takes some 0.1 ms.
   bool has_issued(const PeerCertificate& peer) const;
   // Whether both ask for certificates of the same authorities; null: TLS is off.
   bool has_authorities_of(const TlsContext* other) const {

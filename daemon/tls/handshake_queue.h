@@ -20,9 +20,9 @@ namespace locksley::daemon {
 //
 //   co_await queue.wait_for_step(address, token);  channel.handshake();
 //
-// ServerState owns the one of the I/O thread, which the HTTP server uses, too; LinkService that of its own thread. One
-// thread. Nothing blocks. A wait cannot be
-// cancelled: after it, the caller must check whether the handshake is still wanted.
+// ServerState owns the one of the I/O thread, which the HTTP server uses, too; LinkService that of
+// its own thread. One thread. Nothing blocks. A wait cannot be cancelled: after it, the caller must
+// check whether the handshake is still wanted.
 class HandshakeQueue {
  public:
   explicit HandshakeQueue(asio::any_io_executor executor) : executor_(std::move(executor)) {}

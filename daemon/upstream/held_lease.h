@@ -17,7 +17,8 @@ namespace locksley::daemon {
 
 // A lease of this process. Plain data of the link.
 struct HeldLease {
-  // kReady: its jobs have not begun. kEnded: the link has got all results that this process will have.
+  // kReady: its jobs have not begun. kEnded: the link has got all results that this process will
+  // have.
   enum class State : std::uint8_t { kReady, kRunning, kEnded };
 
   LeaseKey key = 0;
@@ -26,7 +27,8 @@ struct HeldLease {
   std::uint64_t batch = 0;
   std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream makes it one higher
   IndexRange range;           // without what was withdrawn at its end
-  // The jobs that the last RECLAIM left it, in ascending order; results of others are dropped. Empty: all.
+  // The jobs that the last RECLAIM left it, in ascending order; results of others are dropped.
+  // Empty: all.
   std::vector<IndexRange> held;
   std::uint32_t slot = 0;
   LeasedJobs jobs;            // while it is ready

@@ -232,7 +232,8 @@ JobNews LeaseRunner::last_news(LeaseBatch& batch, const ResultRow& row) {
 void LeaseRunner::send_news(LeaseSink& sink) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   std::vector<ShownJobs::View> running;
-  // A connection of an earlier offer may still have leases in the lane: the look-up by key leaves them out.
+  // A connection of an earlier offer may still have leases in the lane: the look-up by key leaves
+  // them out.
   lane_.running().visit(
       0, kAll, JobNotes::kMostText,
       [](const Batch& batch) { return batch.options().queue_tenant == kTenant; },

@@ -49,21 +49,24 @@ class LeaseSink {
   virtual void ended(LeaseKey lease) = 0;
   // Sends news of a running job. False: not now, so it is part of what is sent next.
   virtual bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
-  // Keeps the last news of the job with which the next settle() of the lease begins: it is sent just before the results.
+  // Keeps the last news of the job with which the next settle() of the lease begins: it is sent
+  // just before the results.
   virtual void keep_last_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
 };
 
-// Each lease is a batch with the indexes of the upstream's batch, and one slot. The executors of the lane run it as they
-// run all batches; README.md has what follows from that.
+// Each lease is a batch with the indexes of the upstream's batch, and one slot. The executors of
+// the lane run it as they run all batches; README.md has what follows from that.
 //
-// Owned by the connection to the upstream; the lane and the handlers outlive it. The upstream thread, which the compiler
-// checks, but for the functions of BatchObserver: any thread. Nothing blocks. A payload that cannot be read, and
-// whatever else goes wrong with a job, is the job's error.
-// Destroyed once no batch of it is in the lane: after abandon(), and after the lane's executors have ended.
+// Owned by the connection to the upstream; the lane and the handlers outlive it. The upstream
+// thread, which the compiler checks, but for the functions of BatchObserver: any thread. Nothing
+// blocks. A payload that cannot be read, and whatever else goes wrong with a job, is the job's
+// error.
+// Destroyed once no batch of it is in the lane: after abandon(), and after the lane's executors
+// have ended.
 class LeaseRunner final : public UpstreamHost, public BatchObserver {
  public:
-  // `results`: the memory that results take is charged to it; null: not counted. `wake` makes the upstream thread call
-  // take() soon; any thread calls it.
+  // `results`: the memory that results take is charged to it; null: not counted. `wake` makes the
+  // upstream thread call take() soon; any thread calls it.
   LeaseRunner(Lane& lane, std::vector<LeaseHandler> handlers, HandlerUse& use, ResultAccount* results,
               std::function<void()> wake, std::shared_ptr<spdlog::logger> log);
   ~LeaseRunner() override;
@@ -77,20 +80,24 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   // ---- Results ----
 
-  // Passes on the results of all leases that have changed. True: the caller has to call again after kHoldOff.
+  // Passes on the results of all leases that have changed. True: the caller has to call again after
+  // kHoldOff.
   bool take(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   // How long results of a lease that goes on may wait, so that they are settled in large runs.
   static constexpr std::chrono::milliseconds kHoldOff{2};
-  // Sends the news of running jobs of programs since the last call. To be called every kNewsPeriod while leases run.
+  // Sends the news of running jobs of programs since the last call. To be called every kNewsPeriod
+  // while leases run.
   void send_news(LeaseSink& sink) LOCKSLEY_REQUIRES(kUpstreamThread);
   static constexpr std::chrono::milliseconds kNewsPeriod{1000};  // guess: a person follows a log
   std::size_t running() const LOCKSLEY_REQUIRES(kUpstreamThread) { return leases_.size(); }
-  // All leases are cancelled, and their results go nowhere. The batches end as their executors end them.
+  // All leases are cancelled, and their results go nowhere. The batches end as their executors end
+  // them.
   void abandon() LOCKSLEY_REQUIRES(kUpstreamThread);
 
   // The tenant of the lane's ring whose share all leases take.
   static constexpr std::string_view kTenant = "(upstream)";
-  // The most of one SETTLE. Guesses: some milliseconds of the smallest jobs; what a socket takes in a few writes.
+  // The most of one SETTLE. Guesses: some milliseconds of the smallest jobs; what a socket takes in
+  // a few writes.
   static constexpr std::uint64_t kMostJobs = 65'536;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 

@@ -10,8 +10,9 @@
 
 namespace locksley::daemon {
 
-// Finds the end of each reply in received bytes: RESP3, incrementally. What was scanned is not scanned again when more
-// bytes come, and nothing is allocated for the elements of a reply; ReplyCursor reads its values.
+// Finds the end of each reply in received bytes: RESP3, incrementally. What was scanned is not
+// scanned again when more bytes come, and nothing is allocated for the elements of a reply;
+// ReplyCursor reads its values.
 //
 //   space = scanner.prepare();  n = read(fd, space);  scanner.commit(n);
 //   while (scanner.next(reply) == Status::kWhole) use(reply);
@@ -26,7 +27,8 @@ class ReplyScanner {
   static constexpr std::size_t kMostBytes = std::size_t{1} << 31;
   static constexpr std::size_t kLeastSpace = std::size_t{64} * 1024;
 
-  // Space to receive into. Valid until the next call of prepare(). Views of replies end with this call.
+  // Space to receive into. Valid until the next call of prepare(). Views of replies end with this
+  // call.
   std::span<char> prepare();
   void commit(std::size_t n) { written_ += n; }
   // The bytes of the next reply, with all its elements.

@@ -1,4 +1,5 @@
-// This daemon as a remote worker of another one: all connections to the upstream daemon, and their thread.
+// This daemon as a remote worker of another one: all connections to the upstream daemon, and their
+// thread.
 #pragma once
 
 #include <asio/executor_work_guard.hpp>
@@ -46,10 +47,11 @@ std::expected<std::vector<client::Address>, std::string> upstream_addresses(cons
 
 // Leases jobs for the lanes of this daemon, one connection for each lane.
 //
-// Owned by main(), after the pool and the handlers, which outlive it. Its life: offer(), start(), … drain() and stop(),
-// end(); destroyed after the executors of all lanes have ended, since their batches report to it. offer(), drain(),
-// stop(): any thread; they return at once. start() and end(): main's thread; end() blocks for at most twice `patience`. An
-// upstream that cannot be reached is logged, and tried again; nothing fails.
+// Owned by main(), after the pool and the handlers, which outlive it. Its life: offer(), start(), …
+// drain() and stop(), end(); destroyed after the executors of all lanes have ended, since their
+// batches report to it. offer(), drain(), stop(): any thread; they return at once. start() and
+// end(): main's thread; end() blocks for at most twice `patience`. An upstream that cannot be
+// reached is logged, and tried again; nothing fails.
 class Upstream {
  public:
   struct Parts {
@@ -59,8 +61,8 @@ class Upstream {
     HandlerUse& use;
     const Pool* pool;  // the thread polls only while this has a free worker; null: the thread never polls
     std::shared_ptr<spdlog::logger> log;
-    // The upstream refused the user or the password of a connection that had never joined. Called on the upstream thread, at
-    // each attempt; empty: not called. The attempts go on.
+    // The upstream refused the user or the password of a connection that had never joined. Called
+    // on the upstream thread, at each attempt; empty: not called. The attempts go on.
     std::function<void()> refused = {};
   };
 
@@ -78,11 +80,12 @@ class Upstream {
   void drain(std::function<void()> done);
   // Asks running jobs to stop, too.
   void stop();
-  // After stop(): waits until nothing is held, at most this long; what is left then is handed back, for which it waits as
-  // long again. Ends the thread.
+  // After stop(): waits until nothing is held, at most this long; what is left then is handed back,
+  // for which it waits as long again. Ends the thread.
   void end(std::chrono::milliseconds patience);
 
-  // The lanes of the last offer, by name, for the metrics. Any thread; the mutex is held for a copy.
+  // The lanes of the last offer, by name, for the metrics. Any thread; the mutex is held for a
+  // copy.
   std::vector<UpstreamLaneView> lanes() const LOCKSLEY_EXCLUDES(mutex_);
 
  private:
@@ -128,8 +131,8 @@ class Upstream {
   bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
 
-  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is removed, since connections
-  // refer to the meters; their members need no lock.
+  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is
+  // removed, since connections refer to the meters; their members need no lock.
   mutable Mutex mutex_;
   std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
   std::map<std::string, MeteredLane, std::less<>> meters_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -31,10 +31,10 @@ std::string_view reason_of(std::string_view trouble) {
 
 // How long connecting may take, and then the TLS handshake. A guess.
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-// The same for TCP alone where there are other addresses to try: the machine of one may be gone. One lost packet is sent
-// again in less. A guess.
+// The same for TCP alone where there are other addresses to try: the machine of one may be gone.
+// One lost packet is sent again in less. A guess.
 constexpr std::chrono::milliseconds kAddressTimeout{1'500};
-// A peer that vanished without a word is noticed after about this long, until JOIN says how long a lease lasts.
+// A peer that vanished is noticed after about this long, until JOIN says how long a lease lasts.
 constexpr std::chrono::seconds kSilence{10};
 // Guesses. Two lost packets are sent again in less than the first; a person waits as long as the
 // second for an upstream that has moved to another machine.
@@ -42,7 +42,7 @@ constexpr std::chrono::seconds kShortestSilence{1};
 constexpr std::chrono::seconds kLongestSilence{60};
 // Between two looks at the socket's round trip: it changes slowly. A guess.
 constexpr std::chrono::seconds kRoundTripPeriod{1};
-// Lines about failed attempts, from one JOIN to the next. A guess: some reasons for each of some addresses.
+// Lines about failed attempts, from one JOIN to the next. A guess: some for each of some addresses.
 constexpr std::size_t kMostLogged = 32;
 
 void set_tcp_option(asio::ip::tcp::socket& socket, int name, std::chrono::milliseconds::rep value) {
@@ -162,7 +162,7 @@ void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
   std::optional<Nanoseconds> next = link_.next_timer();
   if (const auto look = link_.next_look(); look && is_open_) next = next ? std::min(*next, *look) : look;
-  // A timer that is set for an earlier time stays: with each reply the next instant moves on, and is rarely reached.
+  // A timer for an earlier time stays: each reply moves the next instant on, so it rarely comes.
   if (!next || (timer_at_ != Nanoseconds{0} && timer_at_ <= *next)) return;
   timer_at_ = *next;
   timer_.expires_at(Instant(*next));
@@ -323,8 +323,8 @@ void UpstreamConnection::set_socket_options() {
   set_tcp_option(socket_, TCP_KEEPCNT, 3);
 }
 
-// The upstream gives a silent worker's jobs to others after a lease. A connection that breaks sooner loses jobs that
-// this process could go on with; one that breaks later keeps it from new ones.
+// The upstream gives a silent worker's jobs to others after a lease. A connection that breaks
+// sooner loses jobs that this process could go on with; one that breaks later gets no new ones.
 void UpstreamConnection::set_silence(std::chrono::milliseconds lease) {
   const std::chrono::milliseconds silence =
       std::clamp<std::chrono::milliseconds>(lease, kShortestSilence, kLongestSilence);

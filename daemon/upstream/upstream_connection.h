@@ -27,7 +27,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// Connects, and reconnects, for one lane of this daemon; feeds the link, and has the lane run the leased jobs.
+// Connects, and reconnects, for one lane of this daemon; feeds the link, and has the lane run the
+// leased jobs.
 //
 // Owned by Upstream, which has the io_context and the thread; both outlive it. Destroyed when the
 // thread has ended. The upstream thread only, which the compiler checks; results of other threads
@@ -97,7 +98,8 @@ class UpstreamConnection final : private LeaseSink {
   void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
   void open() LOCKSLEY_REQUIRES(kUpstreamThread);
   void read() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Sends the output: at once what a plain socket takes, which is nearly always all; the rest by an operation of Asio's.
+  // Sends the output: at once what a plain socket takes, which is nearly always all; the rest by an
+  // operation of Asio's.
   void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Sends what the plain socket takes without waiting. False: it is broken.
   bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);

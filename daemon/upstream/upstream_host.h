@@ -7,12 +7,14 @@
 
 namespace locksley::daemon {
 
-// A lease in this process. Not 0; never used again; it stays the same when the lease gets another name in RECLAIM.
+// A lease in this process. Not 0; never used again; it stays the same when the lease gets another
+// name in RECLAIM.
 using LeaseKey = std::uint64_t;
 
-// Runs the jobs of leases. The interface of the link (daemon/upstream/upstream_link.h); a test implements it, too.
-// Outlives the link. Called on the link's thread, inside the link's calls: it must not call the link meanwhile. It
-// reports results later, by UpstreamLink::settle() and UpstreamLink::ended(). Nothing may block.
+// Runs the jobs of leases. The interface of the link (daemon/upstream/upstream_link.h); a test
+// implements it, too. Outlives the link. Called on the link's thread, inside the link's calls: it
+// must not call the link meanwhile. It reports results later, by UpstreamLink::settle() and
+// UpstreamLink::ended(). Nothing may block.
 class UpstreamHost {
  public:
   virtual ~UpstreamHost() = default;

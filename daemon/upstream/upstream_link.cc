@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
-// While it holds leases: an upstream that has read its batches waits for workers.reclaim, 3 s unless it is configured, before
-// it gives the jobs to others. With that, and UpstreamConnection's time for an address that does not answer, two
-// addresses are tried in less.
+// While it holds leases: an upstream that has read its batches waits for workers.reclaim, 3 s
+// unless it is configured, before it gives the jobs to others. With that, and UpstreamConnection's
+// time for an address that does not answer, two addresses are tried in less.
 constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
 // Later than this, a look for silence says more of this process than of the upstream. A guess.
 constexpr std::chrono::milliseconds kLate{1'000};
@@ -82,7 +82,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
 
 bool UpstreamLink::choose_next_address() {
   using Next = client::Route::Next;
-  // An upstream that closes what it has let join would otherwise be asked again and again without a pause.
+  // Else an upstream that closes what it has let join would be asked again without a pause.
   const bool has_joined = is_joined() || phase_ == Phase::kLeaving;
   Next next = Next::kAfterPause;
   if (trouble_.starts_with("READONLY ")) {
@@ -120,8 +120,8 @@ void UpstreamLink::received(std::size_t bytes, Nanoseconds now) {
 
 void UpstreamLink::sent(std::size_t bytes, Nanoseconds now) {
   output_.consume(bytes);
-  // The reply to a large SETTLE cannot come before all of it has arrived. A peer that hangs takes bytes only until its
-  // socket is full.
+  // The reply to a large SETTLE cannot come before all of it has arrived. A peer that hangs takes
+  // bytes only until its socket is full.
   if (output_.empty()) return;
   now_ = std::max(now_, now);
   silent_since_ = now_;
@@ -335,11 +335,11 @@ std::optional<Nanoseconds> UpstreamLink::silent_at() const {
   return std::max(due, silent_since_) + options_.reply_timeout;
 }
 
-// A peer that is stopped, or whose process hangs, is not noticed by TCP: its kernel acknowledges everything.
+// TCP does not notice a peer that is stopped, or hangs: its kernel acknowledges everything.
 void UpstreamLink::check_silence() {
   const std::optional<Nanoseconds> at = silent_at();
   if (!at || now_ < *at) return;
-  // If this process was paused, replies may have come that it has not read: it gets the time once more.
+  // If this process was paused, replies may lie unread: it gets the time once more.
   if (now_ - *at > kLate && !std::exchange(was_late_, true)) {
     silent_since_ = now_;
     return;

@@ -32,7 +32,8 @@ namespace locksley::daemon {
 struct UpstreamLinkOptions {
   static constexpr std::uint32_t kMostSlots = 4'096;  // an upstream allows no more
 
-  // Daemons of one cluster, of which one serves; at least one. All have the same user, password and TLS.
+  // Daemons of one cluster, of which one serves; at least one. All have the same user, password and
+  // TLS.
   std::vector<client::Address> addresses = {client::Address{}};
   // Whether a daemon may send this worker to another machine.
   client::Route::Reach reach = client::Route::Reach::kAnywhere;
@@ -45,8 +46,8 @@ struct UpstreamLinkOptions {
   std::chrono::milliseconds block = std::chrono::minutes(1);
   // From the connection to the reply of JOIN. A guess.
   std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
-  // From then on: how long the upstream may send nothing while a reply is due. Much longer than a disk
-  // keeps SETTLE waiting. A guess.
+  // From then on: how long the upstream may send nothing while a reply is due. Much longer than a
+  // disk keeps SETTLE waiting. A guess.
   std::chrono::milliseconds reply_timeout = std::chrono::seconds(30);
 };
 
@@ -63,8 +64,8 @@ struct UpstreamLinkStats {
   std::uint64_t lost_leases = 0;
 };
 
-// One connection to the upstream, for one lane of this daemon. Bytes, instants and results go in; bytes, leases and
-// orders come out:
+// One connection to the upstream, for one lane of this daemon. Bytes, instants and results go in;
+// bytes, leases and orders come out:
 //
 //   if (link.wants_connection()) connect to link.address(); link.connected(now);
 //   n = read(fd, link.space()); link.received(n, now);
@@ -72,17 +73,19 @@ struct UpstreamLinkStats {
 //   if (link.is_broken()) close the socket; link.disconnected(now);
 //   sleep until link.next_timer(), then link.advance(now)
 //
-// README.md has the states, and the order in which addresses are tried. The host is called inside these calls; it reports
-// by settle() and ended(). Losing the connection loses no result: the link keeps what was not acknowledged, and sends it
-// again after RECLAIM. So the upstream records each index at most once, and each index that it has leased to this process
-// ends, or goes back.
+// README.md has the states, and the order in which addresses are tried. The host is called inside
+// these calls; it reports by settle() and ended(). Losing the connection loses no result: the link
+// keeps what was not acknowledged, and sends it again after RECLAIM. So the upstream records each
+// index at most once, and each index that it has leased to this process ends, or goes back.
 //
-// Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is any clock that does
-// not go back. Whatever the upstream sends, the worst outcome is is_broken(); trouble() says why. Memory: two leases a
-// slot, and kept results, of which at most max_kept_bytes when new leases are claimed.
+// Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is
+// any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
+// trouble() says why. Memory: two leases a slot, and kept results, of which at most max_kept_bytes
+// when new leases are claimed.
 class UpstreamLink {
  public:
-  // Bytes of output that the upstream has not taken, above which news of running jobs waits: a guess.
+  // Bytes of output that the upstream has not taken, above which news of running jobs waits: a
+  // guess.
   static constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
 
   UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nanoseconds now);
@@ -98,9 +101,11 @@ class UpstreamLink {
   }
   // Where to connect, and as whom; while there is a connection, its other end.
   const client::Address& address() const { return route_.current(); }
-  // Whether there are other addresses to try: one that does not answer should not be waited for long.
+  // Whether there are other addresses to try: one that does not answer should not be waited for
+  // long.
   bool has_other_addresses() const { return route_.is_list(); }
-  // The name of the store whose batches were leased last, as the reply of JOIN said it; empty: not said.
+  // The name of the store whose batches were leased last, as the reply of JOIN said it; empty: not
+  // said.
   const std::string& store() const { return store_; }
   // The connection is made, and has sent nothing.
   void connected(Nanoseconds now);
@@ -120,14 +125,14 @@ class UpstreamLink {
   std::chrono::milliseconds lease() const { return lease_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return trouble_; }
-  // Handlers that the upstream did not offer to remote workers, or to this user, at the last JOIN. It gives jobs of them as soon as
-  // it does.
+  // Handlers that the upstream did not offer to remote workers, or to this user, at the last JOIN.
+  // It gives jobs of them as soon as it does.
   const std::vector<std::string>& not_served() const { return not_served_; }
 
   // ---- Results ----
 
-  // Jobs first, first + 1, … of the lease ended so. `outputs`: bulk strings, encoded, `count` of them. At most once for
-  // each index, and none that was withdrawn. Ignored if the lease is lost.
+  // Jobs first, first + 1, … of the lease ended so. `outputs`: bulk strings, encoded, `count` of
+  // them. At most once for each index, and none that was withdrawn. Ignored if the lease is lost.
   void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count, std::string outputs,
               Nanoseconds now);
   // As the functions of LeaseSink.
@@ -152,7 +157,8 @@ class UpstreamLink {
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
-  // The same, and what runs is given up: LEAVE hands it back, and results that come later are dropped.
+  // The same, and what runs is given up: LEAVE hands it back, and results that come later are
+  // dropped.
   void leave(Nanoseconds now);
   // After drain() or stop(): nothing is held, and the upstream knows all results.
   bool is_done() const { return is_draining_ && leases_.empty() && (has_left_ || phase_ == Phase::kDown); }
@@ -162,13 +168,16 @@ class UpstreamLink {
   // When advance() is to be called next; none: not before another call.
   std::optional<Nanoseconds> next_timer() const;
   void advance(Nanoseconds now);
-  // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other jobs, idle machines could run its jobs.
+  // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other
+  // jobs, idle machines could run its jobs.
   std::optional<Nanoseconds> next_look() const {
     return new_leases_.empty() ? std::nullopt : std::optional(new_leases_.front().second + kLook);
   }
-  // Sends a BEAT if none of the jobs has begun of a lease that was given to the host kLook ago, once for each lease.
+  // Sends a BEAT if none of the jobs has begun of a lease that was given to the host kLook ago,
+  // once for each lease.
   void report_waiting(Nanoseconds now);
-  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so long a pause.
+  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
+  // long a pause.
   static constexpr std::chrono::milliseconds kLook{50};
 
   const UpstreamLinkStats& stats() const { return stats_; }
@@ -178,8 +187,8 @@ class UpstreamLink {
   using Kind = AwaitedReply::Kind;
   using Leases = std::unordered_map<LeaseKey, HeldLease>;
 
-  // upstream_link.cc
-  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes so many words.
+  // upstream_link.cc Each command to the upstream begins here: its reply is awaited from now on.
+  // The caller writes so many words.
   proto::CommandWriter begin_command(AwaitedReply awaited, std::size_t words);
   // The same for a command that has all its words.
   void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);
@@ -196,8 +205,8 @@ class UpstreamLink {
   void beat();
   // From one BEAT to the next. O(leases).
   Nanoseconds beat_interval() const;
-  // The same at most, while a lease's jobs have a time-out: the upstream ends a job 2 s after it, counted from the last BEAT which says
-  // that no job of the lease has begun.
+  // The same at most, while a lease's jobs have a time-out: the upstream ends a job 2 s after it,
+  // counted from the last BEAT which says that no job of the lease has begun.
   static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
   void leave_if_idle();
   // When the upstream has been silent for too long; none: it owes no reply.
@@ -222,9 +231,11 @@ class UpstreamLink {
   HeldLease* find(LeaseKey key);
   HeldLease* find(std::string_view name);
   void set_name(HeldLease& lease, std::string name);
-  // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a name.
+  // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a
+  // name.
   void keep(HeldLease& lease, KeptResults run);
-  // The same for a run whose jobs the lease holds: in parts that the upstream takes. A job with a longer output has failed.
+  // The same for a run whose jobs the lease holds: in parts that the upstream takes. A job with a
+  // longer output has failed.
   void keep_held(HeldLease& lease, KeptResults run);
   void keep_part(HeldLease& lease, KeptResults part);
   void send_results(std::uint64_t results);
@@ -233,7 +244,8 @@ class UpstreamLink {
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
-  // Those in front of new_leases_: nearly every lease ends before its look is due, and no timer is to be set for it.
+  // Those in front of new_leases_: nearly every lease ends before its look is due, and no timer is
+  // to be set for it.
   void drop_ended_looks();
   void cut(HeldLease& lease, std::uint64_t at);
   void stop(HeldLease& lease);
@@ -249,7 +261,8 @@ class UpstreamLink {
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
-  // The upstream has another store than the one that leased them: the numbers of batches mean other jobs there.
+  // The upstream has another store than the one that leased them: the numbers of batches mean other
+  // jobs there.
   void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
@@ -257,7 +270,8 @@ class UpstreamLink {
   void on_reclaim(const AwaitedReply& awaited, ReplyCursor reply);
   // The lease has a name again, and its `held`.
   void reclaimed(HeldLease& lease);
-  // Sends its results that were not acknowledged, of jobs that it still holds. How many jobs these are.
+  // Sends its results that were not acknowledged, of jobs that it still holds. How many jobs these
+  // are.
   std::uint64_t hand_in(HeldLease& lease);
 
   // Constant.
@@ -275,7 +289,8 @@ class UpstreamLink {
   ReplyScanner scanner_;
   proto::OutputBuffer output_;
   std::deque<AwaitedReply> awaited_;
-  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this process was paused.
+  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this
+  // process was paused.
   Nanoseconds silent_since_{};
   bool was_late_ = false;  // to look for silence, since bytes came last
   std::vector<std::string> not_served_;

@@ -65,8 +65,8 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   }
   auto jobs = read_leased_jobs(bytes);
   if (!jobs) return fail(std::move(jobs.error()));
-  // Not for leases that come one after the other, each after the end of the one before: of several CLAIMs all but one would
-  // be answered with null.
+  // Not for leases that come one after the other, each after the end of the one before: of several
+  // CLAIMs all but one would be answered with null.
   if (stats_.leases != 0) burst_ = std::min(2 * burst_, kMostClaims);
   puts_off_claims_ = awaited.blocks;
   stats_.leased_jobs += jobs->range.size();

@@ -198,8 +198,8 @@ void UpstreamLink::drop(std::uint64_t id) {
 // ---- Jobs that go back ----
 
 void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
-  // So much later at most does an idle slot get jobs that come while another slot runs some. A guess: two wake-ups of
-  // a busy machine, and the shortest jobs.
+  // So much later at most does an idle slot get jobs that come while another slot runs some. A
+  // guess: two wake-ups of a busy machine, and the shortest jobs.
   constexpr std::chrono::microseconds kShort{200};
   now_ = std::max(now_, now);
   HeldLease* const lease = find(key);

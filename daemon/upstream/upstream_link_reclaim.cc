@@ -13,7 +13,8 @@ using State = HeldLease::State;
 
 void UpstreamLink::begin_reclaims() {
   phase_ = Phase::kReclaiming;
-  // Leases that have ended come first: they free their slots as soon as their results are handed in.
+  // Leases that have ended come first: they free their slots as soon as their results are handed
+  // in.
   const auto add = [this](State state) {
     for (const auto& [key, lease] : leases_) {
       if (lease.state == state && !lease.is_lost && !lease.range.empty()) to_reclaim_.push_back(key);
@@ -112,7 +113,8 @@ void UpstreamLink::reclaimed(HeldLease& lease) {
     return;
   }
   if (lease.state == State::kRunning) {
-    // Other workers have the jobs from `high` on; jobs that were withdrawn since RECLAIM was sent go back.
+    // Other workers have the jobs from `high` on; jobs that were withdrawn since RECLAIM was sent
+    // go back.
     const std::uint64_t high = lease.held.back().high;
     if (high < lease.range.high) {
       cut(lease, high);

@@ -10,8 +10,8 @@ namespace locksley::daemon {
 // still finish while the new one works, so connections add differences, which may be negative
 // (modulo 2^64 the sum is right).
 //
-// Owned by Upstream, and lives as long as that. The upstream thread writes; any thread may read. Nothing blocks or
-// fails.
+// Owned by Upstream, and lives as long as that. The upstream thread writes; any thread may read.
+// Nothing blocks or fails.
 struct UpstreamMeter {
   // Now:
   OwnedCounter joined;         // connections

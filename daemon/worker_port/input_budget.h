@@ -9,8 +9,9 @@
 
 namespace locksley::daemon {
 
-// Counts the bytes of commands that have not arrived whole, of all connections and of each user. A user's connections
-// may have no more of them than are still free: half of the budget, if no other user has any.
+// Counts the bytes of commands that have not arrived whole, of all connections and of each user. A
+// user's connections may have no more of them than are still free: half of the budget, if no other
+// user has any.
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks.
 class InputBudget {
@@ -42,8 +43,8 @@ class InputBudget {
       budget_.leave(std::exchange(user_, budget_.enter(user)));
       set(bytes);
     }
-    // Sets the bytes of the connection. False: they have grown, and the user has more bytes than are still free; the
-    // caller closes the connection.
+    // Sets the bytes of the connection. False: they have grown, and the user has more bytes than
+    // are still free; the caller closes the connection.
     bool set(std::uint64_t bytes) {
       if (bytes == bytes_) return true;
       const bool grows = bytes > bytes_;

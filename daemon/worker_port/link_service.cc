@@ -24,15 +24,16 @@ namespace {
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);
 // How old the view may be. A guess: people and scrapers do not notice it.
 constexpr auto kViewPeriod = std::chrono::milliseconds(50);
-// A timer that is this late shows that the thread did not run, and has read nothing. The workers of the shortest leases
-// send a BEAT every 333 ms.
+// A timer that is this late shows that the thread did not run, and has read nothing. The workers of
+// the shortest leases send a BEAT every 333 ms.
 constexpr auto kDeaf = std::chrono::milliseconds(300);
-// Bytes that the system takes for a peer beyond those that are on their way. More would leave the link without a sign that
-// a slow peer receives a long reply. A guess: some ms of a fast link.
+// Bytes that the system takes for a peer beyond those that are on their way. More would leave the
+// link without a sign that a slow peer receives a long reply. A guess: some ms of a fast link.
 constexpr int kMostNotSent = 256 * 1024;
 constexpr int kViewCost = 100;  // making the view takes at most one part in this many of the thread's time
 
-// A number for this process of the daemon, so that leases of an earlier process are not taken for its own.
+// A number for this process of the daemon, so that leases of an earlier process are not taken for
+// its own.
 std::uint64_t random_life() {
   std::random_device device;
   const std::uint64_t life = (std::uint64_t{device()} << 32) | device();
@@ -122,7 +123,8 @@ void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory
   for (const auto& [id, session] : sessions_) session->directory_changed();
   if (before->tls != nullptr && !before->tls->has_authorities_of(directory_->tls.get())) check_certificates();
   publish();
-  // Claims may have ended or been served, and the timer for the end of the hold after a restart may have to be set.
+  // Claims may have ended or been served, and the timer for the end of the hold after a restart may
+  // have to be set.
   after_link();
 }
 
@@ -190,7 +192,8 @@ void LinkService::end() {
 }
 
 void LinkService::lane_has_work() {
-  // [link-posted] acq_rel: what the caller did before is visible to the post, or to one that is on its way already.
+  // [link-posted] acq_rel: what the caller did before is visible to the post, or to one that is on
+  // its way already.
   if (work_is_posted_.exchange(true, std::memory_order_acq_rel)) return;
   mailbox_.post([this] {
     kLinkThread.assert_held();
@@ -362,7 +365,8 @@ std::vector<HandlerPlace> LinkService::places() {
 }
 
 std::uint64_t LinkService::number_of(const Batch& batch) {
-  // Jobs that this daemon has leased from its own upstream have a batch without a record. RECLAIM finds no batch 0.
+  // Jobs that this daemon has leased from its own upstream have a batch without a record. RECLAIM
+  // finds no batch 0.
   if (!batch.options().queue_tenant.empty()) return 0;
   return static_cast<const BatchRecord&>(batch).sequence;
 }
@@ -378,7 +382,8 @@ bool LinkService::has_room() { return parts_.store == nullptr || parts_.store->h
 std::uint64_t LinkService::last_write() {
   kLinkThread.assert_held();
   if (parts_.store == nullptr) return 0;
-  // Results by themselves are not urgent to the store; a worker that waits for its reply makes them so.
+  // Results by themselves are not urgent to the store; a worker that waits for its reply makes them
+  // so.
   if (const Ticket gathering = parts_.store->gathering(); gathering > asked_for_)
     asked_for_ = parts_.store->put(std::monostate{}, Urgency::kAwaited);
   return asked_for_;

@@ -39,18 +39,20 @@ namespace locksley::daemon {
 
 class WorkerSession;
 
-// All parts of the port that belong to the link thread: the connections, the state machine of the protocol
-// (WorkerLink), its timer, and the functions that the state machine calls (WorkerHost).
+// All parts of the port that belong to the link thread: the connections, the state machine of the
+// protocol (WorkerLink), its timer, and the functions that the state machine calls (WorkerHost).
 //
-// Owned by the WorkerPort, which runs io() on the link thread and outlives it. The link thread only, except where it
-// says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are read from the store. Only listen() fails.
+// Owned by the WorkerPort, which runs io() on the link thread and outlives it. The link thread
+// only, except where it says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are
+// read from the store. Only listen() fails.
 class LinkService final : public WorkerHost, public RemoteExecutors {
  public:
   // Questions to the I/O thread: each function posts the question there, and posts the answer back
   // to the link thread.
   struct Questions {
     std::function<void(LoginQuestion, std::function<void(LoginAnswer)>)> log_in;
-    // The batch of this number; null: there is none that is not over. Asked only for workers that have joined.
+    // The batch of this number; null: there is none that is not over. Asked only for workers that
+    // have joined.
     std::function<void(std::uint64_t, std::function<void(std::shared_ptr<Batch>)>)> find_batch;
   };
   struct Parts {
@@ -80,8 +82,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kLinkThread);
   void drain() LOCKSLEY_REQUIRES(kLinkThread);
-  // Closes everything, once the workers have the replies to what they have settled, or 500 ms have passed: all leases go back, and io()
-  // runs out of work. The store must go on writing meanwhile.
+  // Closes everything, once the workers have the replies to what they have settled, or 500 ms have
+  // passed: all leases go back, and io() runs out of work. The store must go on writing meanwhile.
   void stop() LOCKSLEY_REQUIRES(kLinkThread);
 
   // [any thread] As RemoteExecutors.
@@ -89,8 +91,9 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void lane_has_stops() override;
   // [any thread] Whether a reply waits for the store, so that store_advanced() is of use.
   bool awaits_store() const {
-    // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it checks whether the
-    // ticket is written; the I/O thread reads the flag after the ticket was written. So one of the two sees the other.
+    // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it
+    // checks whether the ticket is written; the I/O thread reads the flag after the ticket was
+    // written. So one of the two sees the other.
     return awaits_store_.load();
   }
 
@@ -106,9 +109,11 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   InputBudget& input() LOCKSLEY_REQUIRES(kLinkThread) { return input_; }
   Strangers& strangers() LOCKSLEY_REQUIRES(kLinkThread) { return strangers_; }
   spdlog::logger& log() const { return *parts_.log; }
-  // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of it.
+  // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of
+  // it.
   void watch_room() LOCKSLEY_REQUIRES(kLinkThread);
-  // To be called after calls of the link: sends the bytes that these have written, and sets the timer.
+  // To be called after calls of the link: sends the bytes that these have written, and sets the
+  // timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
   // The answer to a question of RECLAIM, for the next command of the link.
   void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread);
@@ -131,7 +136,8 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   const std::string& store() override { return store_; }
 
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
-  // Whether there is room for one connection more. At limits.max_clients one that has not logged in for long gives way.
+  // Whether there is room for one connection more. At limits.max_clients one that has not logged in
+  // for long gives way.
   bool make_room() LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);

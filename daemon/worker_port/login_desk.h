@@ -12,8 +12,8 @@
 
 namespace locksley::daemon {
 
-// One connection of a user's quota of connections: taken by the login, given back when the last copy is destroyed, on
-// any thread.
+// One connection of a user's quota of connections: taken by the login, given back when the last
+// copy is destroyed, on any thread.
 using ConnectionPlace = std::shared_ptr<void>;
 
 // The credentials that a peer has shown, and the place that it has already.
@@ -34,10 +34,11 @@ struct LoginAnswer {
   std::string refusal;
 };
 
-// Decides about logins at the port for workers, by the users, passwords and quotas of the client port.
+// Decides about logins at the port for workers, by the users, passwords and quotas of the client
+// port.
 //
-// Owned by the WorkerPort. `state` outlives it, and also the posts by which places are given back. The I/O thread only.
-// Nothing blocks: the Authenticator's thread checks passwords.
+// Owned by the WorkerPort. `state` outlives it, and also the posts by which places are given back.
+// The I/O thread only. Nothing blocks: the Authenticator's thread checks passwords.
 class LoginDesk {
  public:
   using Done = std::function<void(LoginAnswer)>;

@@ -17,8 +17,9 @@
 
 namespace locksley::daemon {
 
-// The part of the configuration that the link thread needs, as it was when this was made. Immutable and shared:
-// the I/O thread makes one and hands it over, and the link thread keeps it until the next one comes.
+// The part of the configuration that the link thread needs, as it was when this was made. Immutable
+// and shared: the I/O thread makes one and hands it over, and the link thread keeps it until the
+// next one comes.
 struct WorkerDirectory {
   // Made from what is in force. `address`: where workers connect.
   static std::shared_ptr<const WorkerDirectory> make(const ServerState& state,
@@ -27,8 +28,8 @@ struct WorkerDirectory {
 
   // Null: there is no user of this name.
   const User* user(std::string_view name) const;
-  // The object of this directory for the same user; null if the user was removed, or if it was the user of every peer
-  // (`everybody`) and users are configured now.
+  // The object of this directory for the same user; null if the user was removed, or if it was the
+  // user of every peer (`everybody`) and users are configured now.
   UserRef current_of(const User& user) const;
 
   bool has_users = false;  // else every peer is `everybody`

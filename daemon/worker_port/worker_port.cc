@@ -54,7 +54,8 @@ LinkService::Questions WorkerPort::questions() {
           [this](std::uint64_t number, std::function<void(std::shared_ptr<Batch>)> done) {
             asio::post(state_.io(), [this, number, done = std::move(done)] {
               kIoThread.assert_held();
-              // A batch that is not over is in memory, and RECLAIM gets no jobs of others: the disk is not read.
+              // A batch that is not over is in memory, and RECLAIM gets no jobs of others: the disk
+              // is not read.
               BatchRecord* const record = state_.batches().registry().by_sequence(number);
               std::shared_ptr<Batch> batch;
               if (record != nullptr && !record->is_over()) batch = record->shared();

@@ -15,7 +15,8 @@
 
 namespace locksley::daemon {
 
-// The port for remote workers, with its thread. It exists in each daemon, and is opened once a handler is `remote`.
+// The port for remote workers, with its thread. It exists in each daemon, and is opened once a
+// handler is `remote`.
 //
 //   WorkerPort port(…);  port.begin();  port.listen(…);  port.start();  …  port.drain();  …  port.stop();
 //
@@ -31,7 +32,8 @@ class WorkerPort {
 
   // Called after the batches of an earlier process are restored, and before all other functions.
   void begin() LOCKSLEY_REQUIRES(kIoThread);
-  // `address`: where workers connect, as they are told. The error names the port's address and what the system said.
+  // `address`: where workers connect, as they are told. The error names the port's address and what
+  // the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port, std::string address)
       LOCKSLEY_REQUIRES(kIoThread);
   // Whether listen() has succeeded; whether start() was called.
@@ -45,8 +47,8 @@ class WorkerPort {
   const TlsContext* tls() const { return tls_.get(); }
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
-  // No more claims; workers are asked to hand back what has not started. stop() follows: while the daemon finishes what it
-  // has accepted, workers go on to claim.
+  // No more claims; workers are asked to hand back what has not started. stop() follows: while the
+  // daemon finishes what it has accepted, workers go on to claim.
   void drain() LOCKSLEY_REQUIRES(kIoThread);
   // Closes all connections, and hands back what workers hold.
   void stop() LOCKSLEY_REQUIRES(kIoThread);

@@ -27,11 +27,12 @@ class LinkService;
 // connection by itself (HELLO, AUTH, PING and the commands that stock clients send at first); all
 // others go to the link.
 //
-// One coroutine, serve(), as that of the client port (daemon/server/session/session.h), with which it shares
-// Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and reads and writes without blocking.
-// The link may answer later: the service then calls send(). Owned by the service until the
-// coroutine ends, and by pending waits. The link thread only. Nothing blocks. An error of the
-// connection ends this connection alone: what its worker holds goes back.
+// One coroutine, serve(), as that of the client port (daemon/server/session/session.h), with which
+// it shares Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and
+// reads and writes without blocking. The link may answer later: the service then calls send().
+// Owned by the service until the coroutine ends, and by pending waits. The link thread only.
+// Nothing blocks. An error of the connection ends this connection alone: what its worker holds goes
+// back.
 class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
  public:
   WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);
@@ -46,7 +47,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   // Its number among the link's connections.
   WorkerLink::Id id() const { return id_; }
   const std::string& peer() const { return connection_.peer(); }
-  // Sends what the link has written for it, as much as the socket takes; the rest when it takes more.
+  // Sends what the link has written for it, as much as the socket takes; the rest when it takes
+  // more.
   void send() LOCKSLEY_REQUIRES(kLinkThread);
   // The users in force have changed.
   void directory_changed() LOCKSLEY_REQUIRES(kLinkThread);
@@ -86,13 +88,15 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<bool> shake_hands();
   Coroutine<void> say_goodbye();
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
-  // What commands that have not arrived whole take: their bytes, or the memory that they are held in beyond one block, whichever is more.
-  // Many short arguments take more memory than bytes.
+  // What commands that have not arrived whole take: their bytes, or the memory that they are held
+  // in beyond one block, whichever is more. Many short arguments take more memory than bytes.
   std::uint64_t input_bytes() const;
-  // Frees what was received of a command that is not executed any more: a peer may keep its end of the connection open.
+  // Frees what was received of a command that is not executed any more: a peer may keep its end of
+  // the connection open.
   void drop_input() LOCKSLEY_REQUIRES(kLinkThread);
   TurnEnd execute() LOCKSLEY_REQUIRES(kLinkThread);
-  // False while many replies wait for the store, while the store has no room, or while much output is unsent.
+  // False while many replies wait for the store, while the store has no room, or while much output
+  // is unsent.
   bool may_execute() const LOCKSLEY_REQUIRES(kLinkThread);
   // False: the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kLinkThread);
@@ -112,13 +116,14 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   Coroutine<void> reclaim();
   // A login by the argument that is the password, which is wiped.
   LoginQuestion by_password(std::string_view user, std::size_t password);
-  // True, after the error reply: a worker that has joined, with its leases, belongs to another user.
+  // True, after the error reply: a worker that has joined, with its leases, belongs to another
+  // user.
   bool refuses_change_to(std::string_view user) LOCKSLEY_REQUIRES(kLinkThread);
   Coroutine<bool> log_in(LoginQuestion question);
   // It was not logged in; the refusal is written.
   void login_failed() LOCKSLEY_REQUIRES(kLinkThread);
-  // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the answer. None: the
-  // connection closes.
+  // Asks the I/O thread by ask(done), which calls done(answer) on this thread, and waits for the
+  // answer. None: the connection closes.
   template <class Answer, class Ask>
   Coroutine<std::optional<Answer>> answer_to(Ask ask);
   void set_user(UserRef user, ConnectionPlace place, Credential by) LOCKSLEY_REQUIRES(kLinkThread);

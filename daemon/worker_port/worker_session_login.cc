@@ -162,7 +162,8 @@ LoginQuestion WorkerSession::by_password(std::string_view user, std::size_t pass
 template <class Answer, class Ask>
 Coroutine<std::optional<Answer>> WorkerSession::answer_to(Ask ask) {
   auto answer = std::make_shared<std::optional<Answer>>();
-  // The question does not keep the session: the I/O thread may be the last to hold its answer's function.
+  // The question does not keep the session: the I/O thread may be the last to hold its answer's
+  // function.
   ask([weak = weak_from_this(), answer](Answer given) {
     *answer = std::move(given);
     if (const auto self = weak.lock()) self->wakeup().wake();

@@ -40,7 +40,8 @@ struct RemoteLaneView {
   std::uint64_t claims = 0;  // since the start
 };
 
-// The remote workers that serve a handler, without those that say nothing any more (RemoteWorker::is_silent).
+// The remote workers that serve a handler, without those that say nothing any more
+// (RemoteWorker::is_silent).
 struct RemoteHandlerView {
   std::uint64_t workers = 0;
   std::uint64_t at_limit =
@@ -58,7 +59,8 @@ struct MachinesView {
   bool is_open = false;                     // the port
 };
 
-// The last view that the link thread has published. Any thread; the mutex is held for a copy of a pointer.
+// The last view that the link thread has published. Any thread; the mutex is held for a copy of a
+// pointer.
 class MachinesBoard {
  public:
   using View = std::shared_ptr<const MachinesView>;

@@ -153,7 +153,8 @@ void RemoteWorker::count_splits(OutLease& out) const {
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
   std::vector<Nanoseconds> times(slots.size());
   for (const auto& [number, out] : leases) {
-    // Nothing is known of a lease that waits: its slot needs at least the time of the lease before it.
+    // Nothing is known of a lease that waits: its slot needs at least the time of the lease before
+    // it.
     if (!out->lease.has_begun()) continue;
     const Nanoseconds used = slots.so_far(out->occupation, now);
     if (used.count() <= 0) continue;

@@ -43,7 +43,8 @@ void WaitingClaims::visit(const HasJobs& has_jobs, const HasRoom& has_room, cons
     const Head head = heads.top();
     heads.pop();
     RemoteWorker& worker = *head.at->second;
-    // The user's other CLAIMs of this group need no turn: no room comes back meanwhile, and for new jobs the link is woken.
+    // The user's other CLAIMs of this group need no turn: no room comes back meanwhile, and for new
+    // jobs the link is woken.
     if (!has_jobs(*head.gates) || !has_room(worker.account)) continue;
     const auto next = std::next(head.at);
     if (next != head.group->end() && next->first.first == head.at->first.first)

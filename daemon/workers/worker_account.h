@@ -11,7 +11,8 @@ struct LeaseUse {
   std::uint64_t splits = 0;  // in how many more ranges than one their jobs lie
 };
 
-// The workers of one user together. Owned by the link, while one of them has joined, or bytes are charged. One thread.
+// The workers of one user together. Owned by the link, while one of them has joined, or bytes are
+// charged. One thread.
 struct WorkerAccount {
   WorkerAccount(std::uint64_t its_number, LeaseUse& of_all_users)
       : number(its_number), of_all(of_all_users) {}
@@ -36,10 +37,11 @@ struct WorkerAccount {
   LeaseUse& of_all;
 };
 
-// How much more a user may take that holds `own`, if all users together hold `all` of `most`. Afterwards the user holds
-// no more than is still free. So the first user gets half of `most`, and the second one half of the rest: the next user
-// always finds room, however many others hold all that they may. (Account::Kind::kLeavesRoom in
-// daemon/server/accounts/account.h is the same rule, with its source.)
+// How much more a user may take that holds `own`, if all users together hold `all` of `most`.
+// Afterwards the user holds no more than is still free. So the first user gets half of `most`, and
+// the second one half of the rest: the next user always finds room, however many others hold all
+// that they may. (Account::Kind::kLeavesRoom in daemon/server/accounts/account.h is the same rule,
+// with its source.)
 constexpr std::uint64_t room_beside_others(std::uint64_t own, std::uint64_t all, std::uint64_t most) {
   const std::uint64_t free = most > all ? most - all : 0;
   return free > own ? (free - own) / 2 : 0;

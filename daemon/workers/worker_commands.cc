@@ -39,7 +39,8 @@ class Options {
  public:
   Options(const ArgumentList& arguments, std::size_t first) : arguments_(arguments), at_(first) {}
 
-  // The next option's name; none at the end, and after a failure, such as an option that is given twice.
+  // The next option's name; none at the end, and after a failure, such as an option that is given
+  // twice.
   std::optional<std::string_view> next() {
     if (error_ || at_ >= arguments_.size()) return std::nullopt;
     const std::string_view name = arguments_[at_++];

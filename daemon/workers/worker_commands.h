@@ -32,8 +32,8 @@ struct WorkerLimits {
   std::size_t log_bytes = 64 * 1024;
 };
 
-// The names of leases on the wire: "<life>-<number>", where `life` is a random number of this process, so that a
-// lease of an earlier process is not taken for one of this.
+// The names of leases on the wire: "<life>-<number>", where `life` is a random number of this
+// process, so that a lease of an earlier process is not taken for one of this.
 struct LeaseName {
   std::uint64_t life = 0;
   std::uint64_t number = 0;
@@ -52,8 +52,8 @@ struct LeaseName {
   friend bool operator==(const LeaseName&, const LeaseName&) = default;
 };
 
-// The commands of workers, one struct for each. The views in them are those of the command's arguments.
-// proto/WORKER_PROTOCOL.md describes them.
+// The commands of workers, one struct for each. The views in them are those of the command's
+// arguments. proto/WORKER_PROTOCOL.md describes them.
 struct JoinCommand {
   std::string_view name;
   std::uint32_t slots = 0;
@@ -100,7 +100,8 @@ struct ReclaimCommand {
   std::uint32_t width = 1;
 };
 
-// Parse a whole command, its name included. The error is that of the reply, with its code. Nothing blocks.
+// Parse a whole command, its name included. The error is that of the reply, with its code. Nothing
+// blocks.
 template <class Command>
 using Parsed = std::expected<Command, std::string>;
 Parsed<JoinCommand> parse_join(const proto::ArgumentList& arguments, const WorkerLimits& limits);

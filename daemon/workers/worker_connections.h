@@ -17,10 +17,10 @@
 
 namespace locksley::daemon {
 
-// The bytes to be sent on each connection. A reply may have to wait until the results that it reports are
-// written; the replies after it wait with it. Pushes do not wait. A patient reply is one that its worker does not wait
-// for. It may be put off until there is more to send, so that it costs no packet of its own, and does not wake a worker
-// that waits for its next jobs.
+// The bytes to be sent on each connection. A reply may have to wait until the results that it
+// reports are written; the replies after it wait with it. Pushes do not wait. A patient reply is
+// one that its worker does not wait for. It may be put off until there is more to send, so that it
+// costs no packet of its own, and does not wake a worker that waits for its next jobs.
 //
 // Owned by the link; one thread; nothing blocks. Memory: the replies. Once accepts_commands() is
 // false, the owner of the connection reads no more from it.
@@ -51,8 +51,9 @@ class WorkerConnections {
     std::size_t unsent_bytes() const {
       return output.size() + held_bytes_before + (held.empty() ? 0 : held.back().bytes.size());
     }
-    // Where its last reply ends, among all bytes of the connection. Once `sent` is as large, the peer has taken that reply. Pushes overtake
-    // replies that wait, so it may lack as many bytes as these have.
+    // Where its last reply ends, among all bytes of the connection. Once `sent` is as large, the
+    // peer has taken that reply. Pushes overtake replies that wait, so it may lack as many bytes as
+    // these have.
     std::uint64_t end_of_replies() const { return sent + unsent_bytes(); }
   };
 
@@ -76,18 +77,19 @@ class WorkerConnections {
   bool is_holding(Id id) const { return holding_.contains(id); }
   // The highest ticket that a reply had to wait for.
   std::uint64_t last_ticket() const { return last_ticket_; }
-  // Called every few seconds while is_holding(). Returns the connections whose first replies that wait do so since this instant or
-  // longer.
+  // Called every few seconds while is_holding(). Returns the connections whose first replies that
+  // wait do so since this instant or longer.
   std::vector<Id> note_long_waits(Nanoseconds since);
   bool waits_long(Id id) { return find(id)->waits_long; }
-  // The connection is not read while its replies wait for the store: there are many, or they are large.
+  // The connection is not read while its replies wait for the store: there are many, or they are
+  // large.
   bool is_full(Id id) {
     const Connection* const connection = find(id);
     return connection != nullptr && !connection->held.empty() && !accepts_commands(id);
   }
-  // The connections that have got bytes to send since the last call. If a connection has got patient replies only, and
-  // `may_put_off` returns true for it, it is left out, and its replies are put off: it is returned once it has more
-  // bytes to send, or after hurry().
+  // The connections that have got bytes to send since the last call. If a connection has got
+  // patient replies only, and `may_put_off` returns true for it, it is left out, and its replies
+  // are put off: it is returned once it has more bytes to send, or after hurry().
   template <class MayPutOff>
   std::vector<Id> take_ready(MayPutOff may_put_off);
   bool is_put_off(Id id) const {
@@ -118,7 +120,8 @@ class WorkerConnections {
 
   std::unordered_map<Id, Connection> connections_;
   std::unordered_set<Id> holding_;  // those with replies that wait
-  // Those that got bytes, and those that have replies that were put off; some may be gone, or have none any longer.
+  // Those that got bytes, and those that have replies that were put off; some may be gone, or have
+  // none any longer.
   std::vector<Id> ready_;
   std::vector<Id> put_off_;
   std::size_t puts_off_ = 0;  // how many have replies that were put off

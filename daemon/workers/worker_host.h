@@ -19,8 +19,9 @@ struct HandlerPlace {
   GateId gate = 0;
 };
 
-// The interface of the link (daemon/workers/worker_link.h) to the rest of the daemon; a test implements it, too.
-// Outlives the link. Called on the link's thread. No call may wait for the link, nor call it.
+// The interface of the link (daemon/workers/worker_link.h) to the rest of the daemon; a test
+// implements it, too. Outlives the link. Called on the link's thread. No call may wait for the
+// link, nor call it.
 class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
@@ -28,32 +29,36 @@ class WorkerHost {
   // Whether the user may use the commands of workers; whether it may run the handler's jobs.
   virtual bool may_work(std::string_view user) = 0;
   virtual bool may_serve(std::string_view user, std::string_view handler) = 0;
-  // Where the handler's jobs wait; no lane: there is no such handler, or none for remote workers. The lane outlives
-  // the link. No two handlers have the same place. After a change: WorkerLink::handlers_changed().
+  // Where the handler's jobs wait; no lane: there is no such handler, or none for remote workers.
+  // The lane outlives the link. No two handlers have the same place. After a change:
+  // WorkerLink::handlers_changed().
   virtual HandlerPlace place_of(std::string_view handler) = 0;
   // The places of all handlers for remote workers, for the hold after a recovery.
   virtual std::vector<HandlerPlace> places() = 0;
 
-  // The store's number of a batch, which is never used again; and the batch of a number, null if there is
-  // none with jobs.
+  // The store's number of a batch, which is never used again; and the batch of a number, null if
+  // there is none with jobs.
   virtual std::uint64_t number_of(const Batch& batch) = 0;
   virtual std::shared_ptr<Batch> batch_of(std::uint64_t number) = 0;
 
   // Whether the store takes more results now. While it does not, the link hands out nothing.
   virtual bool has_room() = 0;
-  // The number of the last result that was recorded. The link holds back the reply of a SETTLE until
-  // WorkerLink::written() is called with that number or a higher one. 0: results are not written.
+  // The number of the last result that was recorded. The link holds back the reply of a SETTLE
+  // until WorkerLink::written() is called with that number or a higher one. 0: results are not
+  // written.
   virtual std::uint64_t last_write() = 0;
 
-  // The error reply to each JOIN, while no worker can join this daemon: another daemon has the batches, or this one
-  // still reads them from the store. None: workers can join.
+  // The error reply to each JOIN, while no worker can join this daemon: another daemon has the
+  // batches, or this one still reads them from the store. None: workers can join.
   virtual std::optional<std::string> join_refusal() = 0;
-  // The addresses at which workers may connect, of all daemons of the cluster that live; this daemon's first.
+  // The addresses at which workers may connect, of all daemons of the cluster that live; this
+  // daemon's first.
   virtual std::vector<std::string> addresses() = 0;
-  // The longest output that a SETTLE may have, while no other connection sends a large result; a JOIN with PARTIAL tells it.
-  // 0: it is not told.
+  // The longest output that a SETTLE may have, while no other connection sends a large result; a
+  // JOIN with PARTIAL tells it. 0: it is not told.
   virtual std::uint64_t longest_output() { return 0; }
-  // The name of the store whose batches have these numbers; of a daemon without a store: of this life of it.
+  // The name of the store whose batches have these numbers; of a daemon without a store: of this
+  // life of it.
   virtual const std::string& store() = 0;
 };
 

@@ -42,8 +42,8 @@ void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   note_absence(now);
   now_ = std::max(now_, now);
-  // A worker that has got no reply for long may have given up the connection, and goes on with its jobs: that is no fault of
-  // theirs, and it gets the time to reclaim them.
+  // A worker that has got no reply for long may have given up the connection, and goes on with its
+  // jobs: that is no fault of theirs, and it gets the time to reclaim them.
   const Nanoseconds until = connections_.waits_long(id) ? now_ + options_.reclaim : returning_until_;
   const bool may_return = now_ < until;
   connections_.remove(id);
@@ -56,7 +56,8 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
 }
 
 void WorkerLink::note_absence(Nanoseconds now) {
-  // Workers wait 30 s for a reply. The first timer that has not gone off may have been due up to 5 s after the process stopped.
+  // Workers wait 30 s for a reply. The first timer that has not gone off may have been due up to 5
+  // s after the process stopped.
   constexpr Nanoseconds kLong = std::chrono::seconds(20);
   if (!timers_.empty() && now - timers_.begin()->first >= kLong) returning_until_ = now + options_.reclaim;
 }
@@ -346,8 +347,8 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
 }
 
 std::vector<WorkerLink::Id> WorkerLink::take_ready() {
-  // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as long as some leases of
-  // the shortest jobs take.
+  // A worker keeps its results until it has the reply to SETTLE, so this much longer. A guess: as
+  // long as some leases of the shortest jobs take.
   constexpr std::chrono::milliseconds kPutOff{2};
   auto ready = connections_.take_ready([this](Id id) {
     const auto worker = workers_.find(id);

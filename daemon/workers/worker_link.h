@@ -1,4 +1,4 @@
-// The link to remote workers: who has joined, what each holds, and what they are told. It has no I/O and no threads.
+// The link to remote workers: who has joined, what each holds and is told. No I/O and no threads.
 #pragma once
 
 #include <chrono>
@@ -36,27 +36,32 @@ struct WorkerLinkOptions {
   std::chrono::milliseconds reclaim = std::chrono::seconds(3);
   bool has_recovered = false;  // the daemon has batches of an earlier process
   std::uint32_t max_losses = 3;
-  // Payloads of all leases, and of those that are over, as long as they are in memory since their workers have not read them. The
-  // workers of one user hold no more of it than they leave free (room_beside_others()): half, if no others do. A user that holds
-  // nothing gets one job whatever others hold, and the payload with which a user comes to its limit is leased; so beyond the limit
-  // is at most one payload of each user.
+  // Payloads of all leases, and of those that are over, as long as they are in memory since their
+  // workers have not read them. The workers of one user hold no more of it than they leave free
+  // (room_beside_others()): half, if no others do. A user that holds nothing gets one job whatever
+  // others hold, and the payload with which a user comes to its limit is leased; so beyond the
+  // limit is at most one payload of each user.
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
-  // The most of one lease. Guesses: some milliseconds of the smallest jobs; what a link sends in a few quanta.
+  // The most of one lease. Guesses: some ms of the smallest jobs; what a link sends in few quanta.
   std::uint64_t max_jobs = 65'536;
   std::uint64_t max_bytes = 16 * 1024 * 1024;
   // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.
   std::size_t max_parts = 1'024;
-  // The most such ranges beyond the first of each lease, of all leases, shared as the bytes. Leases of slots that end their jobs in
-  // any order have no more than there are slots. A guess: twice max_slots; they take 75 MB.
+  // The most such ranges beyond the first of each lease, of all leases, shared as the bytes. Leases
+  // of slots that end their jobs in any order have no more than there are slots. A guess: twice
+  // max_slots; they take 75 MB.
   std::uint64_t max_splits = 1'048'576;
-  // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they take 40 MB and 20 MB.
+  // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they
+  // take 40 MB and 20 MB.
   std::uint64_t max_workers = 32'768;
   std::uint64_t max_slots = 524'288;
-  // The most that the names of the handlers of all workers take (bytes_of_names()), shared as the bytes. A guess: one worker with
-  // the longest JOIN takes 0.2 MB, and a daemon's with the most handlers that its lane can have 0.13 MB.
+  // The most that the names of the handlers of all workers take (bytes_of_names()), shared as the
+  // bytes. A guess: one worker with the longest JOIN takes 0.2 MB, and a daemon's with the most
+  // handlers that its lane can have 0.13 MB.
   std::uint64_t max_name_bytes = std::uint64_t{64} << 20;
-  // A job that has not begun, as far as is known, is shown for a NOTE only while all workers together show fewer jobs
-  // than this, shared as the bytes. A guess: they take 40 MB without their notes.
+  // A job that has not begun, as far as is known, is shown for a NOTE only while all workers
+  // together show fewer jobs than this, shared as the bytes. A guess: they take 40 MB without their
+  // notes.
   std::uint64_t max_shown = 131'072;
   // The worker enforces the time-out of a job; the link enforces it this much later.
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
@@ -91,19 +96,22 @@ struct RemoteService {
 
 class IdleSlots;
 
-// All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant come out:
+// All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant
+// come out:
 //
 //   id = link.connect(user, protocol); link.execute(id, arguments, now); …; link.disconnect(id, now);
 //   for (id : link.take_ready()) link.sent(id, send(link.output(id)));
 //   sleep until link.next_timer(), then link.advance(now)
 //
-// The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what each does and
-// what happens when something fails. The owner's clock alone counts (`now`: it includes suspensions of the
-// machine, and is the same clock in all calls; an earlier instant counts as the last one).
+// The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what
+// each does and what happens when something fails. The owner's clock alone counts (`now`: it
+// includes suspensions of the machine, and is the same clock in all calls; an earlier instant
+// counts as the last one).
 //
-// Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of a lease may wait
-// for payloads on a disk; nothing else blocks. Peers are hostile: all that they can make large is bounded
-// (WorkerLinkOptions, WorkerConnections), and errors name the limit. Destroyed, it hands all leases back.
+// Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of
+// a lease may wait for payloads on a disk; nothing else blocks. Peers are hostile: all that they
+// can make large is bounded (WorkerLinkOptions, WorkerConnections), and errors name the limit.
+// Destroyed, it hands all leases back.
 class WorkerLink {
  public:
   using Id = WorkerConnections::Id;
@@ -121,38 +129,39 @@ class WorkerLink {
   void set_protocol(Id id, proto::Protocol protocol);
   // The peer has logged in, before it has joined or after.
   void set_user(Id id, std::string user);
-  // The next reply of a connection that answers a command by itself, in the order of its commands. After end_claim().
+  // The next reply of a connection that answers a command by itself, in the order of its commands.
+  // After end_claim().
   proto::ReplyWriter reply(Id id) { return connections_.reply(id); }
   // The connection is closed: what its worker holds goes back at once.
   void disconnect(Id id, Nanoseconds now);
-  // Executes one command of the connection. Every command gets one reply, now or later, in their order.
+  // Executes one command. Every command gets one reply, now or later, in their order.
   void execute(Id id, const proto::ArgumentList& arguments, Nanoseconds now);
-  // Bytes have arrived that are not yet a whole command, or the peer has taken some of those that were unsent.
+  // Bytes have arrived that are no whole command yet, or the peer has taken some that were unsent.
   void heard(Id id, Nanoseconds now);
   // All whole commands of the connection have been executed, and a part of the next one has come.
   void has_unfinished(Id id, Nanoseconds now);
-  // A command has come that its connection answers by itself, such as PING: a CLAIM that waits is answered
-  // first.
+  // The connection answers the next command by itself, such as PING: after a CLAIM that waits.
   void end_claim(Id id, Nanoseconds now);
   // A measured round trip, for example TCP's.
   void note_round_trip(Id id, Nanoseconds sample);
   // Whether to read from the connection. Asked after each call.
   bool accepts_commands(Id id) { return has_room() && connections_.accepts_commands(id); }
   proto::OutputBuffer& output(Id id) { return connections_.find(id)->output; }
-  // The peer has taken so many bytes of output(), which loses them. True: a user may have room again for CLAIMs that wait, so call
-  // wake() soon.
+  // The peer has taken so many bytes of output(), which loses them. True: a user may have room
+  // again for CLAIMs that wait, so call wake() soon.
   [[nodiscard]] bool sent(Id id, std::size_t bytes);
   // The connection has replies that wait until results are written.
   bool holds_replies(Id id) const { return connections_.is_holding(id); }
   // Connections that got bytes to send.
   std::vector<Id> take_ready();
-  // The output of the connection has nothing but replies to SETTLE and empty ones to CLAIM, and its worker waits for jobs:
-  // they are sent with these jobs, or when next_timer() says so.
+  // The output of the connection has nothing but replies to SETTLE and empty ones to CLAIM, and its
+  // worker waits for jobs: they are sent with these jobs, or when next_timer() says so.
   bool is_put_off(Id id) const { return connections_.is_put_off(id); }
 
   // ---- What happens in the daemon ----
 
-  // There may be more to claim (RemoteExecutors::lane_has_work(), which must post this call), or the store has room again.
+  // There may be more to claim (RemoteExecutors::lane_has_work(), which must post this call), or
+  // the store has room again.
   void wake(Nanoseconds now);
   // Batches were cancelled or paused: workers that get pushes are told at once.
   void check_batches(Nanoseconds now);
@@ -184,7 +193,8 @@ class WorkerLink {
   const WorkerLinkStats& stats() const { return stats_; }
   const std::map<Id, RemoteWorker>& workers() const { return workers_; }
   const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
-  // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets jobs.
+  // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets
+  // jobs.
   bool is_at_limit(const RemoteWorker& worker) const { return room_of(worker.account) == 0; }
   // How many bytes are charged for payloads of leases of the connection that are over.
   std::uint64_t unsent_bytes(Id id) const {
@@ -209,10 +219,11 @@ class WorkerLink {
   // Whether a worker of this user can serve the handler at present; if not, why.
   bool can_serve(const std::string& user, std::string_view handler) const;
   std::string why_not_served(const std::string& user, std::string_view handler) const;
-  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the others. `names` may be in the
-  // worker's own lists.
+  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the
+  // others. `names` may be in the worker's own lists.
   std::vector<ServedHandler> choose_served(RemoteWorker& worker, std::span<const std::string_view> names);
-  // The error if the limits of workers, slots and names leave no room for one more worker of the user.
+  // The error if the limits of workers, slots and names leave no room for one more worker of the
+  // user.
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
@@ -252,7 +263,8 @@ class WorkerLink {
   OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
   void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The worker hands back the jobs from `from` on: what that says of those that have begun, if it answers a cut for an idle worker.
+  // The worker hands back the jobs from `from` on: what that says of those that have begun, if it
+  // answers a cut for an idle worker.
   void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   // The lease is over, and destroyed.
@@ -262,7 +274,8 @@ class WorkerLink {
   void end_all(RemoteWorker& worker, End end);
   // For `change` more bytes of payloads; may be below zero, modulo 2^64.
   void charge_bytes(WorkerAccount& account, std::uint64_t change);
-  // Payloads of leases of one connection that are over, but may still be in its replies. The connection may have left.
+  // Payloads of leases of one connection that are over, but may still be in its replies. The
+  // connection may have left.
   using Accounts = std::map<std::string, WorkerAccount>;
   struct Unsent {
     Accounts::iterator account;  // of the user that had the last of these leases
@@ -289,16 +302,17 @@ class WorkerLink {
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
-  // Cuts the leases of the worker, or one of them, that last too long while others wait for its slots: only the jobs that
-  // have begun stay with it.
+  // Cuts the leases of the worker, or one of them, that last too long while others wait for its
+  // slots: only the jobs that have begun stay with it.
   void shorten_leases(RemoteWorker& worker);
   void shorten(RemoteWorker& worker, OutLease& out);
-  // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased behind it.
+  // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased
+  // behind it.
   bool others_wait(RemoteWorker& worker, OutLease& out);
   void order_cut(OutLease& out, OutLease::Cut cut);
   void plan_cuts();
-  // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the gates that they
-  // serve, and their number.
+  // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the
+  // gates that they serve, and their number.
   struct Idle {
     GateSet gates;
     std::size_t workers = 0;
@@ -312,8 +326,8 @@ class WorkerLink {
   };
   // Whether the cut helps: what goes back has a place to run, and does not wait there as before.
   static bool is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlots& idle);
-  // The leases at these gates that are worth a cut, of workers that answer. Adds to `ordered` how many leases have an order already
-  // whose answer may be under way.
+  // The leases at these gates that are worth a cut, of workers that answer. Adds to `ordered` how
+  // many leases have an order already whose answer may be under way.
   // O(leases + slots of all workers).
   std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);
 
@@ -328,12 +342,13 @@ class WorkerLink {
   void hold(const std::vector<HandlerPlace>& places, Nanoseconds until);
   // The holds that end by then.
   void end_holds(Nanoseconds by);
-  // The process may have been stopped, or the machine suspended, for so long that workers have given their connections up.
+  // The process may have been stopped, or the machine suspended, for so long that workers have
+  // given their connections up.
   void note_absence(Nanoseconds now);
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
-  // Workers whose replies wait for the store for so long learn that this daemon lives. A guess: shorter than the time-outs of workers, and
-  // longer than a disk needs that can be written.
+  // Workers whose replies wait for the store for so long learn that this daemon lives. A guess:
+  // shorter than the time-outs of workers, and longer than a disk needs that can be written.
   static constexpr std::chrono::seconds kLongWait{5};
   void show_life();
   void look_at(RemoteWorker& worker);
@@ -356,8 +371,8 @@ class WorkerLink {
   std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, WaitingClaims> waiting_;
   std::map<Lane*, RemoteService> lanes_;
-  // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the link's clock and by the
-  // lane's.
+  // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the
+  // link's clock and by the lane's.
   struct Backoff {
     Nanoseconds due;
     Nanoseconds until;

@@ -15,7 +15,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// The first of `width` slots for a lease: the one that the worker names, or one with room. The error is that of the reply.
+// The first of `width` slots for a lease: the one that the worker names, or one with room. The
+// error is that of the reply.
 std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
                                                    std::optional<std::uint32_t> named, std::uint32_t width) {
   if (width > worker.slots.size() || named.value_or(0) > worker.slots.size() - width)
@@ -60,7 +61,8 @@ bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= new_life_un
 std::uint64_t WorkerLink::room_of(const WorkerAccount& account) const {
   const std::uint64_t room =
       room_beside_others(account.leased_bytes, stats_.leased_bytes, options_.max_leased_bytes);
-  // Payloads that are large beside the limit may have left nothing: a user that holds none gets one job all the same.
+  // Payloads that are large beside the limit may have left nothing: a user that holds none gets one
+  // job all the same.
   return account.leased_bytes == 0 ? std::max<std::uint64_t>(room, 1) : room;
 }
 

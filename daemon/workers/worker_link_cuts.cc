@@ -1,5 +1,5 @@
-// Cuts. Stealing over the wire: the lease that would end last is cut, for workers that have nothing to do. And leases that last
-// too long are cut, for the batches that wait meanwhile.
+// Cuts. Stealing over the wire: the lease that would end last is cut, for workers that have nothing
+// to do. And leases that last too long are cut, for the batches that wait meanwhile.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace locksley::daemon {
 
-// The CLAIMs of one lane that wait and would run a job at once, on a slot without a lease. Lives for one search.
+// The CLAIMs of one lane that wait and would run a job at once, on a slot without a lease. Lives
+// for one search.
 class IdleSlots {
  public:
   // O(CLAIMs).
@@ -56,7 +57,8 @@ void WorkerLink::shorten_leases(RemoteWorker& worker) {
 
 void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
   if (!out.lease.has_begun() || out.is_displaced || !worker.is_overdue(out, now_)) return;
-  // A worker that has answered, and still holds jobs that have not begun as far as is known, is not asked at once again.
+  // A worker that has answered, and still holds jobs that have not begun as far as is known, is not
+  // asked at once again.
   if (out.cut || out.cut_pushed || (out.shortened && now_ - *out.shortened < worker.lease_time)) return;
   const auto at = RemoteWorker::first_to_spare(out);
   if (!at || !worker.takes_orders(now_) || !others_wait(worker, out)) return;
@@ -118,7 +120,8 @@ bool WorkerLink::is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlo
   if (lease.held().size() - kept == 1 && !idle.have(lease.gate())) return false;
   // What goes back whole leaves its own place.
   if (kept != 0) return lease.lane().view().has_place(lease.batch());
-  // The machine is held up, by jobs of others or of its own: its other slots would not run the jobs either.
+  // The machine is held up, by jobs of others or of its own: its other slots would not run the jobs
+  // either.
   return !lease.has_begun() || idle.have_elsewhere(lease.gate(), *cut.worker);
 }
 
@@ -128,8 +131,8 @@ WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const WaitingClaims&
     if (lane.hints().has_remote_work(gates)) continue;
     const std::size_t before = idle.workers;
     for (const auto& [order, worker] : claims) {
-      // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH will
-      // name it by the time that the cut brings jobs.
+      // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH
+      // will name it by the time that the cut brings jobs.
       const bool is_idle = worker->slots.idle() != 0 && (worker->wants_pushes || waits_idle(*worker));
       if (is_idle && room_of(worker->account) != 0) ++idle.workers;
     }
@@ -148,7 +151,8 @@ std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, cons
     if (worker.leases.empty()) continue;
     bool owes_answer = false;
     for (const auto& [number, out] : worker.leases) {
-      // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to give.
+      // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to
+      // give.
       if (out->cut &&
           (now_ - out->cut->planned >= worker.lease_time || !RemoteWorker::first_not_started(*out)))
         out->cut.reset();
@@ -159,7 +163,8 @@ std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, cons
         ++ordered;
       }
     }
-    // One that does not answer in time would keep others from a cut with each of its leases, one after the other.
+    // One that does not answer in time would keep others from a cut with each of its leases, one
+    // after the other.
     if (owes_answer || !worker.takes_orders(now_)) continue;
     const std::vector<Nanoseconds> times = worker.times_to_go(now_);
     for (const auto& [number, out] : worker.leases) {

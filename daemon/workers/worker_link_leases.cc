@@ -103,13 +103,15 @@ void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t 
   const bool has_begun_none = out.knows_begun && RemoteWorker::begun(out, in_front) == 0;
   if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = now_;
   if (from <= out.cut->at) return;
-  // The order asked for more: the worker yields from the first job that has not started. Not to ask again for those that have.
+  // The order asked for more: the worker yields from the first job that has not started. Not to ask
+  // again for those that have.
   out.next = std::max(out.next, std::min(from, out.lease.range().high));
   out.has_reported_next = out.knows_begun = true;
 }
 
 void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest quantum().
+  // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest
+  // quantum().
   constexpr std::chrono::milliseconds kChargedByBeats{10};
   const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
   if (!command) return error(worker.connection, command.error());
@@ -131,8 +133,8 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const std::uint64_t before = std::exchange(out->next, std::clamp(next, range.low, range.high));
     if (out->next > before) risen.insert(out);
     out->knows_begun = true;
-    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If it does not answer a CUT,
-    // the lease goes back at the time-out.
+    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
+    // it does not answer a CUT, the lease goes back at the time-out.
     if (out->lease.held().count_below(out->next) == 0 && !out->cut && !out->cut_pushed) out->progress = now_;
     // From the first report on jobs are shown only once they have begun.
     if (!std::exchange(out->has_reported_next, true) || out->next < before) corrected.insert(out);

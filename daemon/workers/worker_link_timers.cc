@@ -1,4 +1,5 @@
-// What happens when time passes: silent workers, jobs beyond their time-out, CLAIMs that have waited.
+// What happens when time passes: silent workers, jobs beyond their time-out, CLAIMs that have
+// waited.
 #include <algorithm>
 #include <utility>
 
@@ -85,7 +86,8 @@ std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const
   const auto due = timeout_of(out);
   if (!due) return std::nullopt;
   const Nanoseconds judged = std::max(*due, judged_from(worker));
-  // A command of which a part has come may have the result. The bound: as long as workers wait for a reply.
+  // A command of which a part has come may have the result. The bound: as long as workers wait for
+  // a reply.
   if (!worker.unfinished_since || *worker.unfinished_since > *due) return judged;
   constexpr Nanoseconds kLongest = std::chrono::seconds(30);
   return std::max(judged, std::min(worker.heard + options_.timeout_grace, *due + kLongest));
@@ -141,7 +143,8 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   if (connections_.is_full(worker.connection)) worker.heard = now_;
   const Nanoseconds silent = std::max(worker.heard + worker.lease_time, judged_from(worker));
   const bool loses_all = now_ >= silent && !worker.leases.empty();
-  // One that is silent gets no other lease before it has sent something. If it lives, it claims again.
+  // One that is silent gets no other lease before it has sent something. If it lives, it claims
+  // again.
   if (worker.waiting && (loses_all || worker.waiting->until <= now_)) {
     end_wait(worker);
     connections_.reply(worker.connection).null();

@@ -1,11 +1,12 @@
 // The lock-free containers against their simpler rivals.
 //
-// Measured: ns per operation of the deque beside the same deque with a mutex, alone and with a thief on
-// another core; ns per index that a claim-sized stealing range costs its owner; and whole parallel loops over
-// 10^7 indexes by four ways of partitioning (static halves, dynamic chunks from one counter, guided chunks,
-// stealing ranges), on bodies of equal cost and on bodies whose cost rises with the index. Not measured:
-// workers, waking, claims from a ring; that is what the pool's benchmark is for. The threads of the loops
-// here wait actively, so that starting a loop costs next to nothing; they need a core each to mean anything.
+// Measured: ns per operation of the deque beside the same deque with a mutex, alone and with a
+// thief on another core; ns per index that a claim-sized stealing range costs its owner; and whole
+// parallel loops over 10^7 indexes by four ways of partitioning (static halves, dynamic chunks from
+// one counter, guided chunks, stealing ranges), on bodies of equal cost and on bodies whose cost
+// rises with the index. Not measured: workers, waking, claims from a ring; that is what the pool's
+// benchmark is for. The threads of the loops here wait actively, so that starting a loop costs next
+// to nothing; they need a core each to mean anything.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -30,7 +31,8 @@ namespace {
 
 using Value = std::uint64_t;
 
-// Pushes `depth` values and pops them again. Depth 1: a lone spawn and its join; more: the usual way of pop.
+// Pushes `depth` values and pops them again. Depth 1: a lone spawn and its join; more: the usual
+// way of pop.
 template <class D>
 void BM_Deque_PushPop(benchmark::State& state) {
   const auto depth = static_cast<Value>(state.range(0));
@@ -97,8 +99,8 @@ void BM_Deque_Steal(benchmark::State& state) {
 BENCHMARK(BM_Deque_Steal<Deque<Value>>);
 BENCHMARK(BM_Deque_Steal<MutexDeque<Value>>);
 
-// The owner pushes and pops while a thief on another thread steals without pause: ns per value that the owner
-// pushes.
+// The owner pushes and pops while a thief on another thread steals without pause: ns per value that
+// the owner pushes.
 template <class D>
 void BM_Deque_PushPop_UnderAThief(benchmark::State& state) {
   constexpr Value kCount = 100;
@@ -127,8 +129,8 @@ void BM_Deque_PushPop_UnderAThief(benchmark::State& state) {
 BENCHMARK(BM_Deque_PushPop_UnderAThief<Deque<Value>>)->UseRealTime();
 BENCHMARK(BM_Deque_PushPop_UnderAThief<MutexDeque<Value>>)->UseRealTime();
 
-// A claim of `len` indexes, published and taken in bursts by its owner alone, for several burst divisors:
-// what a burst that leaves more for thieves costs the owner. Divisor 1: all in one burst.
+// A claim of `len` indexes, published and taken in bursts by its owner alone, for several burst
+// divisors: what a burst that leaves more for thieves costs the owner. Divisor 1: all in one burst.
 void BM_StealRange_BurstDivisor(benchmark::State& state) {
   const auto len = static_cast<std::uint64_t>(state.range(0));
   const auto divisor = static_cast<std::uint64_t>(state.range(1));
@@ -166,7 +168,8 @@ constexpr std::uint64_t kLoopLen = 10'000'000;
 // The longest burst or chunk. Of the peers' figures those with 1,024 are the best.
 constexpr std::uint64_t kLongestBurst = 1'024;
 
-// Threads that run a function together, again and again. Waits are active: see the head of the file.
+// Threads that run a function together, again and again. Waits are active: see the head of the
+// file.
 class Team {
  public:
   explicit Team(std::size_t size) : size_(size) {
@@ -187,8 +190,8 @@ class Team {
 
   std::size_t size() const { return size_; }
 
-  // body(0) … body(size - 1), each on a thread of its own, body(0) on this one. Returns when all have
-  // returned.
+  // body(0) … body(size - 1), each on a thread of its own, body(0) on this one. Returns when all
+  // have returned.
   void run(std::function<void(std::size_t)> body) {
     body_ = std::move(body);
     running_.store(helpers_.size());
@@ -249,7 +252,8 @@ struct GuidedChunks {
   }
 };
 
-// A part for each thread, and what is left of it for the thread that is done first. take(owner) takes a burst.
+// A part for each thread, and what is left of it for the thread that is done first. take(owner)
+// takes a burst.
 template <class Take>
 struct StealingRanges {
   template <class Run>
@@ -314,7 +318,8 @@ std::uint64_t step(std::uint64_t x) { return x * 6364136223846793005u + 14426950
 struct Uniform {
   static std::uint64_t body(std::uint64_t index) { return index ^ (index >> 3); }
 };
-// Cost rising with the index, from one step to 32: the upper half of the loop is three quarters of the work.
+// Cost rising with the index, from one step to 32: the upper half of the loop is three quarters of
+// the work.
 struct Triangular {
   static std::uint64_t body(std::uint64_t index) {
     std::uint64_t x = index;

@@ -1,7 +1,8 @@
-// What one turn costs: claim and settle, by number of waiting queues, one thread. Queues of one tenant, of a
-// thousand tenants, of customers of these, with limits and without; and with a second thread that does the same. Not measured: jobs, wake-ups, the clock
-// (time is simulated and free). Baseline: a ring that looks at each queue in turn under a mutex, as Toub's
-// pool does, where one queue in all has work.
+// What one turn costs: claim and settle, by number of waiting queues, one thread. Queues of one
+// tenant, of a thousand tenants, of customers of these, with limits and without; and with a second
+// thread that does the same. Not measured: jobs, wake-ups, the clock (time is simulated and free).
+// Baseline: a ring that looks at each queue in turn under a mutex, as Toub's pool does, where one
+// queue in all has work.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -66,8 +67,8 @@ BENCHMARK(BM_FairRing_SettleAndClaim)
     ->Args({100'000, 1'000})
     ->Args({100'000, 100'000});
 
-// Three levels: queues, tenants, customers of all tenants; and whether each customer has a cap and a rate, neither of
-// which binds.
+// Three levels: queues, tenants, customers of all tenants; and whether each customer has a cap and
+// a rate, neither of which binds.
 void BM_FairRing_SettleAndClaimOfCustomers(benchmark::State& state) {
   GroupLimits limits;
   if (state.range(3) != 0) limits = {.slots = 64, .start_interval = Nanoseconds(1)};
@@ -109,8 +110,8 @@ BENCHMARK(BM_FairRing_ClaimThenSettle)
     ->Args({1'000, 1'000})
     ->Args({100'000, 1'000});
 
-// The same where `tenants` tenants have a queue at each of `gates` gates, and one gate is at its concurrency all the time:
-// a turn of it opens it and closes it again.
+// The same where `tenants` tenants have a queue at each of `gates` gates, and one gate is at its
+// concurrency all the time: a turn of it opens it and closes it again.
 void BM_FairRing_SettleAndClaimAtGates(benchmark::State& state) {
   const auto gates = static_cast<GateId>(state.range(0));
   FairRing ring({.parallelism = 2});

@@ -1,6 +1,6 @@
-// The hot paths, one at a time, for a tool that counts instructions (tests/bench/instructions.py): `hot_paths
-// NAME N` goes N times down the path NAME on one worker, or on this thread, and does nothing else that grows
-// with N.
+// The hot paths, one at a time, for a tool that counts instructions (tests/bench/instructions.py):
+// `hot_paths NAME N` goes N times down the path NAME on one worker, or on this thread, and does
+// nothing else that grows with N.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -80,7 +80,8 @@ void jobs(std::uint64_t n, Keep keep) {
   pool.stop();
 }
 
-// A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn; of so many customers in turn.
+// A turn: a claim and its settlement, with a thousand batches waiting, at gates in turn; of so many
+// customers in turn.
 void turns(std::uint64_t n, std::initializer_list<GateOptions> gates, std::size_t customers = 1) {
   FairRing ring({.parallelism = 2});
   for (const GateOptions& gate : gates) ring.gates().add(gate);

@@ -1,6 +1,7 @@
-// A parallel loop over 10^7 indexes as a handler writes it, beside oneTBB's and OpenMP's in the same run:
-// bodies of equal cost, and bodies whose cost rises with the index. All are started from a thread that
-// already runs; the other workers have to be found. Not measured: the container alone (containers_bench).
+// A parallel loop over 10^7 indexes as a handler writes it, beside oneTBB's and OpenMP's in the
+// same run: bodies of equal cost, and bodies whose cost rises with the index. All are started from
+// a thread that already runs; the other workers have to be found. Not measured: the container alone
+// (containers_bench).
 #include <benchmark/benchmark.h>
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -23,7 +24,8 @@ constexpr std::uint64_t kLoopLen = 10'000'000;
 struct Uniform {
   static std::uint64_t body(std::uint64_t index) { return index ^ (index >> 3); }
 };
-// From one step of a random number generator, about a nanosecond that no compiler can shorten, to 32.
+// From one step of a random number generator, about a nanosecond that no compiler can shorten, to
+// 32.
 struct Triangular {
   static std::uint64_t body(std::uint64_t index) {
     std::uint64_t x = index;
@@ -34,8 +36,8 @@ struct Triangular {
   }
 };
 
-// Not inlined: all candidates are to run the same instructions at the same addresses, since their alignment
-// alone makes a tight loop up to twice as slow.
+// Not inlined: all candidates are to run the same instructions at the same addresses, since their
+// alignment alone makes a tight loop up to twice as slow.
 template <class Body>
 [[gnu::noinline]] void run_burst(std::uint64_t low, std::uint64_t high) {
   std::uint64_t sum = 0;
@@ -71,7 +73,8 @@ void BM_Loop_Tbb(benchmark::State& state) {
   });
 }
 
-// OpenMP's schedules hand out chunks of 1,024 indexes, so that all candidates run the same compiled body.
+// OpenMP's schedules hand out chunks of 1,024 indexes, so that all candidates run the same compiled
+// body.
 constexpr std::uint64_t kChunk = 1'024;
 constexpr std::uint64_t kChunks = (kLoopLen + kChunk - 1) / kChunk;
 

@@ -1,7 +1,8 @@
 // Measured here: what the pool costs a task and a job, beside a single-lock pool, oneTBB and
-// asio::thread_pool in the same run. The first two workloads are those of Duffy's article (10,000 items that
-// each queue 100, and 100 that each queue 10,000), with empty bodies: all of the time is the pool's. Not
-// measured: bodies that do something, and the network. Wall time; `ns/task` is the counter to compare.
+// asio::thread_pool in the same run. The first two workloads are those of Duffy's article (10,000
+// items that each queue 100, and 100 that each queue 10,000), with empty bodies: all of the time is
+// the pool's. Not measured: bodies that do something, and the network. Wall time; `ns/task` is the
+// counter to compare.
 #include <benchmark/benchmark.h>
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
@@ -25,8 +26,8 @@
 namespace locksley::bench {
 namespace {
 
-// Counts what has run without a shared line or a locked operation: a counter a thread, added up by the thread that
-// waits. At most kShards threads count in a program.
+// Counts what has run without a shared line or a locked operation: a counter a thread, added up by
+// the thread that waits. At most kShards threads count in a program.
 class RunCounter {
  public:
   void add() {

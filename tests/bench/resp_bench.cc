@@ -1,6 +1,7 @@
-// What the codec costs, without any I/O: nanoseconds per argument, per command, per row. Input is copied into
-// the readers' memory as a read() would do it (the copy is a part of what is measured, and also shown alone,
-// as BM_Memcpy_Baseline). Not measured: sockets, scheduling, what a server does with a command.
+// What the codec costs, without any I/O: nanoseconds per argument, per command, per row. Input is
+// copied into the readers' memory as a read() would do it (the copy is a part of what is measured,
+// and also shown alone, as BM_Memcpy_Baseline). Not measured: sockets, scheduling, what a server
+// does with a command.
 
 #include <benchmark/benchmark.h>
 

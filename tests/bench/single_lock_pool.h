@@ -1,5 +1,6 @@
-// The baseline that the pool is measured against: one queue, one mutex, one condition. The pool that
-// most people write first, and that Duffy's article (part 3) compares its work-stealing pool with.
+// The baseline that the pool is measured against: one queue, one mutex, one condition. The pool
+// that most people write first, and that Duffy's article (part 3) compares its work-stealing pool
+// with.
 #pragma once
 
 #include <condition_variable>

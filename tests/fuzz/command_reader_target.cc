@@ -1,5 +1,5 @@
-// proto's CommandReader: whatever is received, and in whatever pieces, the outcome is the same, the memory is
-// what has arrived, and what was read can be written and read again.
+// proto's CommandReader: whatever is received, and in whatever pieces, the outcome is the same, the
+// memory is what has arrived, and what was read can be written and read again.
 #include <array>
 
 #include "proto/command_writer.h"

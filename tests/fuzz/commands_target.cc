@@ -1,10 +1,10 @@
-// The command layer: an input is what several clients send, in what pieces, and when they go. Afterwards each
-// command has had its reply, the numbers of all batches add up, all can be cancelled and forgotten, and
-// nothing is left.
+// The command layer: an input is what several clients send, in what pieces, and when they go.
+// Afterwards each command has had its reply, the numbers of all batches add up, all can be
+// cancelled and forgotten, and nothing is left.
 //
-// The first byte says how the daemon is configured (config_of()), bit 7 that there is a store, bit 6 that the
-// daemon is then started anew before the end. Then come the clients' bytes; 0xFF and a letter in between is a
-// step:
+// The first byte says how the daemon is configured (config_of()), bit 7 that there is a store, bit
+// 6 that the daemon is then started anew before the end. Then come the clients' bytes; 0xFF and a
+// letter in between is a step:
 //   0 … 3  from here on it is this client's bytes, which connects if it has not
 //   p      what is there so far is sent, and the daemon works through it
 //   w      the same; then there is a pause, in which jobs go on
@@ -211,8 +211,8 @@ std::string quoted(const std::string& id) {
   return text + '"';
 }
 
-// What is to be the same of a batch before and after a restart. Jobs go on meanwhile, so of one that is not
-// over only its jobs are.
+// What is to be the same of a batch before and after a restart. Jobs go on meanwhile, so of one
+// that is not over only its jobs are.
 struct Left {
   bool is_over;
   std::string counts;
@@ -257,8 +257,8 @@ void leave(DaemonInProcess& daemon, Peer& peer) {
       "the last client is let go");
 }
 
-// Ends the daemon in its usual way and begins another on the same store. Jobs that take long would hold it
-// up: then it is left as it is.
+// Ends the daemon in its usual way and begins another on the same store. Jobs that take long would
+// hold it up: then it is left as it is.
 void restart(std::optional<DaemonInProcess>& daemon, const config::Config& config, rocksdb::Env& disk) {
   std::map<std::string, Left> before;
   {

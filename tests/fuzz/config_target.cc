@@ -1,5 +1,5 @@
-// The configuration's loader: any text is a configuration, which can be written and read again, or a list of
-// problems that lead to places in it.
+// The configuration's loader: any text is a configuration, which can be written and read again, or
+// a list of problems that lead to places in it.
 #include "config/dump.h"
 #include "config/load.h"
 #include "config/reload.h"
@@ -13,8 +13,8 @@ namespace {
 using fuzz::fail;
 using fuzz::require;
 
-// The line's length in characters; none if there is no such line. Behind the last line break a line begins,
-// too.
+// The line's length in characters; none if there is no such line. Behind the last line break a line
+// begins, too.
 std::vector<std::size_t> line_lengths(std::string_view text) {
   std::vector<std::size_t> lengths;
   for (;;) {

@@ -23,8 +23,8 @@ std::shared_ptr<spdlog::logger> make_log() {
   return log;
 }
 
-// The store syncs a log while other threads may append to it (SyncWAL()), which RocksDB asks a file's leave for.
-// Files in memory can bear it (a lock each), but do not say so.
+// The store syncs a log while other threads may append to it (SyncWAL()), which RocksDB asks a
+// file's leave for. Files in memory can bear it (a lock each), but do not say so.
 class MemoryDisk final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;

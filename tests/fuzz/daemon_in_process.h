@@ -1,5 +1,5 @@
-// A daemon in the process of a fuzz target: server, pool and built-in handlers, and a store in memory if
-// wanted.
+// A daemon in the process of a fuzz target: server, pool and built-in handlers, and a store in
+// memory if wanted.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -25,9 +25,9 @@ class Env;
 
 namespace locksley::fuzz {
 
-// What main() builds, without what is around it. Its I/O thread is the caller's, which has it work by
-// run_for(): so what a client sends and what the daemon does come in an order that the target decides. Pool
-// and store have threads. Loopback, any free port.
+// What main() builds, without what is around it. Its I/O thread is the caller's, which has it work
+// by run_for(): so what a client sends and what the daemon does come in an order that the target
+// decides. Pool and store have threads. Loopback, any free port.
 class DaemonInProcess {
  public:
   // `disk`: where the store is, which outlives it; null: there is no store.
@@ -45,7 +45,8 @@ class DaemonInProcess {
   // Runs until it is so, for 20 s at most: then the claim does not hold.
   void run_until(const std::function<bool()>& is_so, const char* claim);
 
-  // As on SIGTERM: new work is refused; `on_idle` is called once nothing that was accepted is left to do.
+  // As on SIGTERM: new work is refused; `on_idle` is called once nothing that was accepted is left
+  // to do.
   void drain(std::function<void()> on_idle);
   // As at the daemon's end. All batches but those in the store must be over.
   void stop();

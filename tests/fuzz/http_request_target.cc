@@ -1,8 +1,8 @@
-// Heads of HTTP requests, and what is made of them: where a request ends is what its own bytes say, once and
-// for all.
+// Heads of HTTP requests, and what is made of them: where a request ends is what its own bytes say,
+// once and for all.
 //
-// The input is what a client sends, one request behind the other. Heads and bodies are taken off it as the
-// server does it.
+// The input is what a client sends, one request behind the other. Heads and bodies are taken off it
+// as the server does it.
 #include <algorithm>
 #include <array>
 #include <string>

@@ -19,8 +19,8 @@ class PretendedProcess {
  public:
   explicit PretendedProcess(std::array<int, 3> descriptors);
 
-  // To its standard output (1) or standard error (2), as far as there is room; how much was taken. The daemon
-  // may have closed the pipe, or the process.
+  // To its standard output (1) or standard error (2), as far as there is room; how much was taken.
+  // The daemon may have closed the pipe, or the process.
   std::size_t write(int descriptor, std::string_view bytes);
   // What has come on its standard input.
   std::string read();

@@ -11,7 +11,8 @@
 
 namespace locksley::fuzz {
 
-// One connection with its account. The daemon outlives it, and works whenever this one cannot go on.
+// One connection with its account. The daemon outlives it, and works whenever this one cannot go
+// on.
 class Peer {
  public:
   explicit Peer(DaemonInProcess& daemon);

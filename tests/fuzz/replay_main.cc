@@ -1,5 +1,5 @@
-// Runs a fuzz target over files: those that are named, and all in the folders that are named. For compilers
-// without libFuzzer, and for coverage.
+// Runs a fuzz target over files: those that are named, and all in the folders that are named. For
+// compilers without libFuzzer, and for coverage.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -32,8 +32,8 @@ bool is_confirmation(const Reply& reply) {
          is_list_of(reply, {"subscribe", "unsubscribe", "psubscribe", "punsubscribe"});
 }
 
-// Where the daemon has a reason of its own to close the connection, it says so in an error that nobody asked
-// for.
+// Where the daemon has a reason of its own to close the connection, it says so in an error that
+// nobody asked for.
 bool is_farewell(const Reply& reply) {
   return reply.is_error() && (reply.text.starts_with("QUEUEFULL unfinished commands") ||
                               reply.text.starts_with("TOOBIG unfinished commands") ||
@@ -117,8 +117,8 @@ void ReplyLedger::take_reply(Reply reply) {
   replies_.push_back(std::move(reply));
 }
 
-// An array of replies to any commands, which may look like a message, but for the name of the channel. Messages of a
-// subscription may come before its confirmation.
+// An array of replies to any commands, which may look like a message, but for the name of the
+// channel. Messages of a subscription may come before its confirmation.
 bool ReplyLedger::is_reply_of_exec(const Reply& reply) const {
   if (owed_.empty() || owed_.front().name != "EXEC" || reply.type != Reply::Type::kArray) return false;
   if (!is_message(reply) || reply.elements.size() < 3) return true;

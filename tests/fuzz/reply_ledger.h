@@ -14,11 +14,12 @@
 
 namespace locksley::fuzz {
 
-// The account of one connection. Told what is sent and what comes back, it ends the process if a reply is
-// malformed, is missing, or is one too many. It knows as little of the commands as it can: that each has one
-// reply, but for those about subscriptions, which have a confirmation for each channel; which of them may
-// wait, and are given up when the client half-closes; and that QUIT and errors of the protocol are the last.
-// After a CLIENT REPLY that silences replies they are not counted, only read.
+// The account of one connection. Told what is sent and what comes back, it ends the process if a
+// reply is malformed, is missing, or is one too many. It knows as little of the commands as it can:
+// that each has one reply, but for those about subscriptions, which have a confirmation for each
+// channel; which of them may wait, and are given up when the client half-closes; and that QUIT and
+// errors of the protocol are the last. After a CLIENT REPLY that silences replies they are not
+// counted, only read.
 class ReplyLedger {
  public:
   explicit ReplyLedger(const proto::Limits& limits) : sent_(limits) {}

@@ -1,5 +1,5 @@
-// proto's ReplyReader: whatever is received, and in whatever pieces, the outcome is the same, and the memory
-// is what has arrived. As trees, and row by row as for RESULTS.
+// proto's ReplyReader: whatever is received, and in whatever pieces, the outcome is the same, and
+// the memory is what has arrived. As trees, and row by row as for RESULTS.
 #include <bit>
 #include <cstring>
 #include <optional>

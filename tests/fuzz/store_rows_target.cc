@@ -1,5 +1,5 @@
-// The store's records: any bytes are refused, or are a record; and a record that is written reads as the
-// same.
+// The store's records: any bytes are refused, or are a record; and a record that is written reads
+// as the same.
 #include <cstring>
 #include <optional>
 
@@ -12,9 +12,9 @@ namespace {
 
 using fuzz::require;
 
-// A record that came from any bytes, and has been written: it reads, and would be written the same again.
-// Bytes may be longer than what is written for them: what says nothing is left out, and numbers have one
-// form.
+// A record that came from any bytes, and has been written: it reads, and would be written the same
+// again. Bytes may be longer than what is written for them: what says nothing is left out, and
+// numbers have one form.
 // `has_optional_end`: a record without its last fields is one, too, as an earlier version wrote it.
 template <class Decode, class Encode>
 void check_record(std::string_view bytes, Decode decode, Encode encode_row, bool has_optional_end = false) {
@@ -58,8 +58,8 @@ struct OwnRow {
   friend bool operator==(const OwnRow&, const OwnRow&) = default;
 };
 
-// A record of results may say that it is a run of any number of jobs: nobody reads more at once than a reply
-// has.
+// A record of results may say that it is a run of any number of jobs: nobody reads more at once
+// than a reply has.
 constexpr std::uint64_t kMostRows = 1000;
 
 std::optional<std::vector<OwnRow>> read_rows(std::string_view bytes, std::uint64_t skip,

@@ -1,5 +1,5 @@
-// What the fuzz targets share: claims that end the process where they do not hold, and how a target takes its
-// input apart.
+// What the fuzz targets share: claims that end the process where they do not hold, and how a target
+// takes its input apart.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-// What each target defines, and libFuzzer, or replay_main.cc, calls for one input after another in one
-// thread. 0, or the process ends.
+// What each target defines, and libFuzzer, or replay_main.cc, calls for one input after another in
+// one thread. 0, or the process ends.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace locksley::fuzz {
@@ -31,8 +31,8 @@ inline void require(bool holds, std::string_view claim,
   if (!holds) fail(claim, {}, at);
 }
 
-// The bytes of an input, front to back: first what decides how the rest is used, then the rest. Where there
-// are none left, zeros. The bytes outlive it.
+// The bytes of an input, front to back: first what decides how the rest is used, then the rest.
+// Where there are none left, zeros. The bytes outlive it.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(reinterpret_cast<const char*>(data), size) {}

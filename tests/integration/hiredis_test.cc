@@ -1,5 +1,6 @@
-// hiredis, Redis' client in C, as Debian has it, against a daemon: commands by format and by argument vector,
-// payloads that are any bytes, 100,000 of them in one command, a pipeline, messages of a channel, errors.
+// hiredis, Redis' client in C, as Debian has it, against a daemon: commands by format and by
+// argument vector, payloads that are any bytes, 100,000 of them in one command, a pipeline,
+// messages of a channel, errors.
 //
 //   hiredis_test HOST PORT
 #include <hiredis/hiredis.h>

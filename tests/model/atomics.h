@@ -143,8 +143,8 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
   Explorer::Mark left_;
 };
 
-// Parker: a token, each of whose operations is one step. That the real one is as good as that is a test of
-// its own.
+// Parker: a token, each of whose operations is one step. That the real one is as good as that is a
+// test of its own.
 class TokenParker {
  public:
   TokenParker() = default;
@@ -167,8 +167,8 @@ class TokenParker {
   bool token_ = false;
 };
 
-// core/sync/parker.h's Futex. A wait compares and begins in one step. It may end for no reason, or, if it has
-// a deadline, at any time: clocks have no place here.
+// core/sync/parker.h's Futex. A wait compares and begins in one step. It may end for no reason, or,
+// if it has a deadline, at any time: clocks have no place here.
 class ModelFutex : public Atomic<std::uint32_t> {
  public:
   using Atomic::Atomic;

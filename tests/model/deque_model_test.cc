@@ -18,8 +18,8 @@ namespace {
 
 using ModelDeque = Deque<std::uint64_t, ModelAtomics>;
 
-// A deque with 1 … n inside, its owner, and what each thread took. The owner stops being strict after one pop
-// without a theft.
+// A deque with 1 … n inside, its owner, and what each thread took. The owner stops being strict
+// after one pop without a theft.
 struct Scene {
   explicit Scene(std::uint64_t n, std::size_t capacity = 4) : deque(capacity, 1), owner(deque.owner()) {
     while (pushed < n) {
@@ -139,7 +139,8 @@ TEST(DequeModelTest, FullArrayIsUsedAgainOnlyWhereValuesAreTaken) {
       {.preemptions = 2});
 }
 
-// Four pops: the first sees nothing stolen, or a theft, after which it is strict, and then is not any more.
+// Four pops: the first sees nothing stolen, or a theft, after which it is strict, and then is not
+// any more.
 TEST(DequeModelTest, OwnerThatBecomesStrictAndStopsLosesNothing) {
   expect_right(
       [](Explorer& explorer) {
@@ -171,8 +172,8 @@ TEST(DequeModelTest, ThiefThatSawAStrictOwnerMayBelieveIt) {
       {.preemptions = 3});
 }
 
-// The explorer would notice: without the heavy barrier in steal, or the sequentially consistent stores of an
-// owner that is strict or becomes it, a value is taken twice.
+// The explorer would notice: without the heavy barrier in steal, or the sequentially consistent
+// stores of an owner that is strict or becomes it, a value is taken twice.
 TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAStealWithoutItsBarrier) {
   const Program program = [](Explorer& explorer) {
     Scene scene(2);
@@ -202,8 +203,8 @@ TEST(DequeModelTest, ExplorerFindsTheDoubleTakeOfAWeakerStrictPop) {
   EXPECT_EQ(failure_of(program, {.preemptions = 3, .weaken_stores = true}), Failure::kWrongOutcome);
 }
 
-// One is stolen before, so that the owner is strict and thieves make no barrier. Where memory is weak, a
-// thief could then see a push, and the slot as it was before.
+// One is stolen before, so that the owner is strict and thieves make no barrier. Where memory is
+// weak, a thief could then see a push, and the slot as it was before.
 TEST(DequeModelTest, ExplorerFindsTheStaleSlotOfAWeakerPush) {
   const Program program = [](Explorer& explorer) {
     Scene scene(3);

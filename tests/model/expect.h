@@ -32,8 +32,8 @@ inline void PrintTo(Failure failure, std::ostream* out) {
   }
 }
 
-// How the program fails within the limits, if it does. Schedules with few preemptions come first: most
-// failures need few, are soon found then, and easier to follow.
+// How the program fails within the limits, if it does. Schedules with few preemptions come first:
+// most failures need few, are soon found then, and easier to follow.
 inline Failure failure_of(const Program& program, const Explorer::Limits& limits) {
   Failure failure = Failure::kNone;
   for (int preemptions = 0; preemptions <= limits.preemptions && failure == Failure::kNone; ++preemptions) {
@@ -46,8 +46,8 @@ inline Failure failure_of(const Program& program, const Explorer::Limits& limits
   return failure;
 }
 
-// The program is right in every schedule within the limits, of which there are some, under each kind of
-// memory.
+// The program is right in every schedule within the limits, of which there are some, under each
+// kind of memory.
 inline void expect_right(const Program& program, Explorer::Limits limits) {
   for (const Memory memory : {Memory::kX86, Memory::kWeak}) {
     limits.memory = memory;

@@ -55,7 +55,8 @@ void Explorer::begin_execution() {
   ++executions_;
 }
 
-// The next one in the order of a depth-first search: the last choice that has an alternative left takes it.
+// The next one in the order of a depth-first search: the last choice that has an alternative left
+// takes it.
 bool Explorer::next_schedule() {
   choices_.resize(depth_);
   while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().among) {
@@ -179,8 +180,9 @@ bool Explorer::can_return_early(const Thread& thread) const {
          (thread.early == Early::kSpuriously && spurious_wakes_ < limits_.spurious_wakes);
 }
 
-// Chooses who goes on, then, for each of the others, which of its buffered stores reach memory. (Those of the
-// thread that runs may wait until it loses the processor: no other thread could see them earlier.)
+// Chooses who goes on, then, for each of the others, which of its buffered stores reach memory.
+// (Those of the thread that runs may wait until it loses the processor: no other thread could see
+// them earlier.)
 void Explorer::reschedule() {
   if (++operations_ > limits_.operations) {
     failure_ = Failure::kEndless;
@@ -195,8 +197,8 @@ void Explorer::reschedule() {
   }
 }
 
-// The current thread (choice 0, unless it waits or has ended) or, at the price of a preemption, another one.
-// Does not return when no thread can go on.
+// The current thread (choice 0, unless it waits or has ended) or, at the price of a preemption,
+// another one. Does not return when no thread can go on.
 std::size_t Explorer::choose_thread() {
   const bool goes_on = can_go_on(current());
   bool stuck = true;

@@ -95,8 +95,8 @@ TEST(ParkerModelTest, TokenThatComesAtTheDeadlineIsTakenOrStays) {
       {.preemptions = 6});
 }
 
-// The explorer would notice: a futex that begins to wait without a look at the word sleeps through a wake-up
-// that came just before.
+// The explorer would notice: a futex that begins to wait without a look at the word sleeps through
+// a wake-up that came just before.
 struct BlindFutex : ModelFutex {
   using ModelFutex::ModelFutex;
 

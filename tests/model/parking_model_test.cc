@@ -1,5 +1,5 @@
-// Workers look for jobs, park and are woken, in every interleaving: no job is left lying while a worker
-// sleeps who could take it. The proof of it is "No wake-up is lost" in core/README.md.
+// Workers look for jobs, park and are woken, in every interleaving: no job is left lying while a
+// worker sleeps who could take it. The proof of it is "No wake-up is lost" in core/README.md.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,5 @@
-// A pool in small, whose workers do what those of the real one do about looking for work, parking and waking.
+// A pool in small, whose workers do what those of the real one do about looking for work, parking
+// and waking.
 #pragma once
 
 #include <array>
@@ -31,9 +32,9 @@ struct Rules {
   bool end_search_to_leave = true;   // by a worker that leaves
 };
 
-// A pool in small: a ring of two places for jobs, and one spawner with a deque of tasks, of one batch. To run
-// a job or a task is to count it, and then to wait until `taken_at_once` have been counted: work that takes
-// long.
+// A pool in small: a ring of two places for jobs, and one spawner with a deque of tasks, of one
+// batch. To run a job or a task is to count it, and then to wait until `taken_at_once` have been
+// counted: work that takes long.
 class Pool {
  public:
   explicit Pool(const Rules& given = {}) : rules(given) { idle.set_workers(2); }
@@ -88,7 +89,8 @@ class Pool {
   bool all_taken() const { return taken == published; }
 
   const Rules rules;
-  // What there is of it, so that no worker searches without need: each operation multiplies the interleavings.
+  // What there is of it, so that no worker searches without need: each operation multiplies the
+  // interleavings.
   std::size_t places = 0;
   bool spawner = false;
   int taken_at_once = 0;

@@ -1,5 +1,5 @@
-// The stealing range in every interleaving of a few operations: each index of each publication goes to
-// exactly one taker, and a thief gets the payload of the range that it took from.
+// The stealing range in every interleaving of a few operations: each index of each publication goes
+// to exactly one taker, and a thief gets the payload of the range that it took from.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,8 @@ TEST(StealRangeModelTest, OwnerAndThievesShareARange) {
       {.preemptions = 3});
 }
 
-// The thief reads low, high and payload at leisure while ranges of the same length and indexes come and go.
+// The thief reads low, high and payload at leisure while ranges of the same length and indexes come
+// and go.
 TEST(StealRangeModelTest, StalePairNeverMatchesALaterRange) {
   expect_right(
       [](Explorer& explorer) {
@@ -136,7 +137,8 @@ TEST(StealRangeModelTest, ThiefIsNotMisledByARangeThatItsFellowEmptied) {
       {.preemptions = 2});
 }
 
-// The explorer would notice: with positions that begin anew, as indexes do, a thief takes what it never saw.
+// The explorer would notice: with positions that begin anew, as indexes do, a thief takes what it
+// never saw.
 TEST(StealRangeModelTest, ExplorerFindsThePairThatComesBack) {
   const Program program = [](Explorer& explorer) {
     Pair left;

@@ -1,5 +1,5 @@
-// The count of tasks by which their owner parks: it never sleeps when all have ended, and what they wrote is
-// seen.
+// The count of tasks by which their owner parks: it never sleeps when all have ended, and what they
+// wrote is seen.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,8 +81,8 @@ TEST(TaskCountModelTest, TokenThatIsLeftOverDoesNoHarm) {
       {.preemptions = 12});
 }
 
-// The owner is awake for another reason when the last task ends: the token comes too late, and into the next
-// wait.
+// The owner is awake for another reason when the last task ends: the token comes too late, and into
+// the next wait.
 TEST(TaskCountModelTest, SecondWaitIsNotMisledByTheFirst) {
   expect_right(
       [](Explorer& explorer) {

@@ -1,5 +1,5 @@
-// The same for tasks, which are published without a barrier, and for workers that park while they wait for
-// their sub-jobs: no task is left lying while a worker sleeps that could take it.
+// The same for tasks, which are published without a barrier, and for workers that park while they
+// wait for their sub-jobs: no task is left lying while a worker sleeps that could take it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -30,8 +30,8 @@ Program one_task_for_a_helper(const Rules& rules = {}) {
   };
 }
 
-// One worker searches, and finds a job that takes until another worker has taken the task. Then there is another
-// worker, or a helper.
+// One worker searches, and finds a job that takes until another worker has taken the task. Then
+// there is another worker, or a helper.
 Program task_beside_a_job(bool helper, const Rules& rules = {}) {
   return [=](Explorer& explorer) {
     Pool pool(rules);
@@ -65,7 +65,8 @@ Program two_tasks_beside_a_job(const Rules& rules = {}) {
     EndlessCount count_a, count_b;
     searcher.begin_search();
     pool.submit(0);
-    // The spawner and the searcher are one thread: what they do at the same time is the test before.
+    // The spawner and the searcher are one thread: what they do at the same time is the test
+    // before.
     return all_is_taken(explorer, pool,
                         {[&] {
                            pool.spawn();

@@ -51,7 +51,8 @@ class Disk {
   }
   // The number of the last step that was recorded.
   std::uint64_t last_write() const { return last_write_; }
-  // At most so many steps that wait are durable from now on. Returns the number of the last durable one.
+  // At most so many steps that wait are durable from now on. Returns the number of the last durable
+  // one.
   std::uint64_t sync(std::size_t most = ~std::size_t{0});
   // Steps that are not durable are lost.
   void lose_rest() { waiting_.clear(); }

@@ -1,4 +1,5 @@
-// A worker machine: the production link to the owner, and a program that runs jobs one after the other in each slot.
+// A worker machine: the production link to the owner, and a program that runs jobs one after the
+// other in each slot.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace locksley::daemon::simulation {
 
-// Owned by the fleet, which connects it. It may be paused, killed (its connection is closed), lose its power (nobody is
-// told), and be slow. One thread.
+// Owned by the fleet, which connects it. It may be paused, killed (its connection is closed), lose
+// its power (nobody is told), and be slow. One thread.
 class Machine final : public UpstreamHost {
  public:
   struct Options {

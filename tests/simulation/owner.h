@@ -1,5 +1,5 @@
-// The daemon that owns the batches: the production link to workers, with lanes, a disk and connections of the
-// simulation.
+// The daemon that owns the batches: the production link to workers, with lanes, a disk and
+// connections of the simulation.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@
 
 namespace locksley::daemon::simulation {
 
-// Serves the handlers `a` and `b`, which share a lane, and `c`, which has its own. It may be paused, as by SIGSTOP,
-// and crash, as by kill -9; then it starts again with what its disk has. One thread.
+// Serves the handlers `a` and `b`, which share a lane, and `c`, which has its own. It may be
+// paused, as by SIGSTOP, and crash, as by kill -9; then it starts again with what its disk has. One
+// thread.
 class Owner final : public WorkerHost, public RemoteExecutors {
  public:
   Owner(Clock& clock, WorkerLinkOptions options, std::uint64_t seed);

@@ -13,8 +13,8 @@
 
 namespace locksley::daemon::simulation {
 
-// Both directions of a TCP connection: bytes come in order, late, or not before a partition is over.
-// Owned by both ends and by the events on their way. One thread.
+// Both directions of a TCP connection: bytes come in order, late, or not before a partition is
+// over. Owned by both ends and by the events on their way. One thread.
 class Wire : public std::enable_shared_from_this<Wire> {
  public:
   enum class End : std::uint8_t { kOwner, kMachine };

@@ -1,5 +1,6 @@
-// The links of both sides, with delay, loss, pauses, partitions, restarts and slow machines between them.
-// LOCKSLEY_SEED repeats a run. LOCKSLEY_SIMULATE is how many times as many faults there are: 1 unless given.
+// The links of both sides, with delay, loss, pauses, partitions, restarts and slow machines between
+// them. LOCKSLEY_SEED repeats a run. LOCKSLEY_SIMULATE is how many times as many faults there are:
+// 1 unless given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,8 +107,8 @@ TEST(WorkerSimulation, NoFaultLosesAJobOrRecordsItTwice) {
   EXPECT_TRUE(has_seen_all());
 }
 
-// Tenants with jobs of very different lengths, on machines of which some are slow: over ten minutes each gets what is due to
-// it within 2%.
+// Tenants with jobs of very different lengths, on machines of which some are slow: over ten minutes
+// each gets what is due to it within 2%.
 TEST(WorkerSimulation, SharesAreDueWithinTwoPercentOverTenMinutes) {
   std::mt19937_64 random = locksley::testing::stress_random(2);
   Fleet fleet(random());
@@ -126,8 +127,8 @@ TEST(WorkerSimulation, SharesAreDueWithinTwoPercentOverTenMinutes) {
   for (const auto& [tenant, what] : tenants) before[tenant] = fleet.owner().received("a", tenant);
   for (int i = 0; i < 60; ++i) {
     fleet.run_for(10s);
-    // The bound of core/FAIRNESS.md: two leases a slot are executors; the longest turn is a quantum and the longest job of `four`
-    // on a slow machine.
+    // The bound of core/FAIRNESS.md: two leases a slot are executors; the longest turn is a quantum
+    // and the longest job of `four` on a slow machine.
     const auto share_of = [&](const std::string& tenant) {
       const Nanoseconds received = fleet.owner().received("a", tenant) - before[tenant];
       return received / tenants.at(tenant).first;
@@ -191,7 +192,8 @@ TEST(WorkerSimulation, NoSlotIsIdleForLongWhileALeaseIsWorthACut) {
               static_cast<unsigned long long>(fleet.owner().totals().cuts));
 }
 
-// A thousand machines of 64 slots: a batch is spread over all of them, and none waits for the others.
+// A thousand machines of 64 slots: a batch is spread over all of them, and none waits for the
+// others.
 TEST(WorkerSimulation, AThousandMachinesShareABatch) {
   std::mt19937_64 random = locksley::testing::stress_random(4);
   Fleet fleet(random());

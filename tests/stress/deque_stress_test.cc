@@ -1,4 +1,5 @@
-// The deque under real threads: each value goes to exactly one taker, whatever owner and thieves do.
+// The deque under real threads: each value goes to exactly one taker, whatever owner and thieves
+// do.
 #include "core/steal/deque.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ using testing::run_together;
 using testing::stress_random;
 using testing::stress_time;
 
-// What every value points to. `number` is plain memory, written before the push and read after the take, so
-// that ThreadSanitizer sees whether the deque orders the two.
+// What every value points to. `number` is plain memory, written before the push and read after the
+// take, so that ThreadSanitizer sees whether the deque orders the two.
 struct Node {
   explicit Node(std::uint64_t n) : number(n) {}
 

@@ -1,5 +1,5 @@
-// The ring under real threads: every job is run once, every keepalive released once, and the hints tell the
-// truth.
+// The ring under real threads: every job is run once, every keepalive released once, and the hints
+// tell the truth.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -45,8 +45,8 @@ struct Batch {
 // The sum of the indexes, each + 1.
 std::uint64_t sum_of(IndexRange range) { return (range.low + 1 + range.high) * range.size() / 2; }
 
-// One ring; threads that submit batches to it, and threads that work as the pool's workers do. Owned by the test; each thread
-// calls submit() or work() once.
+// One ring; threads that submit batches to it, and threads that work as the pool's workers do.
+// Owned by the test; each thread calls submit() or work() once.
 class RingUnderThreads {
  public:
   static constexpr int kWorkers = 3;
@@ -190,7 +190,8 @@ class RingUnderThreads {
     return settled.claim;
   }
 
-  // A thief takes the upper part, which may be all of it, and joins later. Returns where that part begins.
+  // A thief takes the upper part, which may be all of it, and joins later. Returns where that part
+  // begins.
   std::uint64_t leave_to_thief(Batch& batch, IndexRange range, std::mt19937_64& random) {
     const std::uint64_t middle = range.low + random() % range.size();
     const std::lock_guard lock(stolen_mutex_);

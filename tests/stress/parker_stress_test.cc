@@ -1,4 +1,5 @@
-// Parking under real threads: no token is lost, and what was written before an unpark is seen after the park.
+// Parking under real threads: no token is lost, and what was written before an unpark is seen after
+// the park.
 #include "core/sync/parker.h"
 
 #include <gtest/gtest.h>
@@ -46,8 +47,8 @@ TEST(ParkerStressTest, TwoThreadsPassATokenToAndFro) {
   EXPECT_GT(ball, 2u);
 }
 
-// Publish, then unpark; park, then look: whatever was published is found, with several threads unparking at
-// once.
+// Publish, then unpark; park, then look: whatever was published is found, with several threads
+// unparking at once.
 TEST(ParkerStressTest, NoPublicationIsMissed) {
   constexpr std::size_t kGivers = 3;
   Parker parker;
@@ -79,7 +80,8 @@ TEST(ParkerStressTest, NoPublicationIsMissed) {
   EXPECT_GT(seen, 0u);
 }
 
-// Times that run out just as the token comes: each token is taken exactly once, then or by the next park.
+// Times that run out just as the token comes: each token is taken exactly once, then or by the next
+// park.
 TEST(ParkerStressTest, TokenThatComesAtTheDeadlineIsNotLost) {
   Parker taker;
   Parker giver;

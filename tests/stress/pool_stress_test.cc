@@ -1,6 +1,6 @@
-// The pool under disorder: bursts with rests in between (every rest a chance to lose a wake-up), batches of
-// all shapes, submitted, cancelled, paused and re-weighted at random while workers come and go. Each batch
-// must end, and its record must add up.
+// The pool under disorder: bursts with rests in between (every rest a chance to lose a wake-up),
+// batches of all shapes, submitted, cancelled, paused and re-weighted at random while workers come
+// and go. Each batch must end, and its record must add up.
 #include <gtest/gtest.h>
 
 #include <atomic>

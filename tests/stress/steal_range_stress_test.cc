@@ -1,4 +1,5 @@
-// The stealing range under real threads: each index goes to exactly one taker, with the payload of its range.
+// The stealing range under real threads: each index goes to exactly one taker, with the payload of
+// its range.
 #include "core/steal/steal_range.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,8 @@ class Ledger {
   std::atomic<std::size_t> count_ = 0;
 };
 
-// The full length of a payload: four words that belong together, of the range that they were published with.
+// The full length of a payload: four words that belong together, of the range that they were
+// published with.
 struct Tag {
   const IndexRange* range;  // points to plain memory, so that ThreadSanitizer sees whether it was published
   std::uint64_t low;
@@ -70,8 +72,8 @@ struct Tag {
   }
 };
 
-// `longest`: the length of the longest range that is published. Short ones: fights for the last index, and
-// publication after publication while thieves still look at the one before.
+// `longest`: the length of the longest range that is published. Short ones: fights for the last
+// index, and publication after publication while thieves still look at the one before.
 void publish_range_after_range(std::uint64_t longest) {
   StealRange<Tag> range;
   Ledger ledger(kMost);
@@ -146,8 +148,9 @@ TEST(StealRangeStressTest, StampedeOfThievesTakesALongRange) {
   } while (!deadline.passed());
 }
 
-// A parallel loop as workers run it: what a thief steals it publishes in its own range, and others steal from
-// there. All must end once every index has been run, and no thread may go without work for ever.
+// A parallel loop as workers run it: what a thief steals it publishes in its own range, and others
+// steal from there. All must end once every index has been run, and no thread may go without work
+// for ever.
 TEST(StealRangeStressTest, StolenRangesAreStolenAgainUntilAllIsDone) {
   const Deadline deadline(stress_time());
   do {
@@ -202,7 +205,8 @@ TEST(StealRangeStressTest, NobodyStarves) {
       auto owner = range.owner();
       while (!all_have(kEnough)) {
         owner.publish({0, 1'000});
-        // All may share one processor: then each must come to run while something is left. So a thief steals once at a time.
+        // All may share one processor: then each must come to run while something is left. So a
+        // thief steals once at a time.
         patience.wait();
         while (!owner.take(1).empty()) {
           ++taken[0];

@@ -1,4 +1,5 @@
-// A batch by itself: a fixture whose tests play its executors, its observer, its journal and its readers.
+// A batch by itself: a fixture whose tests play its executors, its observer, its journal and its
+// readers.
 #pragma once
 
 #include <gtest/gtest.h>

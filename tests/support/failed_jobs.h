@@ -10,7 +10,8 @@
 
 namespace locksley::testing {
 
-// Which jobs of a batch failed, as the store's reader reads them. Needs: the store is not stopped; it outlives what is returned.
+// Which jobs of a batch failed, as the store's reader reads them. Needs: the store is not stopped;
+// it outlives what is returned.
 inline std::expected<daemon::FailedJobList, std::string> read_failed_jobs(daemon::Store& store,
                                                                           std::uint64_t sequence) {
   std::promise<std::expected<daemon::FailedJobList, std::string>> read;
@@ -19,7 +20,8 @@ inline std::expected<daemon::FailedJobList, std::string> read_failed_jobs(daemon
   return read.get_future().get();
 }
 
-// The same in place of `failed`, if load() or recover() has left them out; nothing if they cannot be read.
+// The same in place of `failed`, if load() or recover() has left them out; nothing if they cannot
+// be read.
 inline void read_left_out(daemon::Store& store, daemon::StoredBatch& batch) {
   if (!batch.history.failed_unread) return;
   const auto failed = read_failed_jobs(store, batch.sequence);

@@ -29,12 +29,12 @@ struct Answer {
   static Answer silence() { return {"", false}; }
 };
 
-// A daemon for tests of clients: answers each command as the test's script says, on a loopback port of its
-// own, and can drop connections or talk nonsense. HELLO and CLIENT SETINFO are answered as the daemon does,
-// unless `script_hello`.
+// A daemon for tests of clients: answers each command as the test's script says, on a loopback port
+// of its own, and can drop connections or talk nonsense. HELLO and CLIENT SETINFO are answered as
+// the daemon does, unless `script_hello`.
 //
-// Owned by the test. The script runs on the connections' threads, one call at a time. Nothing here waits for
-// time. The destructor breaks all connections and joins.
+// Owned by the test. The script runs on the connections' threads, one call at a time. Nothing here
+// waits for time. The destructor breaks all connections and joins.
 class FakeServer {
  public:
   using Script = std::function<Answer(const Words& command)>;
@@ -139,7 +139,8 @@ class FakeServer {
   std::thread accepting_;  // last: it uses all the others
 };
 
-// A port at which connections are refused: it is bound, so no other program gets it, and nothing listens.
+// A port at which connections are refused: it is bound, so no other program gets it, and nothing
+// listens.
 class Gone {
  public:
   explicit Gone(std::uint16_t port = 0) {

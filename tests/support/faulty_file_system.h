@@ -17,21 +17,21 @@
 
 namespace locksley::testing {
 
-// The system's files, with a memory of what a power loss would leave of those in one folder: of each file
-// what was synced, of the folder the names that were there when it was last synced. Nothing is synced in
-// truth, so tests are quick.
+// The system's files, with a memory of what a power loss would leave of those in one folder: of
+// each file what was synced, of the folder the names that were there when it was last synced.
+// Nothing is synced in truth, so tests are quick.
 //
-// Owned by the test, by shared_ptr because RocksDB's Env shares it; outlives every database that uses it. Any
-// thread may call anything, but for lose_power(). RocksDB's text log is not kept.
+// Owned by the test, by shared_ptr because RocksDB's Env shares it; outlives every database that
+// uses it. Any thread may call anything, but for lose_power(). RocksDB's text log is not kept.
 class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   // What can fail. Opening is for writing; reading never fails.
   enum class Operation : std::uint8_t { kAppend, kSync, kOpen, kRename, kClose, kSyncFolder };
   static constexpr std::size_t kOperations = 6;
   enum class Lasting : std::uint8_t { kOnce, kUntilHealed };
-  // What becomes of bytes that were appended and not synced: nothing stays; a random beginning does; a
-  // beginning, and the rest is zeros, or noise; some pages do, and the others are zeros.
-  // Of bytes that were written over synced zeros, nothing stays with kLost, and else some sectors do.
+  // What becomes of bytes that were appended and not synced: nothing stays; a random beginning
+  // does; a beginning, and the rest is zeros, or noise; some pages do, and the others are zeros. Of
+  // bytes that were written over synced zeros, nothing stays with kLost, and else some sectors do.
   enum class Tail : std::uint8_t { kLost, kTorn, kZeros, kNoise, kPages };
 
   // What is in `folder` now is on the disk. `seed` decides what is left to chance.
@@ -40,10 +40,10 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
 
   // ---- Faults ----
 
-  // The n-th operation of this kind from now on (1: the next) fails; or it and all of its kind behind it.
-  // What fails to be appended is half written. What fails to be synced was never written, though it can be
-  // read until the power goes, and though a later sync succeeds: as with Linux, which forgets that a page was
-  // to be written when it could not be. One fault at a time.
+  // The n-th operation of this kind from now on (1: the next) fails; or it and all of its kind
+  // behind it. What fails to be appended is half written. What fails to be synced was never
+  // written, though it can be read until the power goes, and though a later sync succeeds: as with
+  // Linux, which forgets that a page was to be written when it could not be. One fault at a time.
   void fail(Operation operation, std::uint64_t n, rocksdb::IOStatus status, Lasting lasting);
   void heal();
   // Whether the fault came to pass since fail().
@@ -62,13 +62,15 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
 
   // ---- Power ----
 
-  // After `more` operations of any kind nothing can be changed on the disk any more: all attempts fail.
+  // After `more` operations of any kind nothing can be changed on the disk any more: all attempts
+  // fail.
   void cut_power(std::uint64_t more = 0);
   bool has_power() const;
   // As if only the process had ended: what was written is there, synced or not.
   void restore_power();
-  // Once no database uses it: makes the folder what a power loss would have left, and there is power again,
-  // and no fault. Of what happened to names since the folder was last synced, a random beginning stays.
+  // Once no database uses it: makes the folder what a power loss would have left, and there is
+  // power again, and no fault. Of what happened to names since the folder was last synced, a random
+  // beginning stays.
   void lose_power(Tail tail);
 
   // ---- rocksdb::FileSystem ----
@@ -118,7 +120,8 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
       std::uint64_t begin, end;
     };
     std::vector<Stretch> unwritten;  // a sync of them failed
-    // Appended since the last sync, where there were synced zeros: any of the sectors may be on the disk.
+    // Appended since the last sync, where there were synced zeros: any of the sectors may be on the
+    // disk.
     Stretch overwritten{0, 0};
     std::optional<std::string>
         bytes;  // of one that has no name any more but would have one after a power loss

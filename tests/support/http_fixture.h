@@ -1,7 +1,7 @@
 #pragma once
 
-// An HTTP server in the test's own process, on a thread of its own, and a client that talks to it over
-// loopback.
+// An HTTP server in the test's own process, on a thread of its own, and a client that talks to it
+// over loopback.
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -24,10 +24,12 @@
 
 namespace locksley::daemon {
 
-// A blocking client. A read that gets nothing fails after 60 s, so that a server that hangs fails the test.
+// A blocking client. A read that gets nothing fails after 60 s, so that a server that hangs fails
+// the test.
 class HttpClient {
  public:
-  // `receive_buffer`: bytes that the kernel takes in before the program reads; 0: as many as it likes.
+  // `receive_buffer`: bytes that the kernel takes in before the program reads; 0: as many as it
+  // likes.
   explicit HttpClient(const asio::ip::tcp::endpoint& server, int receive_buffer = 0)
       : socket_(io_, asio::ip::tcp::v4()) {
     if (receive_buffer > 0) socket_.set_option(asio::socket_base::receive_buffer_size(receive_buffer));
@@ -39,7 +41,8 @@ class HttpClient {
     std::error_code error;  // the server may have closed already
     asio::write(socket_, asio::buffer(bytes), error);
   }
-  // All that comes until the server closes; whether it closed orderly or by reset is written behind it.
+  // All that comes until the server closes; whether it closed orderly or by reset is written behind
+  // it.
   std::string read_to_end() {
     std::string all = std::move(rest_);
     std::array<char, 4096> block;
@@ -91,7 +94,8 @@ class HttpServerFixture : public ::testing::Test {
     run();
     return endpoint;
   }
-  // start() in two steps: what a client sends before run() is there when its connection, and the time that it has, begin.
+  // start() in two steps: what a client sends before run() is there when its connection, and the
+  // time that it has, begin.
   asio::ip::tcp::endpoint listen(HttpLimits limits) {
     server_.emplace(io_, router_, limits);
     const auto endpoint = server_->listen("127.0.0.1", 0);

@@ -84,7 +84,8 @@ class MemoryCursor final : public daemon::RowCursor {
   MemoryDisk::Rows::const_iterator end_;
 };
 
-// As the embedded engine: after a failure it is read only, until a reopen() has written everything anew.
+// As the embedded engine: after a failure it is read only, until a reopen() has written everything
+// anew.
 class MemoryEngine final : public daemon::Engine {
  public:
   MemoryEngine(MemoryDisk& disk, std::string place) : disk_(disk), place_(std::move(place)) { gate_.open(); }
@@ -190,7 +191,8 @@ class MemoryEngine final : public daemon::Engine {
 
 }  // namespace
 
-// The file: of each row the number of its table, and the sizes of its key and its value, in lines of text before these.
+// The file: of each row the number of its table, and the sizes of its key and its value, in lines
+// of text before these.
 MemoryDisk::MemoryDisk(const std::filesystem::path& folder) : id_(new_id()) {
   std::ifstream file(folder / kCopy, std::ios::binary);
   std::size_t table = 0, key = 0, value = 0;

@@ -21,7 +21,8 @@
 
 namespace locksley::testing {
 
-// What an engine in memory leaves when it is closed, or when the power goes. Owned by the test; outlives the engines.
+// What an engine in memory leaves when it is closed, or when the power goes. Owned by the test;
+// outlives the engines.
 class MemoryDisk final : public StoreDisk {
  public:
   using Rows = std::map<std::string, std::string, std::less<>>;
@@ -49,7 +50,8 @@ class MemoryDisk final : public StoreDisk {
 
   // ---- A disk without room; for tests whose own thread is the writer's ----
 
-  // Of how many bytes its engine says that there is room for them, and how many more there are after use_reserve().
+  // Of how many bytes its engine says that there is room for them, and how many more there are
+  // after use_reserve().
   std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t reserve = 0;
   // What Engine::reclaim() was called with.
@@ -64,7 +66,8 @@ class MemoryDisk final : public StoreDisk {
   bool is_on_network = false;
   // Its readings of payloads.
   SlowServer server;
-  // Readings of single rows of the index that may not wait for long fail: no reply comes. How many did.
+  // Readings of single rows of the index that may not wait for long fail: no reply comes. How many
+  // did.
   std::atomic<bool> has_no_reply = false;
   std::atomic<std::uint64_t> without_reply = 0;
 

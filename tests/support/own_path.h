@@ -9,8 +9,8 @@
 
 namespace locksley::testing {
 
-// The path of a file or folder in the folder for temporary files that no other process uses: the same test may run
-// several times at once. Whatever the test makes there is removed at the end.
+// The path of a file or folder in the folder for temporary files that no other process uses: the
+// same test may run several times at once. Whatever the test makes there is removed at the end.
 class OwnPath {
  public:
   explicit OwnPath(const std::string& name)

@@ -1,4 +1,5 @@
-// Random costs, and the bound of core/FAIRNESS.md for each pair of nodes: for tests of the fair ring.
+// Random costs, and the bound of core/FAIRNESS.md for each pair of nodes: for tests of the fair
+// ring.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +43,8 @@ inline RingSimulator::Cost random_cost(Random& random) {
   }
 }
 
-// Watches every pair of nodes of a level: while both wait without a break, the service per weight that they
-// receive must not differ by more than the bound.
+// Watches every pair of nodes of a level: while both wait without a break, the service per weight
+// that they receive must not differ by more than the bound.
 template <class Node>
 class PairWatch {
  public:

@@ -22,8 +22,8 @@ namespace locksley::testing {
 
 using namespace std::chrono_literals;
 
-// Waits for a condition that other threads bring about, and says what it waited for if they do not. The limit is far longer than any
-// of them takes, also on a processor that other tests keep busy.
+// Waits for a condition that other threads bring about, and says what it waited for if they do not.
+// The limit is far longer than any of them takes, also on a processor that other tests keep busy.
 template <class Condition>
 void wait_until(Condition condition, const char* what, std::chrono::seconds limit = 120s) {
   const auto deadline = std::chrono::steady_clock::now() + limit;

@@ -14,7 +14,8 @@ struct pg_conn;
 
 namespace locksley::testing {
 
-// A connection of the test's own, beside the engine's. Each statement must succeed, or throws. One thread at a time.
+// A connection of the test's own, beside the engine's. Each statement must succeed, or throws. One
+// thread at a time.
 class TestConnection {
  public:
   explicit TestConnection(const std::string& url);
@@ -30,7 +31,8 @@ class TestConnection {
   pg_conn* const connection_;
 };
 
-// Faults are injected by the server: a trigger of the test's runs as a group commits, and waits, or raises an error.
+// Faults are injected by the server: a trigger of the test's runs as a group commits, and waits, or
+// raises an error.
 class PostgresDisk final : public StoreDisk {
  public:
   PostgresDisk();

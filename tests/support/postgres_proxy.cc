@@ -41,7 +41,8 @@ std::string read_some(int socket) {
   return got <= 0 ? std::string() : std::string(buffer.data(), static_cast<std::size_t>(got));
 }
 
-// The size of the first message of a client's bytes; 0: it is not whole. The very first has no letter.
+// The size of the first message of a client's bytes; 0: it is not whole. The very first has no
+// letter.
 std::size_t message_size(std::string_view bytes, bool is_first) {
   const std::size_t letter = is_first ? 0 : 1;
   if (bytes.size() < letter + 4) return 0;

@@ -12,8 +12,9 @@
 
 namespace locksley::testing {
 
-// Passes on what it gets, in both directions, between a socket in a folder of its own and that of the server. It knows just
-// so much of the protocol that it finds the COMMIT of a group. Any thread may call anything.
+// Passes on what it gets, in both directions, between a socket in a folder of its own and that of
+// the server. It knows just so much of the protocol that it finds the COMMIT of a group. Any thread
+// may call anything.
 class PostgresProxy {
  public:
   // What happens at the next COMMIT, once.

@@ -88,7 +88,8 @@ PostgresServer::PostgresServer() {
   if (::waitpid(made, &status, 0) != made || status != 0) {
     throw std::runtime_error("initdb failed: see " + (folder_ / "initdb.log").string());
   }
-  // Commits that do not wait for the disk are lost with the server for as long as the writer of the log sleeps.
+  // Commits that do not wait for the disk are lost with the server for as long as the writer of the
+  // log sleeps.
   std::ofstream(folder_ / "data/postgresql.conf", std::ios::app)
       << "listen_addresses = ''\nunix_socket_directories = '" << folder_.string()
       << "'\nfsync = off\nfull_page_writes = off\nsynchronous_commit = on\nwal_writer_delay = 10s\n"
@@ -115,14 +116,16 @@ void PostgresServer::start() {
       throw std::runtime_error("PostgreSQL does not start: see " + (folder_ / "log").string());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    // A server does not start while processes of the one that was killed still have its shared memory.
+    // A server does not start while processes of the one that was killed still have its shared
+    // memory.
     if (::waitpid(pid_, nullptr, WNOHANG) != 0) begin();
   }
 }
 
 void PostgresServer::kill() {
   if (pid_ == 0) return;
-  // Its processes have groups of their own, and would serve their sessions for a moment more. It makes no others while it is stopped.
+  // Its processes have groups of their own, and would serve their sessions for a moment more. It
+  // makes no others while it is stopped.
   ::kill(pid_, SIGSTOP);
   const std::vector<pid_t> children = children_of(pid_);
   for (const pid_t child : children) ::kill(child, SIGKILL);

@@ -8,9 +8,10 @@
 
 namespace locksley::testing {
 
-// A server in a folder of its own, in memory if there is room, without a port: clients find its socket in the folder. Not as root, which the
-// server refuses to be: then as the user postgres. The constructor makes it, which takes a second, and starts it; the
-// destructor kills it. Throws std::runtime_error. One thread, which lives as long as the server: that ends with it.
+// A server in a folder of its own, in memory if there is room, without a port: clients find its
+// socket in the folder. Not as root, which the server refuses to be: then as the user postgres. The
+// constructor makes it, which takes a second, and starts it; the destructor kills it. Throws
+// std::runtime_error. One thread, which lives as long as the server: that ends with it.
 class PostgresServer {
  public:
   PostgresServer();

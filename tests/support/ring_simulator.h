@@ -13,9 +13,9 @@
 
 namespace locksley::test {
 
-// A discrete-event simulator: `workers` workers claim from one ring, run jobs whose costs are given, and
-// settle. As a pool's workers do, they hand back the rest of a claim once it has used its quantum; a job is
-// never interrupted. One thread; nothing waits.
+// A discrete-event simulator: `workers` workers claim from one ring, run jobs whose costs are
+// given, and settle. As a pool's workers do, they hand back the rest of a claim once it has used
+// its quantum; a job is never interrupted. One thread; nothing waits.
 class RingSimulator {
  public:
   // What a job costs, by its index.
@@ -113,9 +113,9 @@ class RingSimulator {
   void run_for(Nanoseconds length) { run_until(now_ + length); }
   void run() { run_until(Nanoseconds::max()); }
 
-  // From now on worker i is a remote one: its turns have several executors each and are longer than the
-  // ring's quantum, and at every third event all turns are charged for what they have used so far.
-  // Before the first batch.
+  // From now on worker i is a remote one: its turns have several executors each and are longer than
+  // the ring's quantum, and at every third event all turns are charged for what they have used so
+  // far. Before the first batch.
   void use_leases() {
     leases_ = true;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -131,7 +131,8 @@ class RingSimulator {
   }
 
   bool track_indexes = false;
-  // Whether workers that find nothing to claim help a job that runs: each turn is a quantum of its sub-jobs.
+  // Whether workers that find nothing to claim help a job that runs: each turn is a quantum of its
+  // sub-jobs.
   bool thieves = false;
   // The gates from which each of the first workers claims; the others claim from any.
   std::vector<GateSet> restricted;

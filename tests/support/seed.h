@@ -1,4 +1,5 @@
-// What a stress test gets from its environment: the seed of its random choices, and how long it may run.
+// What a stress test gets from its environment: the seed of its random choices, and how long it may
+// run.
 #pragma once
 
 #include <chrono>
@@ -9,8 +10,9 @@
 
 namespace locksley::testing {
 
-// The seed of this process's stress tests: LOCKSLEY_SEED, or a new one. Printed when first asked for, so that
-// the log of a failure says how to repeat its choices (the interleaving stays the machine's).
+// The seed of this process's stress tests: LOCKSLEY_SEED, or a new one. Printed when first asked
+// for, so that the log of a failure says how to repeat its choices (the interleaving stays the
+// machine's).
 inline std::uint64_t stress_seed() {
   static const std::uint64_t seed = [] {
     const char* given = std::getenv("LOCKSLEY_SEED");
@@ -29,8 +31,8 @@ inline std::mt19937_64 stress_random(std::uint64_t stream) {
   return std::mt19937_64(sequence);
 }
 
-// How long one stress test runs: 300 ms times LOCKSLEY_STRESS, which is 1 unless given. 300 ms: a guess that
-// keeps the whole set below ten seconds.
+// How long one stress test runs: 300 ms times LOCKSLEY_STRESS, which is 1 unless given. 300 ms: a
+// guess that keeps the whole set below ten seconds.
 inline std::chrono::milliseconds stress_time() {
   static const double scale = [] {
     const char* given = std::getenv("LOCKSLEY_STRESS");

@@ -13,7 +13,8 @@
 
 namespace locksley::testing {
 
-// Owned by the test, or by its disk; outlives the engines. Any thread may call anything. Waits end after 30 s.
+// Owned by the test, or by its disk; outlives the engines. Any thread may call anything. Waits end
+// after 30 s.
 class SlowServer {
  public:
   // Readings wait from now on.

@@ -12,8 +12,8 @@
 
 namespace locksley::testing {
 
-// A disk that keeps what an engine writes, that fails when it is told to, and that loses power. Any thread may call
-// anything, but for rows() and lose_power(), for which the store must not be open.
+// A disk that keeps what an engine writes, that fails when it is told to, and that loses power. Any
+// thread may call anything, but for rows() and lose_power(), for which the store must not be open.
 class StoreDisk {
  public:
   virtual ~StoreDisk() = default;
@@ -41,7 +41,8 @@ class StoreDisk {
   virtual bool loses_all_unsynced() const { return true; }
   // From now on nothing can be changed.
   virtual void cut_power() = 0;
-  // What was not synced is gone, as far as loses_all_unsynced() says; there is power again, and no fault.
+  // What was not synced is gone, as far as loses_all_unsynced() says; there is power again, and no
+  // fault.
   virtual void lose_power() = 0;
 };
 

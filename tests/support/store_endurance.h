@@ -21,8 +21,8 @@
 
 namespace locksley::testing {
 
-// Does something for each of the numbers below `count`, some at once: most of it is waiting. Ends early once
-// the test has failed.
+// Does something for each of the numbers below `count`, some at once: most of it is waiting. Ends
+// early once the test has failed.
 template <class Body>
 void for_each_number(std::size_t threads, std::uint64_t count, Body body) {
   std::atomic<std::uint64_t> next{0};
@@ -42,8 +42,8 @@ inline bool is_awaited(const daemon::StoreWrite& write) {
   return !std::holds_alternative<daemon::RecordStep>(write);
 }
 
-// The state with what batches were told by later writes of the ends of others, if that is what was found: jobs that are added to such a
-// batch may not be there yet.
+// The state with what batches were told by later writes of the ends of others, if that is what was
+// found: jobs that are added to such a batch may not be there yet.
 inline std::optional<StoreModel> told_ahead(StoreModel state, const Picture& found,
                                             std::span<const Put> later) {
   const Picture picture = state.picture();
@@ -81,21 +81,25 @@ inline std::optional<StoreModel> beginning_that_is(const Picture& found, StoreMo
   }
 }
 
-// A disk, a store on it, and a workload that goes on from start to start. After each end the store must hold
-// a beginning of all that was written, with all that was acknowledged if it is synced before.
+// A disk, a store on it, and a workload that goes on from start to start. After each end the store
+// must hold a beginning of all that was written, with all that was acknowledged if it is synced
+// before.
 class Endurance {
  public:
   explicit Endurance(std::uint64_t seed, config::Durability durability = config::Durability::kFsync)
       : bench_(seed, durability), durability_(durability), random_(seed) {
-    // In half of the runs all payloads that are more than one chunk go ahead of their writes, in parts.
+    // In half of the runs all payloads that are more than one chunk go ahead of their writes, in
+    // parts.
     if (seed % 2 == 0) bench_.in_group = 160U << 10;
   }
 
   StoreBench& bench() { return bench_; }
-  // Called when a batch is about to be forgotten while many jobs are being added to one that waited for it.
+  // Called when a batch is about to be forgotten while many jobs are being added to one that waited
+  // for it.
   std::function<void()> at_forget = [] {};
 
-  // Opens, looks, and goes on for so many writes, or until the disk fails. False: it could not be opened.
+  // Opens, looks, and goes on for so many writes, or until the disk fails. False: it could not be
+  // opened.
   bool run(std::uint64_t writes) {
     error_.clear();
     auto found = bench_.try_recover();

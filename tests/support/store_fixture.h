@@ -106,7 +106,8 @@ inline daemon::Urgency urgency_of(const daemon::StoreWrite& write) {
                                                            : daemon::Urgency::kAwaited;
 }
 
-// A folder, a disk for it, and a store that is open or not. Destroyed in the order in which a process ends.
+// A folder, a disk for it, and a store that is open or not. Destroyed in the order in which a
+// process ends.
 class StoreBench {
  public:
   explicit StoreBench(std::uint64_t seed = 1, config::Durability durability = config::Durability::kFsync)
@@ -164,8 +165,8 @@ class StoreBench {
     model.apply(write);
     return store->put(std::move(write), urgency);
   }
-  // Steps, for which nobody waits, are on the disk when what is written behind them is. The write that says
-  // so is of a batch that is not there.
+  // Steps, for which nobody waits, are on the disk when what is written behind them is. The write
+  // that says so is of a batch that is not there.
   void flush() {
     const daemon::Ticket ticket = store->put(daemon::ForgetBatch{1ULL << 60}, daemon::Urgency::kAwaited);
     EXPECT_EQ(outcomes->await(ticket).error, "");
@@ -245,7 +246,8 @@ class StepMaker {
     write.step.job_attempts = std::move(job_attempts);
     return write;
   }
-  // These, all that had failed, have not ended after all. `ended`: all others, of a batch that was over.
+  // These, all that had failed, have not ended after all. `ended`: all others, of a batch that was
+  // over.
   daemon::RecordStep requeue(std::vector<IndexRange> failed, std::vector<JobAttempts> job_attempts,
                              std::optional<std::vector<IndexRange>> ended = {}) {
     for (const JobStatus status : {JobStatus::kError, JobStatus::kTimeout, JobStatus::kCrashed}) {

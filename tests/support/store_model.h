@@ -55,8 +55,8 @@ struct StoreModel {
   Picture picture() const;
 };
 
-// All of a store that is open: recovers it, and reads every result and every payload. What cannot be read is
-// said in the picture; the error is recover()'s.
+// All of a store that is open: recovers it, and reads every result and every payload. What cannot
+// be read is said in the picture; the error is recover()'s.
 std::expected<Picture, std::string> picture_of(daemon::Store& store);
 
 // A row of a store that nobody has open, as it lies there (StoreDisk::rows()).

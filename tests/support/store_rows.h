@@ -1,4 +1,5 @@
-// Random rows for the tests of the store's format, and readers of bytes that the store did not write.
+// Random rows for the tests of the store's format, and readers of bytes that the store did not
+// write.
 #pragma once
 
 #include <algorithm>

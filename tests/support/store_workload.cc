@@ -75,7 +75,7 @@ std::uint64_t StoreWorkload::any(Condition condition) {
 
 std::vector<std::string> StoreWorkload::random_payloads() {
   std::vector<std::string> payloads;
-  // Often more than fits into one chunk, and now and then so much that it is written in several parts.
+  // Often more than fits into one chunk; now and then it is written in several parts.
   if (const std::uint64_t roll = below(60); roll < 10) {
     const std::size_t size = roll == 0 ? 1U << 20 : 40U << 10;
     for (int i = 0; i < 5; ++i) payloads.emplace_back(size, static_cast<char>('a' + below(26)));
@@ -219,7 +219,8 @@ ForgetBatch StoreWorkload::forget(std::uint64_t sequence) {
     status.cancelled = batch.last.totals.count(JobStatus::kCancelled);
     status.retried = batch.last.retried;
     status.result_bytes = batch.last.result_bytes;
-    // Not may_have_failed_rows: a run of the workload may put fewer ranges into a row than rows_of() expects.
+    // Not may_have_failed_rows: a run of the workload may put fewer ranges into a row than
+    // rows_of() expects.
     write.rows.has_one_step = status.steps == 1;
     write.rows.may_have_marks = daemon::may_have_marks(status);
     write.rows.may_have_changes = batch.changes.has_value();

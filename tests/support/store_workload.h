@@ -14,7 +14,8 @@
 
 namespace locksley::testing {
 
-// A server in small, with batches of all kinds and nothing that runs. Owned by the test; one thread.
+// A server in small, with batches of all kinds and nothing that runs. Owned by the test; one
+// thread.
 class StoreWorkload {
  public:
   // Goes on with what an earlier process has left.
@@ -58,7 +59,8 @@ class StoreWorkload {
   // All that has failed is queued again; the batch may be over.
   daemon::StoreWrite requeue(std::uint64_t sequence);
   daemon::ForgetBatch forget(std::uint64_t sequence);
-  // A batch that waits, and the place of one that is over among those for which it waits; none: all that wait know of all ends.
+  // A batch that waits, and the place of one that is over among those for which it waits; none: all
+  // that wait know of all ends.
   struct Untold {
     std::uint64_t sequence;
     std::size_t place;
@@ -66,7 +68,8 @@ class StoreWorkload {
   std::vector<Untold> untold() const;
   daemon::StoreWrite tell(const Untold& untold);
   bool is_waited_for(std::uint64_t sequence) const;
-  // While many jobs are added to a batch, it is told of the end of another, which is then forgotten.
+  // While many jobs are added to a batch, it is told of the end of another, which is then
+  // forgotten.
   struct Scene {
     Untold told;
     std::uint64_t ended;

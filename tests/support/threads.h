@@ -12,8 +12,8 @@
 
 namespace locksley::testing {
 
-// Runs body(0) … body(count - 1), each on a thread of its own, released together; returns when all have
-// ended.
+// Runs body(0) … body(count - 1), each on a thread of its own, released together; returns when all
+// have ended.
 template <class Body>
 void run_together(std::size_t count, Body body) {
   std::latch start(static_cast<std::ptrdiff_t>(count));
@@ -46,8 +46,9 @@ class Deadline {
   std::chrono::steady_clock::time_point end_;
 };
 
-// A wait that must end: call it on each turn of a loop that waits for other threads. It lets them run, and
-// ends the test program with a message once 60 s (a guess: far longer than any of them takes) are over.
+// A wait that must end: call it on each turn of a loop that waits for other threads. It lets them
+// run, and ends the test program with a message once 60 s (a guess: far longer than any of them
+// takes) are over.
 class Patience {
  public:
   explicit Patience(const char* what) : what_(what) {}

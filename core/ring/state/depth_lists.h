@@ -12,8 +12,9 @@
 
 namespace locksley {
 
-// Lists of queues of about the same depth: class c has those with 2^(c-1) <= jobs < 2^c. Class 0 has nothing queued, and
-// is in no list. A member of the ring, guarded by its mutex. update() is O(1); nothing fails.
+// Lists of queues of about the same depth: class c has those with 2^(c-1) <= jobs < 2^c. Class 0
+// has nothing queued, and is in no list. A member of the ring, guarded by its mutex. update() is
+// O(1); nothing fails.
 class DepthLists {
  public:
   // After a change of the number of jobs queued.
@@ -27,7 +28,8 @@ class DepthLists {
       LOCKSLEY_REQUIRES(kFairNodes) {
     std::vector<std::uint64_t> depths;
     std::size_t looked = 0;
-    // A queue of a deeper class is deeper: once there are enough of them, the other classes are not visited.
+    // A queue of a deeper class is deeper: once there are enough of them, the other classes are not
+    // visited.
     for (std::size_t i = lists_.size() - 1; i > 0 && depths.size() < count; --i) {
       for (const RingQueue* queue = lists_[i]; queue != nullptr && looked < most;
            queue = queue->next_as_deep_, ++looked) {

@@ -1,5 +1,5 @@
-// The service that was due to a tenant or a customer recently, while it had jobs to run. Views compare it
-// with the service that the tenant or customer received.
+// The service that was due to a tenant or a customer recently, while it had jobs to run. Views
+// compare it with the service that the tenant or customer received.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ struct ServiceReading {
   Nanoseconds at{};
 };
 
-// Divides the service of a lane among the tenants that compete for it, or what is due to a tenant among its customers.
-// A member of the ring, or of the tenant's customers; the ring synchronises the calls, and calls advance() before each
-// change of the weights. O(1); nothing fails.
+// Divides the service of a lane among the tenants that compete for it, or what is due to a tenant
+// among its customers. A member of the ring, or of the tenant's customers; the ring synchronises
+// the calls, and calls advance() before each change of the weights. O(1); nothing fails.
 class ServiceClock {
  public:
   // The sums at `now`, if weights with the sum `weight` have competed since the last advance().
@@ -45,9 +45,9 @@ class ServiceClock {
   ServiceReading last_;
 };
 
-// The recent service of the lane, and the part of it that was due to one tenant or customer. Both sums
-// count only the time in which that group had jobs to run. A member of the group, guarded as the group
-// is. O(1); nothing fails.
+// The recent service of the lane, and the part of it that was due to one tenant or customer. Both
+// sums count only the time in which that group had jobs to run. A member of the group, guarded as
+// the group is. O(1); nothing fails.
 class DueService {
  public:
   struct Sums {

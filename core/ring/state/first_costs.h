@@ -8,10 +8,11 @@
 
 namespace locksley {
 
-// What the first job that ended of each queue has cost, for each kind of jobs (QueueOptions::kind). The jobs of a new queue
-// are expected to cost the same until one of them has ended.
+// What the first job that ended of each queue has cost, for each kind of jobs (QueueOptions::kind).
+// The jobs of a new queue are expected to cost the same until one of them has ended.
 //
-// A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate. Only allocation fails.
+// A member of RingSeat, and guarded as it is. O(kinds), which are few: the handlers at one gate.
+// Only allocation fails.
 class FirstCosts {
  public:
   // A decaying mean in nanoseconds; 0: unknown.
@@ -19,8 +20,8 @@ class FirstCosts {
     const Cost* const found = find(kind);
     return found == nullptr ? 0 : found->mean;
   }
-  // The least of the last kRecent in nanoseconds; 0: unknown, or there were fewer. One job whose executor was delayed does
-  // not change it.
+  // The least of the last kRecent in nanoseconds; 0: unknown, or there were fewer. One job whose
+  // executor was delayed does not change it.
   double least(const void* kind) const {
     const Cost* const found = find(kind);
     return found == nullptr ? 0 : std::ranges::min(found->recent);

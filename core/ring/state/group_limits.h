@@ -11,9 +11,9 @@ namespace locksley {
 
 // The limits of a group of queues: of a tenant (user), or of a customer of a tenant. A plain value.
 //
-// The weight is a share: the least that the group gets while it has jobs to run. The slots and the rate
-// are maxima. They reserve nothing for the group, so no slot is idle that another group can use. Each
-// ring (lane) counts them by itself.
+// The weight is a share: the least that the group gets while it has jobs to run. The slots and the
+// rate are maxima. They reserve nothing for the group, so no slot is idle that another group can
+// use. Each ring (lane) counts them by itself.
 struct GroupLimits {
   std::uint32_t weight = 1;       // among the tenants, or among the customers of its tenant; 0 counts as 1
   std::uint32_t slots = 0;        // executors at once, a lease by its width; 0: no cap

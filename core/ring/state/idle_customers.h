@@ -11,12 +11,14 @@
 
 namespace locksley {
 
-// A customer without queues is kept as long as it would be served earlier if it were forgotten: while its key is ahead of the
-// virtual time, or its rate admits no start. If too many are kept, the tenant that has most of them loses one. So a tenant
-// with very many customers does not erase the debts of another tenant's customers.
+// A customer without queues is kept as long as it would be served earlier if it were forgotten:
+// while its key is ahead of the virtual time, or its rate admits no start. If too many are kept,
+// the tenant that has most of them loses one. So a tenant with very many customers does not erase
+// the debts of another tenant's customers.
 //
-// A member of the ring, which owns the customers in RingCustomers::by_name; guarded by its mutex. O(log customers + log
-// tenants) for each customer that comes, leaves or is forgotten. Only allocation fails.
+// A member of the ring, which owns the customers in RingCustomers::by_name; guarded by its mutex.
+// O(log customers + log tenants) for each customer that comes, leaves or is forgotten. Only
+// allocation fails.
 class IdleCustomers {
  public:
   // Of all tenants.
@@ -38,11 +40,13 @@ class IdleCustomers {
     }
     count(*customer.tenant, -std::size_t{1});
   }
-  // Forgets customers of the tenant whose state equals that of a new customer, but at most kAtOnce: very many may become so
-  // at the same moment. Later calls forget the others. Once the tenant has no customers, its members are queues again.
+  // Forgets customers of the tenant whose state equals that of a new customer, but at most kAtOnce:
+  // very many may become so at the same moment. Later calls forget the others. Once the tenant has
+  // no customers, its members are queues again.
   static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
   void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
-  // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant those that are least ahead.
+  // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant
+  // those that are least ahead.
   void limit(std::size_t most) LOCKSLEY_REQUIRES(kFairNodes);
   // The tenant is about to be removed, with all its customers.
   void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -58,7 +62,8 @@ class IdleCustomers {
   static std::uint32_t& place_of(RingGroup& tenant) LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS {
     return tenant.idle_customers_place;
   }
-  // Tenants with idle customers. The key is the number of these, negative: the tenant with most is at the top.
+  // Tenants with idle customers. The key is the number of these, negative: the tenant with most is
+  // at the top.
   IndexedHeap<RingGroup, std::int64_t, &IdleCustomers::place_of> tenants_;
   std::size_t size_ = 0;
 };

@@ -1,4 +1,5 @@
-// What a job of a queue costs, as the turns of the queue have measured it; and how many jobs a claim may take.
+// What a job of a queue costs, as the turns of the queue have measured it; and how many jobs a
+// claim may take.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,8 @@
 
 namespace locksley {
 
-// The estimate of the cost of one job: worker time in nanoseconds, with that of its sub-jobs. It is a decaying mean of
-// what turns have measured. Claims grow step by step while it is new.
+// The estimate of the cost of one job: worker time in nanoseconds, with that of its sub-jobs. It is
+// a decaying mean of what turns have measured. Claims grow step by step while it is new.
 //
 // A member of RingQueue, and guarded as it is. A plain value of 32 bytes; nothing blocks or fails.
 class JobCost {
@@ -21,7 +22,8 @@ class JobCost {
   // Of one job, at least 1; 0: unknown.
   double mean() const { return mean_; }
 
-  // The queue enters a ring. `hint`: the expected cost of a job; 0: not given, and the queue keeps the cost that it knows.
+  // The queue enters a ring. `hint`: the expected cost of a job; 0: not given, and the queue keeps
+  // the cost that it knows.
   void begin(Nanoseconds hint) {
     without_jobs_ = Nanoseconds{0};
     if (hint.count() <= 0) return;
@@ -29,7 +31,8 @@ class JobCost {
     last_claim_ = std::numeric_limits<std::uint64_t>::max();
   }
 
-  // A turn has used `time`, and `jobs` jobs have ended in it. True: these are the first of the queue.
+  // A turn has used `time`, and `jobs` jobs have ended in it. True: these are the first of the
+  // queue.
   bool learn(Nanoseconds time, std::uint64_t jobs) {
     without_jobs_ += time;
     if (jobs == 0) return false;
@@ -41,21 +44,23 @@ class JobCost {
       mean_ = cost;
       return true;
     }
-    // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of many more jobs than the
-    // one before is the better measurement.
+    // Of few jobs, much of the time is the claim's own: a remote worker's round trip. So a claim of
+    // many more jobs than the one before is the better measurement.
     const double gain = before == 0 ? kGain : std::max(kGain, 1 - before / count);
     mean_ += (cost - mean_) * gain;
     return false;
   }
 
-  // A claim is at most so many times as large as the claim before. So one wrong measurement (a step of the clock, a first job
-  // that was cached) cannot make a claim take a whole batch, and a few claims reach the right size: 1,000 jobs in five
-  // claims. A lease to another machine costs as much as many short jobs, and may be cut while it runs, so it grows faster.
+  // A claim is at most so many times as large as the claim before. So one wrong measurement (a step
+  // of the clock, a first job that was cached) cannot make a claim take a whole batch, and a few
+  // claims reach the right size: 1,000 jobs in five claims. A lease to another machine costs as
+  // much as many short jobs, and may be cut while it runs, so it grows faster.
   static constexpr std::uint64_t kGrowth = 4;
   static constexpr std::uint64_t kLeaseGrowth = 16;
 
-  // How many jobs the next claim of one executor takes, if there are as many: those that are expected to take `quantum`, but at
-  // least one, and at most `growth` times as many as the last call returned. Without a known cost, one job.
+  // How many jobs the next claim of one executor takes, if there are as many: those that are
+  // expected to take `quantum`, but at least one, and at most `growth` times as many as the last
+  // call returned. Without a known cost, one job.
   std::uint64_t next_claim(Nanoseconds quantum, std::uint64_t growth = kGrowth) {
     std::uint64_t size = 1;
     if (mean_ > 0) {
@@ -69,7 +74,8 @@ class JobCost {
   }
 
  private:
-  // How fast the mean follows the measurements (a guess: after three claims, half of an outlier has decayed).
+  // How fast the mean follows the measurements (a guess: after three claims, half of an outlier has
+  // decayed).
   static constexpr double kGain = 0.25;
 
   double mean_ = 0;

@@ -13,10 +13,11 @@
 
 namespace locksley {
 
-// A set of indexes: the tail, which is all from tail() to end(), and ranges below it that have gone back. The ranges are
-// taken before the tail, and the range that came last before the others.
+// A set of indexes: the tail, which is all from tail() to end(), and ranges below it that have gone
+// back. The ranges are taken before the tail, and the range that came last before the others.
 //
-// A member of RingQueue, and guarded as it is. Nothing blocks; allocation may fail. O(1) unless it says otherwise.
+// A member of RingQueue, and guarded as it is. Nothing blocks; allocation may fail. O(1) unless it
+// says otherwise.
 class QueuedJobs {
  public:
   // The number of jobs.
@@ -66,7 +67,8 @@ class QueuedJobs {
   // Very many ranges for queue_again(), in its form: made without the ring's mutex.
   class Prepared {
    public:
-    // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will bring. O(ranges).
+    // `ranges`: ascending and disjoint. `more`: about how many ranges later calls will bring.
+    // O(ranges).
     Prepared(std::span<const IndexRange> ranges, std::size_t more);
     std::uint64_t jobs() const { return jobs_; }
 
@@ -76,16 +78,18 @@ class QueuedJobs {
     std::size_t more_;
     std::uint64_t jobs_ = 0;
   };
-  // As give_back() of all these ranges, so that the lowest is taken first. O(1), or O(ranges) if other ranges wait. Afterwards
-  // `prepared` has the memory that the caller frees without the mutex.
+  // As give_back() of all these ranges, so that the lowest is taken first. O(1), or O(ranges) if
+  // other ranges wait. Afterwards `prepared` has the memory that the caller frees without the
+  // mutex.
   void queue_again(Prepared& prepared);
 
   // Takes the indexes of the tail from `from` on. They are as if they had never been added.
   IndexRange withdraw(std::uint64_t from);
-  // Takes all, in no order. O(1), but once ranges have been added since queue_again(): then perhaps O(ranges).
+  // Takes all, in no order. O(1), but once ranges have been added since queue_again(): then perhaps
+  // O(ranges).
   std::vector<IndexRange> take_all();
-  // Takes those that `wanted` has, of the tail and of the last `most` ranges. Ascending. O(most), and O(n log n) in the
-  // ranges taken.
+  // Takes those that `wanted` has, of the tail and of the last `most` ranges. Ascending. O(most),
+  // and O(n log n) in the ranges taken.
   std::vector<IndexRange> take_common(IndexRange wanted, std::size_t most);
   // The memory of the ranges, which the caller frees without the mutex. Needs: no job waits.
   std::vector<IndexRange> take_memory() { return std::exchange(ranges_, {}); }

@@ -13,14 +13,16 @@
 
 namespace locksley {
 
-// A member of the ring. Written under the ring's mutex, at the end of each call that has changed a gate; read by any thread.
-// On cache lines of its own, since idle workers read it often. Nothing blocks or fails.
+// A member of the ring. Written under the ring's mutex, at the end of each call that has changed a
+// gate; read by any thread. On cache lines of its own, since idle workers read it often. Nothing
+// blocks or fails.
 class ReadyHints {
  public:
   // ---- Any thread ----
 
-  // Whether a job can be claimed; jobs at a closed gate cannot. Once a call of the ring that made a job
-  // claimable has returned, this is true (seq_cst) until that job is claimed or cannot be claimed any more.
+  // Whether a job can be claimed; jobs at a closed gate cannot. Once a call of the ring that made a
+  // job claimable has returned, this is true (seq_cst) until that job is claimed or cannot be
+  // claimed any more.
   bool has_work(ClaimFilter filter = ClaimFilter::kAny) const { return has(bit_of(filter)); }
   // The same of some gates only.
   bool has_work(const GateSet& gates, ClaimFilter filter = ClaimFilter::kAny) const {
@@ -35,8 +37,8 @@ class ReadyHints {
   //   - a group is no longer at its limit: its rate admits a start, its limits have changed, or its results have room
   //     (Groups::reopen_tenants());
   //   - the program has opened a gate.
-  // If the number has changed, a newcomer waits, and an executor should end its turn early. Its batch loses nothing by
-  // that, since it is charged for the time that the turn took.
+  // If the number has changed, a newcomer waits, and an executor should end its turn early. Its
+  // batch loses nothing by that, since it is charged for the time that the turn took.
   std::uint64_t arrivals() const {
     // [ring-arrivals] relaxed: a stale value ends a turn one job later.
     return arrivals_.load(std::memory_order_relaxed);
@@ -95,7 +97,8 @@ class ReadyHints {
   std::vector<RingGate*> unpublished_ LOCKSLEY_GUARDED_BY(kFairNodes);
   std::uint32_t published_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // ready_, without the atomic
 
-  // Written under the mutex, read by any thread: what may be claimed at any gate, and a bit for each gate.
+  // Written under the mutex, read by any thread: what may be claimed at any gate, and a bit for
+  // each gate.
   alignas(kCacheLine) std::atomic<std::uint32_t> ready_{0};
   std::atomic<std::uint64_t> arrivals_{0};
   using Words = std::array<std::atomic<std::uint64_t>, GateSet::kWords>;

@@ -18,8 +18,8 @@ using GateId = std::uint32_t;
 // The most gates of one ring, gate 0 included.
 inline constexpr GateId kMostGates = 1024;
 
-// Some gates of a ring, for claims and hints. A plain value of 136 bytes. An id of kMostGates or more ends the process;
-// nothing else fails.
+// Some gates of a ring, for claims and hints. A plain value of 136 bytes. An id of kMostGates or
+// more ends the process; nothing else fails.
 class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
@@ -54,7 +54,8 @@ class GateSet {
 // (FairRing::Options::brief_job), for workers that are reserved for such jobs.
 enum class ClaimFilter : std::uint8_t { kAny, kBrief };
 
-// Where an executor runs: on this machine, or on that of a remote worker. The values are bits of RingGate::admits.
+// Where an executor runs: on this machine, or on that of a remote worker. The values are bits of
+// RingGate::admits.
 enum class Site : std::uint8_t { kLocal = 8, kRemote = 16 };
 
 // What the program sets for a gate.
@@ -70,10 +71,11 @@ struct GateOptions {
   bool is_held = false;           // nothing of it may be claimed; it may be reclaimed
 };
 
-// A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the ring's mutex
-// (core/ring/state/ring_lock.h). Nothing blocks or fails.
+// A gate, and the level of the tenants that have queues there. Owned by the ring. Guarded by the
+// ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGate {
-  // kIdle: no queue waits. kOpen: queues wait, and an executor may claim. kClosed: queues wait, and none may.
+  // kIdle: no queue waits. kOpen: queues wait, and an executor may claim. kClosed: queues wait, and
+  // none may.
   enum class Standing : std::uint8_t { kIdle, kOpen, kClosed };
 
   RingGate(GateId number, FairClock& clock, const GateOptions& given)

@@ -13,9 +13,9 @@
 
 namespace locksley {
 
-// Owns the gates. The gates where a queue waits are in two lists: open() and closed(). After each change
-// it also updates the ReadyHints, which it borrows. A member of the ring, guarded by its mutex. Nothing
-// blocks; at() ends the process for a gate that does not exist.
+// Owns the gates. The gates where a queue waits are in two lists: open() and closed(). After each
+// change it also updates the ReadyHints, which it borrows. A member of the ring, guarded by its
+// mutex. Nothing blocks; at() ends the process for a gate that does not exist.
 class RingGates {
  public:
   explicit RingGates(ReadyHints& hints) : hints_(hints) {}

@@ -26,9 +26,10 @@ namespace locksley {
 struct RingGroup;
 class RingQueue;
 
-// The place of a group at one gate: a node among the seats of that gate, and the level of the group's
-// members there (its queues, or the seats of its customers). Owned by its group: made with the group's
-// first queue at the gate, and kept until the group or the gate is removed. Guarded as the gate is.
+// The place of a group at one gate: a node among the seats of that gate, and the level of the
+// group's members there (its queues, or the seats of its customers). Owned by its group: made with
+// the group's first queue at the gate, and kept until the group or the gate is removed. Guarded as
+// the gate is.
 struct RingSeat final : RingNode {
   // `clock_of_members`: of the queues or seats below. `parent_in`: null for a tenant's seat.
   RingSeat(RingGroup& group_in, FairClock& clock_of_members, RingGate& gate_in, RingSeat* parent_in)
@@ -49,28 +50,30 @@ struct RingSeat final : RingNode {
   RingSeat* parent LOCKSLEY_GUARDED_BY(kFairNodes);  // of a customer: its tenant's seat there
   RingLevel* home_level LOCKSLEY_GUARDED_BY(kFairNodes);
   FairPart own LOCKSLEY_GUARDED_BY(kFairNodes);
-  // These two are of the queues at this seat; those at a tenant's seat, of the queues of all its customers there.
+  // These two are of the queues at this seat; those at a tenant's seat, of the queues of all its
+  // customers there.
   FirstCosts first_costs LOCKSLEY_GUARDED_BY(kFairNodes);
   std::uint32_t first_turns LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // queues with RingQueue::in_first_turn_
   RingLevel level LOCKSLEY_GUARDED_BY(kFairNodes);
-  // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so that a turn
-  // makes one comparison in place of several.
+  // It is a tenant's seat, and the tenant has no limits and no blocks. Most seats are plain, so
+  // that a turn makes one comparison in place of several.
   bool is_plain LOCKSLEY_GUARDED_BY(kFairNodes) = true;
 };
 
 struct RingCustomers;
 
-// A tenant among the tenants, or a customer among the customers of its tenant. It has a seat at each gate
-// where it has queues, and the clock of its members. The members of a customer are queues. Those of a tenant are queues,
-// too, until its first customer with a name or with limits comes. From then on they are customers, which have the queues.
-// So a tenant without customers has one level less.
+// A tenant among the tenants, or a customer among the customers of its tenant. It has a seat at
+// each gate where it has queues, and the clock of its members. The members of a customer are
+// queues. Those of a tenant are queues, too, until its first customer with a name or with limits
+// comes. From then on they are customers, which have the queues. So a tenant without customers has
+// one level less.
 //
-// Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept for a
-// while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded by the ring's
-// mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
+// Owned by the ring (a tenant) or by its tenant (a customer). Made with its first queue, and kept
+// for a while without queues (FairRing::Options::most_idle_tenants, most_idle_customers). Guarded
+// by the ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails.
 struct RingGroup : FairCompetitor<RingSeat, RingNode> {
-  // Bits of `blocks`: why no queue of it is served, though some may be ready.
-  // kFull: its account of results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has as many
+  // Bits of `blocks`: why no queue of it is served, though some may be ready. kFull: its account of
+  // results was full at the last claim; until Groups::reopen_tenants(). kAtSlots: it has as many
   // executors as it may. kAtRate: its rate admits no start now.
   static constexpr std::uint8_t kFull = 1;
   static constexpr std::uint8_t kAtSlots = 2;
@@ -89,8 +92,8 @@ struct RingGroup : FairCompetitor<RingSeat, RingNode> {
   std::uint64_t queued LOCKSLEY_GUARDED_BY(kFairNodes) = 0;           // jobs
   Nanoseconds busy LOCKSLEY_GUARDED_BY(kFairNodes){};                 // settled since it was made
   DueService due LOCKSLEY_GUARDED_BY(kFairNodes);                     // while fair.competes
-  // The account of a tenant's results; null: they are not counted. It is QueueOptions::results of the last queue that
-  // came.
+  // The account of a tenant's results; null: they are not counted. It is QueueOptions::results of
+  // the last queue that came.
   ResultAccount* results LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
   GroupLimits limits LOCKSLEY_GUARDED_BY(kFairNodes);
   StartRate rate LOCKSLEY_GUARDED_BY(kFairNodes);  // as `limits` say
@@ -123,8 +126,8 @@ using IdleGroups = IndexedHeap<RingGroup, VirtualTime, &idle_place_of>;
 // The customers of a tenant. A member of the tenant, and guarded as it is.
 struct RingCustomers {
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> by_name LOCKSLEY_GUARDED_BY(kFairNodes);
-  // Those without queues (IdleCustomers): ahead of the virtual time, by their keys; and not ahead of it, by the instants
-  // at which their rates admit the next start.
+  // Those without queues (IdleCustomers): ahead of the virtual time, by their keys; and not ahead
+  // of it, by the instants at which their rates admit the next start.
   IdleGroups idle LOCKSLEY_GUARDED_BY(kFairNodes);
   IndexedHeap<RingGroup, Nanoseconds, &idle_place_of> resting LOCKSLEY_GUARDED_BY(kFairNodes);
   std::size_t idle_size() const LOCKSLEY_REQUIRES(kFairNodes) { return idle.size() + resting.size(); }

@@ -7,14 +7,16 @@
 
 namespace locksley {
 
-// Holds a ring's mutex, and with it the right to touch the queues, groups and gates of that ring, from its construction to
-// its destruction. On the stack of one thread.
+// Holds a ring's mutex, and with it the right to touch the queues, groups and gates of that ring,
+// from its construction to its destruction. On the stack of one thread.
 //
-// These are guarded by kFairNodes, and not by a mutex that they name, since a queue moves to another ring by
-// Lane::hand_over(). Only a RingLock acquires kFairNodes, together with a ring's mutex. So clang checks that a ring's mutex is
-// held. That it is the right ring's, clang cannot check. It follows from two rules: a thread holds at most one ring's mutex
-// at a time, and callers pass a queue only to the ring that it is attached to (a Lane passes batches to its own ring only).
-// FairRing::Leases::reclaim() alone takes any queue, and touches only those of its own ring (RingQueue::ring_).
+// These are guarded by kFairNodes, and not by a mutex that they name, since a queue moves to
+// another ring by Lane::hand_over(). Only a RingLock acquires kFairNodes, together with a ring's
+// mutex. So clang checks that a ring's mutex is held. That it is the right ring's, clang cannot
+// check. It follows from two rules: a thread holds at most one ring's mutex at a time, and callers
+// pass a queue only to the ring that it is attached to (a Lane passes batches to its own ring
+// only). FairRing::Leases::reclaim() alone takes any queue, and touches only those of its own ring
+// (RingQueue::ring_).
 class LOCKSLEY_SCOPED_CAPABILITY RingLock {
  public:
   explicit RingLock(Mutex& mutex) LOCKSLEY_ACQUIRE(mutex, kFairNodes) : mutex_(mutex) { mutex_.lock(); }

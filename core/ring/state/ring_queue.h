@@ -21,10 +21,10 @@ struct RingSeat;
 
 // Only its ring reads and changes it.
 //
-// Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive. Any thread may call batch()
-// while the queue is attached, and memory_bytes() at any time; all else is guarded by the ring's mutex
-// (core/ring/state/ring_lock.h). Nothing blocks or fails, except that its destruction while it is attached ends the process.
-// 304 bytes.
+// Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive.
+// Any thread may call batch() while the queue is attached, and memory_bytes() at any time; all else
+// is guarded by the ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails, except
+// that its destruction while it is attached ends the process. 304 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -45,8 +45,9 @@ class RingQueue final : public RingNode {
   // Written by attach(), constant while the queue is attached: executors read it without the mutex.
   void* batch_ = nullptr;
 
-  // The ring in which it is; null: none. Written under the mutex of that ring. So a thread that holds a ring's mutex knows whether the queue
-  // is in this ring, although another ring may have it.
+  // The ring in which it is; null: none. Written under the mutex of that ring. So a thread that
+  // holds a ring's mutex knows whether the queue is in this ring, although another ring may have
+  // it.
   std::atomic<const FairRing*> ring_ = nullptr;
   // Set by attach(), cleared when the queue leaves.
   RingSeat* seat_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;
@@ -74,7 +75,8 @@ class RingQueue final : public RingNode {
   Nanoseconds backoff_end_ LOCKSLEY_GUARDED_BY(kFairNodes){};
   Backoff backoff_ LOCKSLEY_GUARDED_BY(kFairNodes) = Backoff::kNone;  // why
   std::uint16_t capped_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;          // Charge::kCapped, if slots_ is not 0
-  // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only how long ago it was counts.
+  // The last FairRing::payloads_arrived(), in milliseconds, modulo 2^32: only how long ago it was
+  // counts.
   std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of DepthLists
   bool is_active_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;        // counted in FairRing::active_queues_

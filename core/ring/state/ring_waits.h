@@ -23,18 +23,20 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
   return group.wait_place;
 }
 
-// The queues and groups that wait, each with the instant at which its wait ends; and whether the owner of the executors must
-// set its timer to an earlier instant. A member of the ring, guarded as queues and groups are, except for has_new().
-// Nothing blocks or fails; add_backoff() allocates.
+// The queues and groups that wait, each with the instant at which its wait ends; and whether the
+// owner of the executors must set its timer to an earlier instant. A member of the ring, guarded as
+// queues and groups are, except for has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
-  // ---- Back-offs, of queues whose job broke an executor, or whose payloads cannot be read now ----
+  // ---- Back-offs, of queues whose job broke an executor, or whose payloads cannot be read now
+  // ----
 
   // The set is bounded: it holds only queues that had a turn within the last kLongestBackoff.
   //
-  // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s. A job that ends well
-  // starts the count anew; turns that were in progress when a back-off began do not add to it. The values are guesses:
-  // shorter than a person waits, and longer than most programs need to start.
+  // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s.
+  // A job that ends well starts the count anew; turns that were in progress when a back-off began
+  // do not add to it. The values are guesses: shorter than a person waits, and longer than most
+  // programs need to start.
   static constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
   static constexpr Nanoseconds kLongestBackoff = std::chrono::seconds(5);
   // Guess: 10,000 such queues take some 2% of a processor.
@@ -52,7 +54,8 @@ class RingWaits {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
   }
 
-  // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start ----
+  // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start
+  // ----
 
   // The group waits until `at`; none: it does not wait.
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -71,8 +74,8 @@ class RingWaits {
 
   // ---- The timer ----
 
-  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors: for has_new(), only a wait
-  // that ends earlier counts from now on.
+  // When the next wait ends; none: nothing waits. The caller tells the owner of the executors: for
+  // has_new(), only a wait that ends earlier counts from now on.
   std::optional<Nanoseconds> next() LOCKSLEY_REQUIRES(kFairNodes) {
     Nanoseconds next = kNone;
     if (!backoffs_.empty()) next = backoffs_.begin()->first;
@@ -80,7 +83,8 @@ class RingWaits {
     told_ = next;
     return next == kNone ? std::nullopt : std::optional(next);
   }
-  // Any thread, without the mutex: whether a wait that ends before all others has begun since has_new() last returned true.
+  // Any thread, without the mutex: whether a wait that ends before all others has begun since
+  // has_new() last returned true.
   bool has_new() { return is_new_.load() && is_new_.exchange(false); }
 
  private:
@@ -97,7 +101,8 @@ class RingWaits {
   // The earliest end that the owner of the executors knows, or is about to be told.
   Nanoseconds told_ LOCKSLEY_GUARDED_BY(kFairNodes) = kNone;
 
-  // Written under the mutex; cleared by the thread that is about to tell the owner of the executors.
+  // Written under the mutex; cleared by the thread that is about to tell the owner of the
+  // executors.
   std::atomic<bool> is_new_{false};
 };
 

@@ -11,9 +11,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// Asio's queue is first in, first out, and the poll of the sockets is one of its entries: it takes its place at
-// the end again, after what it found ready. A marker that is posted when the last one has run comes after all
-// that is ready, directly after that poll.
+// Asio's queue is first in, first out, and the poll of the sockets is one of its entries: it takes
+// its place at the end again, after what it found ready. A marker that is posted when the last one
+// has run comes after all that is ready, directly after that poll.
 class Rounds {
  public:
   Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}
@@ -34,7 +34,8 @@ class Rounds {
  private:
   asio::io_context& io_;
   StretchMeter meter_;
-  // Shared with what poll() posts: `io` may be stopped before that runs, and run again when this is gone.
+  // Shared with what poll() posts: `io` may be stopped before that runs, and run again when this is
+  // gone.
   const std::shared_ptr<bool> is_polled_ = std::make_shared<bool>(false);
 };
 

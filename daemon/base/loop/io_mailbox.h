@@ -12,21 +12,23 @@
 
 namespace locksley::daemon {
 
-// What other threads want done on the thread that runs an io_context: a list of functions, and an eventfd that wakes the
-// thread.
+// What other threads want done on the thread that runs an io_context: a list of functions, and an
+// eventfd that wakes the thread.
 //
-// asio::post() does the same at a higher price. It wakes the thread while it holds the mutex of the io_context; the thread wakes
-// on another processor, needs that mutex at once, and sleeps again until it is released. Here the thread is woken after
-// the mutex is released, by one system call, which is made only if the thread sleeps. The eventfd is never read: epoll, to
-// which Asio adds it edge-triggered, reports each write.
+// asio::post() does the same at a higher price. It wakes the thread while it holds the mutex of the
+// io_context; the thread wakes on another processor, needs that mutex at once, and sleeps again
+// until it is released. Here the thread is woken after the mutex is released, by one system call,
+// which is made only if the thread sleeps. The eventfd is never read: epoll, to which Asio adds it
+// edge-triggered, reports each write.
 //
-// An Asio service: an io_context has one, which its first use makes, and which ends with it. Its constructor throws
-// std::system_error; nothing else fails. post(): any thread; it holds a mutex while it moves the function, and does not
-// block.
+// An Asio service: an io_context has one, which its first use makes, and which ends with it. Its
+// constructor throws std::system_error; nothing else fails. post(): any thread; it holds a mutex
+// while it moves the function, and does not block.
 //
-// The functions run while run_io_loop() runs the io_context, in the order of the calls. At other times they go by
-// asio::post(), so that an io_context can be run in any way. Functions that wait here do not keep an io_context from running
-// out of work; those that have not run are destroyed with it.
+// The functions run while run_io_loop() runs the io_context, in the order of the calls. At other
+// times they go by asio::post(), so that an io_context can be run in any way. Functions that wait
+// here do not keep an io_context from running out of work; those that have not run are destroyed
+// with it.
 class IoMailbox final : public asio::execution_context::service {
  public:
   using Function = std::move_only_function<void()>;
@@ -72,9 +74,9 @@ class IoMailbox final : public asio::execution_context::service {
   bool is_served_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   // Whether functions_ has any. Written under the mutex; the thread reads it without.
   std::atomic<bool> has_functions_{false};
-  // Set by the thread before its last look at has_functions_, and reset when it wakes. A post() that finds it set resets
-  // it, too, so that one of many wakes the thread. All seq_cst: either that look finds the function, or its post() finds
-  // this set.
+  // Set by the thread before its last look at has_functions_, and reset when it wakes. A post()
+  // that finds it set resets it, too, so that one of many wakes the thread. All seq_cst: either
+  // that look finds the function, or its post() finds this set.
   std::atomic<bool> sleeps_{false};
 
   std::vector<Function> running_;  // the thread's: those of run(); kept for its memory

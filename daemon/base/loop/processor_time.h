@@ -7,8 +7,8 @@
 
 namespace locksley::daemon {
 
-// The processor time that the calling thread has used. Unlike the time on the clock it does not depend on what else the
-// machine does. A system call.
+// The processor time that the calling thread has used. Unlike the time on the clock it does not
+// depend on what else the machine does. A system call.
 inline Nanoseconds processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

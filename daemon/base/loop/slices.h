@@ -12,14 +12,14 @@
 
 namespace locksley::daemon {
 
-// Long pieces of work on the thread of a loop, in a line for each user. All slices between two polls of the sockets share
-// kRound.
-// The slices go round users, and then round the work of each; one has kSlice at most. So clients that ask for little are
-// served between the slices, however many others ask for much. A user with much work waits for one slice of each other
-// user between its own.
+// Long pieces of work on the thread of a loop, in a line for each user. All slices between two
+// polls of the sockets share kRound.
+// The slices go round users, and then round the work of each; one has kSlice at most. So clients
+// that ask for little are served between the slices, however many others ask for much. A user with
+// much work waits for one slice of each other user between its own.
 //
-// Owned by ServerState, and by the LinkService for its own thread; outlives everything that adds work, unless the loop runs
-// no more. One thread. Nothing blocks or fails.
+// Owned by ServerState, and by the LinkService for its own thread; outlives everything that adds
+// work, unless the loop runs no more. One thread. Nothing blocks or fails.
 class Slices {
  public:
   static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
@@ -50,15 +50,16 @@ class Slices {
         kAwait);
   }
 
-  // Whether the caller may do long work at once: inside a slice, some of it is left; outside, no other work waits, and some
-  // time of the round is left. Afterwards the caller passes the time that it took to charge().
+  // Whether the caller may do long work at once: inside a slice, some of it is left; outside, no
+  // other work waits, and some time of the round is left. Afterwards the caller passes the time
+  // that it took to charge().
   bool has_time() const { return is_running_ ? now() < slice_end_ : lines_.empty() && used_ < kRound; }
   void charge(Instant::duration time) {
     used_ += time;
     arm();
   }
-  // The time of a coroutine that does very many small things: it asks is_used_up() after some of them, and if so, waits for a
-  // slice before it goes on.
+  // The time of a coroutine that does very many small things: it asks is_used_up() after some of
+  // them, and if so, waits for a slice before it goes on.
   class Spending {
    public:
     explicit Spending(Slices& slices) : slices_(slices), since_(now()) {}
@@ -75,8 +76,8 @@ class Slices {
     Slices& slices_;
     Instant since_;
   };
-  // The time of sending is estimated from the bytes: a measured time would include the peer, which may run on this processor
-  // as soon as it gets them.
+  // The time of sending is estimated from the bytes: a measured time would include the peer, which
+  // may run on this processor as soon as it gets them.
   static constexpr std::size_t kMuchToSend = 32 * 1024;
   void charge_sending(std::size_t bytes) {
     constexpr std::chrono::nanoseconds kPerByte{1};  // to the loopback interface, or by TLS

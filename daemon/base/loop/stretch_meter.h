@@ -9,9 +9,9 @@
 
 namespace locksley::daemon {
 
-// How long the I/O thread works between two polls of its sockets, in its own processor time: so long does
-// work for one client delay all others. The clock on the wall would count what other programs do, too.
-// Written by the I/O thread, read by any.
+// How long the I/O thread works between two polls of its sockets, in its own processor time: so
+// long does work for one client delay all others. The clock on the wall would count what other
+// programs do, too. Written by the I/O thread, read by any.
 struct IoStretches {
   static constexpr std::chrono::milliseconds kLong{2};
 
@@ -20,8 +20,8 @@ struct IoStretches {
   OwnedCounter long_ones;   // in all: longer than kLong
 };
 
-// Measures these stretches. The processor time of a thread costs a system call, so it is read once in kEvery at
-// most: a stretch may be reported by so much too long.
+// Measures these stretches. The processor time of a thread costs a system call, so it is read once
+// in kEvery at most: a stretch may be reported by so much too long.
 //
 // A local of the loop of the I/O thread; that thread only. Nothing blocks or fails.
 class StretchMeter {

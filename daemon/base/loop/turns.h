@@ -10,18 +10,21 @@
 
 namespace locksley::daemon {
 
-// The turns of connections that have something to do. They go round users, and then round the connections of each: with
-// very many connections of one user that are ready, one of another user waits for one turn, not for all of theirs.
+// The turns of connections that have something to do. They go round users, and then round the
+// connections of each: with very many connections of one user that are ready, one of another user
+// waits for one turn, not for all of theirs.
 //
-// Between two polls of the sockets all turns together have kRound. The first connection that is ready after a poll has
-// its turn at once, if no other waits: so a connection that is alone is never queued.
+// Between two polls of the sockets all turns together have kRound. The first connection that is
+// ready after a poll has its turn at once, if no other waits: so a connection that is alone is
+// never queued.
 //
-// Owned by ServerState, and by the LinkService for its own thread; outlives all takers, or at least the loop. One thread.
-// Nothing blocks; no allocation for a turn (UserLines).
+// Owned by ServerState, and by the LinkService for its own thread; outlives all takers, or at least
+// the loop. One thread. Nothing blocks; no allocation for a turn (UserLines).
 class Turns {
  public:
   static constexpr std::chrono::microseconds kRound{500};  // a quarter of what a poll may be late
-  // Only so long if the IoMailbox has functions, which come next: replies to many clients wait for one such function.
+  // Only so long if the IoMailbox has functions, which come next: replies to many clients wait for
+  // one such function.
   static constexpr std::chrono::microseconds kRoundBeforeMail{100};
 
   // A connection; lives until it has had the turn for which it waits.
@@ -51,8 +54,8 @@ class Turns {
   }
 
  private:
-  // A poll reports at most 128 sockets that are ready. If it has reported more than half of that, there may be others: they
-  // come into their lines before a turn is given.
+  // A poll reports at most 128 sockets that are ready. If it has reported more than half of that,
+  // there may be others: they come into their lines before a turn is given.
   static constexpr std::size_t kMany = 64;
 
   void arm();

@@ -18,11 +18,13 @@ constexpr std::optional<std::uint32_t> tenant_of_line(LineNumber line) {
   return line < line_of_tenant(0) ? std::nullopt : std::optional(line - line_of_tenant(0));
 }
 
-// A line of items for each user. The users are served round robin, and the items of one user in their order. So the first
-// item of a user waits for at most one item of each other user, however many these have queued.
+// A line of items for each user. The users are served round robin, and the items of one user in
+// their order. So the first item of a user waits for at most one item of each other user, however
+// many these have queued.
 //
-// A member of its owner; one thread. push() and pop() are O(1), and allocate only while a line becomes longer than it has
-// been; a long line gives its memory back when it is empty. Memory is held for each number up to the largest one used.
+// A member of its owner; one thread. push() and pop() are O(1), and allocate only while a line
+// becomes longer than it has been; a long line gives its memory back when it is empty. Memory is
+// held for each number up to the largest one used.
 template <class Item>
 class UserLines {
  public:

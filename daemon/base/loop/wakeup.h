@@ -15,9 +15,10 @@ namespace locksley::daemon {
 //
 //   while (!is_done()) { if (!wakeup.take()) co_await wakeup.wait(); }
 //
-// Owned by the object that the coroutine serves; one thread, that of its Turns. A coroutine that is woken resumes when it
-// has its turn. A wake-up without a waiter is kept, so none is lost. Several wake-ups may become one, and
-// one may be spurious: check the condition again. Nothing blocks or fails.
+// Owned by the object that the coroutine serves; one thread, that of its Turns. A coroutine that is
+// woken resumes when it has its turn. A wake-up without a waiter is kept, so none is lost. Several
+// wake-ups may become one, and one may be spurious: check the condition again. Nothing blocks or
+// fails.
 class Wakeup final : private Turns::Taker {
  public:
   // `turns` outlives it.
@@ -38,8 +39,8 @@ class Wakeup final : private Turns::Taker {
     }
   }
 
-  // The coroutine may resume inside this call. For the completion handlers of Asio, which do nothing
-  // after it.
+  // The coroutine may resume inside this call. For the completion handlers of Asio, which do
+  // nothing after it.
   void wake_here() {
     if (waiter_) {
       turns_.add_or_take(*this, line_);

@@ -13,12 +13,13 @@ class logger;
 
 namespace locksley::daemon {
 
-// Gives the pool the number of workers that it was last told. A worker that leaves first ends the job that it runs, so a
-// change may take as long as a job. Each change runs on its own thread, which first waits for the end of the previous one.
+// Gives the pool the number of workers that it was last told. A worker that leaves first ends the
+// job that it runs, so a change may take as long as a job. Each change runs on its own thread,
+// which first waits for the end of the previous one.
 //
-// Owned by Reconfiguration; the pool outlives it. One thread. The destructor blocks until the last change has ended, and so
-// does resize() in the one case that the system refuses its thread. Where threads cannot be started, the log says so, and
-// the pool has the workers that it got.
+// Owned by Reconfiguration; the pool outlives it. One thread. The destructor blocks until the last
+// change has ended, and so does resize() in the one case that the system refuses its thread. Where
+// threads cannot be started, the log says so, and the pool has the workers that it got.
 class PoolResizer {
  public:
   // The pool has been started.

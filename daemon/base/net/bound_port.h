@@ -11,15 +11,16 @@
 
 namespace locksley::daemon {
 
-// A TCP port that this process has taken, and on which it does not listen yet: clients are refused, and the address is known.
-// A server that gets it listens on it. Several servers can listen one after the other, each on a duplicate: clients that
-// connect between the end of the one and the beginning of the other wait in the kernel's queue.
+// A TCP port that this process has taken, and on which it does not listen yet: clients are refused,
+// and the address is known. A server that gets it listens on it. Several servers can listen one
+// after the other, each on a duplicate: clients that connect between the end of the one and the
+// beginning of the other wait in the kernel's queue.
 //
 // A value that owns a descriptor; any thread. Nothing blocks.
 class BoundPort {
  public:
-  // `port` 0: any free one. `key`: the configuration key that sets the port. The error names the address and the system's
-  // reason, and the key if another program has the port.
+  // `port` 0: any free one. `key`: the configuration key that sets the port. The error names the
+  // address and the system's reason, and the key if another program has the port.
   static std::expected<BoundPort, std::string> bind(const std::string& address, std::uint16_t port,
                                                     std::string_view key);
   ~BoundPort();
@@ -44,8 +45,8 @@ class BoundPort {
   asio::ip::tcp::endpoint endpoint_;
 };
 
-// Closes an acceptor that may have a duplicate elsewhere: it leaves the epoll set of its io_context first, in which the
-// duplicate would keep it otherwise.
+// Closes an acceptor that may have a duplicate elsewhere: it leaves the epoll set of its io_context
+// first, in which the duplicate would keep it otherwise.
 template <class Acceptor>
 void close_acceptor(Acceptor& acceptor) {
   asio::error_code error;

@@ -17,8 +17,9 @@ namespace locksley::daemon {
 
 // A socket that accepts connections.
 //
-// Owned by the Server, or the port for remote workers; one thread only, that of the io_context. Nothing blocks. When the process
-// runs out of descriptors, new connections are delayed, and the log says so once a minute.
+// Owned by the Server, or the port for remote workers; one thread only, that of the io_context.
+// Nothing blocks. When the process runs out of descriptors, new connections are delayed, and the
+// log says so once a minute.
 class Listener {
  public:
   static constexpr int kBacklog = 511;  // as Redis; the kernel cuts it at net.core.somaxconn

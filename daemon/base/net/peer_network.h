@@ -6,8 +6,8 @@
 
 namespace locksley::daemon {
 
-// Of an IPv6 address the first 64 bits, because one customer gets all addresses that begin with them; an IPv4 address as it
-// is, also if it is mapped to IPv6.
+// Of an IPv6 address the first 64 bits, because one customer gets all addresses that begin with
+// them; an IPv4 address as it is, also if it is mapped to IPv6.
 inline asio::ip::address network_of(const asio::ip::address& peer) {
   if (!peer.is_v6()) return peer;
   const asio::ip::address_v6 v6 = peer.to_v6();

@@ -28,7 +28,8 @@ ssize_t send_parts(int socket, std::span<const std::string_view> views) {
 }  // namespace
 
 std::optional<std::size_t> send_now(int socket, std::span<const std::string_view> views) {
-  // Of one part, as a short reply is, the kernel copies no list of parts: a twentieth of the call's time.
+  // Of one part, as a short reply is, the kernel copies no list of parts: a twentieth of the call's
+  // time.
   const ssize_t sent = views.size() == 1 ? ::send(socket, views[0].data(), views[0].size(), kFlags)
                                          : send_parts(socket, views);
   if (sent >= 0) return static_cast<std::size_t>(sent);

@@ -34,8 +34,8 @@ double own_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Runs `work(number, connection)` on a thread for each connection, all connected before any begins. If a thread cannot
-// be started, none does any work.
+// Runs `work(number, connection)` on a thread for each connection, all connected before any begins.
+// If a thread cannot be started, none does any work.
 template <class Value, class Work>
 Expected<std::vector<Value>> on_each_connection(const Context& context, unsigned connections, Work work) {
   auto first = context.connect();
@@ -136,8 +136,8 @@ int bench_latency(Context& context, const BenchPlan& plan) {
   return daemon::kExitOk;
 }
 
-// After Ctrl-C or an error: cancels the batches, and forgets those that end soon. What the daemon does not do is left to its
-// retention.
+// After Ctrl-C or an error: cancels the batches, and forgets those that end soon. What the daemon
+// does not do is left to its retention.
 void withdraw(const Context& context, const std::vector<std::string>& ids) {
   constexpr std::chrono::seconds kPatience{2};
   auto client = context.connect(/*interrupt_fd=*/-1, std::chrono::milliseconds(0));

@@ -5,7 +5,8 @@
 namespace locksley::cli {
 namespace {
 
-// The daemon's max_command is 1 GiB; this leaves room for it to be configured lower, and for the head.
+// The daemon's max_command is 1 GiB; this leaves room for it to be configured lower, and for the
+// head.
 constexpr std::uint64_t kMaxBatchBytes = std::uint64_t{1} << 29;
 
 // `bytes` bytes that differ from job to job: its index in decimal, zeros in front, cut on the left.

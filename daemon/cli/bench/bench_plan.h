@@ -9,9 +9,9 @@
 
 namespace locksley::cli {
 
-// What `bench` sends: how the jobs are cut into batches and dealt to the connections, and the bytes of a
-// batch's payloads, encoded once and sent again for every batch. Immutable once made, so every thread may
-// read it.
+// What `bench` sends: how the jobs are cut into batches and dealt to the connections, and the bytes
+// of a batch's payloads, encoded once and sent again for every batch. Immutable once made, so every
+// thread may read it.
 class BenchPlan {
  public:
   static constexpr std::uint64_t kThroughputJobs = 1'000'000;
@@ -28,8 +28,8 @@ class BenchPlan {
   std::uint64_t batches() const { return (jobs_ + batch_ - 1) / batch_; }
   // Of batch `number`; the last one may be smaller.
   std::uint64_t jobs_of(std::uint64_t number) const;
-  // The encoded payloads of a batch of `jobs` jobs: the start of the largest batch's, as all have the same
-  // length.
+  // The encoded payloads of a batch of `jobs` jobs: the start of the largest batch's, as all have
+  // the same length.
   std::string_view payloads(std::uint64_t jobs) const;
   // One connection's part of the single jobs of --latency.
   std::uint64_t jobs_of_connection(unsigned connection) const;

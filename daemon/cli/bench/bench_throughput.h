@@ -21,14 +21,14 @@ struct ThroughputCount {
   client::Deadline last_received{};
 };
 
-// One connection of `bench`: takes every n-th batch of the plan, and keeps several on their way at once, so
-// that the daemon parses one while it runs another and writes the results of a third. All on one connection,
-// pipelined:
+// One connection of `bench`: takes every n-th batch of the plan, and keeps several on their way at
+// once, so that the daemon parses one while it runs another and writes the results of a third. All
+// on one connection, pipelined:
 //
 //   SUBMIT 0   SUBMIT 1   SUBMIT 2 ..  WAIT 0  RESULTS 0   SUBMIT 3   WAIT 1  RESULTS 1   FORGET 0  ..
 //
-// Used by one thread. run() blocks until all is received; it fails as Connection does, and with kRefused or
-// kProtocol if a batch is refused or does not come back whole.
+// Used by one thread. run() blocks until all is received; it fails as Connection does, and with
+// kRefused or kProtocol if a batch is refused or does not come back whole.
 class ThroughputConnection {
  public:
   ThroughputConnection(const BenchPlan& plan, unsigned number, client::Connection& connection)
@@ -39,11 +39,11 @@ class ThroughputConnection {
   std::vector<std::string> left_ids() const;
 
  private:
-  // Batches submitted and not yet read back: enough for the daemon never to wait for us, few enough for its
-  // queues. Guess.
+  // Batches submitted and not yet read back: enough for the daemon never to wait for us, few enough
+  // for its queues. Guess.
   static constexpr std::size_t kBatchesUnderway = 4;
-  // Of them, those whose results are already asked for, so that the next are sent without a round trip
-  // between.
+  // Of them, those whose results are already asked for, so that the next are sent without a round
+  // trip between.
   static constexpr std::size_t kBatchesAsked = 2;
   static constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 

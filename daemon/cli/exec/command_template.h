@@ -11,16 +11,17 @@
 
 namespace locksley::cli {
 
-// The command of `locksley exec`: words in which replacement strings stand for the arguments of a job, as in GNU
-// parallel. A word that is only `{}` becomes one word for each argument; within a longer word `{}` is the arguments
-// with spaces in between. A command without any replacement string gets `{}` as its last word.
+// The command of `locksley exec`: words in which replacement strings stand for the arguments of a
+// job, as in GNU parallel. A word that is only `{}` becomes one word for each argument; within a
+// longer word `{}` is the arguments with spaces in between. A command without any replacement
+// string gets `{}` as its last word.
 //
 //   {}   the arguments            {/}   without its folders         {//}  its folders
 //   {.}  without extension        {/.}  without either              {#}   the number of the job, from 1
 //   {2} {2.} {2/} {2//} {2/.}     the same of the second argument alone; empty if there is none
 //
-// What an argument contains is never looked at: no replacement string, quote or shell character in it has a meaning.
-// A plain value; nothing blocks or fails.
+// What an argument contains is never looked at: no replacement string, quote or shell character in
+// it has a meaning. A plain value; nothing blocks or fails.
 class CommandTemplate {
  public:
   explicit CommandTemplate(std::span<const std::string> words);

@@ -209,7 +209,8 @@ class ExecRun {
 
   // ---- An early end ----
 
-  // The first signal cancels the batch, and what its jobs that run still say is read. A second one ends this program.
+  // The first signal cancels the batch, and what its jobs that run still say is read. A second one
+  // ends this program.
   std::optional<int> interruption() {
     const auto signal = context_.signals().take();
     if (!signal) return std::nullopt;
@@ -242,7 +243,8 @@ class ExecRun {
   void end_batch() {
     is_ending_ = true;
     feed_->stop();
-    // On a connection of its own: a second signal ends the other one's commands, and must not end this one.
+    // On a connection of its own: a second signal ends the other one's commands, and must not end
+    // this one.
     auto client = context_.connect(-1, std::chrono::milliseconds(0));
     const auto jobs = client ? client->cancel(id()) : std::unexpected(client.error());
     if (jobs || jobs.error().code == "NOBATCH") return;

@@ -20,8 +20,8 @@ struct ExecEnd {
 
   bool is_ok() const { return status == "ok"; }
   bool is_cancelled() const { return status == "cancelled"; }
-  // The reason for people; empty if an exit status says everything. `errors`: the program's standard error, which they see
-  // already.
+  // The reason for people; empty if an exit status says everything. `errors`: the program's
+  // standard error, which they see already.
   std::string message(std::string_view errors) const;
   // For the exit status of a program that reports this job's.
   int shell_status() const;

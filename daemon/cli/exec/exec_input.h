@@ -17,8 +17,9 @@ namespace locksley::cli {
 
 // The words after `--` of `locksley exec`: a command, and, after `:::`, its arguments.
 struct ExecWords {
-  // One list of arguments. A list after `:::+` goes along with the list before it, up to the end of the shorter one; one after `:::` is combined with all
-  // before it, so that there is a job for each combination, the last list the fastest.
+  // One list of arguments. A list after `:::+` goes along with the list before it, up to the end of
+  // the shorter one; one after `:::` is combined with all before it, so that there is a job for
+  // each combination, the last list the fastest.
   struct List {
     bool goes_along = false;
     std::vector<std::string> arguments = {};
@@ -30,11 +31,11 @@ struct ExecWords {
   static std::expected<ExecWords, std::string> parse(std::span<const std::string> words);
 };
 
-// The jobs of `locksley exec` in their order, with numbers from 1: from the lists of the command line, or from records
-// of standard input, `each` of them for one job. In constant memory.
+// The jobs of `locksley exec` in their order, with numbers from 1: from the lists of the command
+// line, or from records of standard input, `each` of them for one job. In constant memory.
 //
-// Used by one thread. Blocks and fails as RecordReader does; a record with a NUL byte is kInput, because no argument of a
-// program can have one.
+// Used by one thread. Blocks and fails as RecordReader does; a record with a NUL byte is kInput,
+// because no argument of a program can have one.
 class ExecInput {
  public:
   using Outcome = RecordReader::Outcome;

@@ -7,8 +7,8 @@
 
 namespace locksley::cli {
 
-// A job of `locksley exec`, as its input has it: its number, from 1, which it keeps when it runs again in another batch,
-// and its arguments. A plain value.
+// A job of `locksley exec`, as its input has it: its number, from 1, which it keeps when it runs
+// again in another batch, and its arguments. A plain value.
 struct ExecJob {
   std::uint64_t number = 0;
   std::vector<std::string> arguments = {};

@@ -14,14 +14,16 @@
 
 namespace locksley::cli {
 
-// Shows what the programs of `locksley exec` wrote: the standard output of each job whole, to standard output, and its
-// standard error to standard error; as the jobs end, or in the order of the input; each line after the job's
-// arguments, if so asked; as lines of JSON; or to files.
+// Shows what the programs of `locksley exec` wrote: the standard output of each job whole, to
+// standard output, and its standard error to standard error; as the jobs end, or in the order of
+// the input; each line after the job's arguments, if so asked; as lines of JSON; or to files.
 //
-// Used by one thread. Blocks like Output, and for files. After the first failure nothing more is shown.
+// Used by one thread. Blocks like Output, and for files. After the first failure nothing more is
+// shown.
 class ExecOutputs {
  public:
-  // Takes the line for the joblog of a job that was shown. With Output, its last bytes may still be in the buffer.
+  // Takes the line for the joblog of a job that was shown. With Output, its last bytes may still be
+  // in the buffer.
   using OnShown = std::function<void(std::string_view log_line)>;
 
   struct Options {
@@ -31,10 +33,12 @@ class ExecOutputs {
     ExecFiles* files = nullptr;  // for outputs; null: standard output
   };
 
-  // Borrows all. Calls `before_message` before each write to standard error, to remove a progress bar.
+  // Borrows all. Calls `before_message` before each write to standard error, to remove a progress
+  // bar.
   ExecOutputs(const Options& options, Output& output, std::function<void()> before_message, OnShown on_shown);
 
-  // `index`: the job's place in its batch. A job whose `log_line` is empty is shown without a call of `on_shown`.
+  // `index`: the job's place in its batch. A job whose `log_line` is empty is shown without a call
+  // of `on_shown`.
   void add(std::uint64_t index, const ExecJob& job, const ExecEnd& end, std::string_view errors,
            std::string_view log_line);
   // A job that has nothing to show: those after it need not wait.

@@ -17,16 +17,18 @@
 
 namespace locksley::cli {
 
-// What one `locksley exec` is to do: its command, where its jobs come from, which of them are left out, and the batch that
-// they go to. Made in three steps by one thread; then constant, so that the feed's thread may read it.
+// What one `locksley exec` is to do: its command, where its jobs come from, which of them are left
+// out, and the batch that they go to. Made in three steps by one thread; then constant, so that the
+// feed's thread may read it.
 //
-// make() fails for words that contradict each other, with a sentence for the user; begin() as Joblog and Client do.
+// make() fails for words that contradict each other, with a sentence for the user; begin() as
+// Joblog and Client do.
 class ExecPlan {
  public:
   static std::expected<ExecPlan, std::string> make(const ExecArguments& arguments);
 
-  // Opens the joblog, and finds the batch of the run before. A joblog whose batch still runs is not begun anew: the
-  // error is kLocal.
+  // Opens the joblog, and finds the batch of the run before. A joblog whose batch still runs is not
+  // begun anew: the error is kLocal.
   client::Expected<void> begin(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
 
   // Whether it continues the batch of an earlier run.
@@ -34,12 +36,13 @@ class ExecPlan {
   const SubmitArguments& submit() const { return submit_; }
   Halt& halt() { return halt_; }
 
-  // The jobs, in their order, without those that are left out. Each is added to `names` before it is returned. The result
-  // borrows the plan and `names`.
+  // The jobs, in their order, without those that are left out. Each is added to `names` before it
+  // is returned. The result borrows the plan and `names`.
   Payloads payloads(PassingNames& names, int stop_fd) const;
   // Instead of begin(), for print(): reads the joblog, and changes nothing.
   client::Expected<void> look_ahead(const ExecArguments& arguments);
-  // Without a daemon: the commands of the jobs, one on each line. Returns the exit status of cli::print().
+  // Without a daemon: the commands of the jobs, one on each line. Returns the exit status of
+  // cli::print().
   client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
   // The joblog of the run before has this job already: it is neither shown nor logged again.

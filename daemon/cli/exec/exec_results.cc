@@ -9,7 +9,8 @@ using client::Expected;
 
 namespace {
 
-// Results whose facts are asked for in one pipeline: its replies are in memory. Guess: a few megabytes.
+// Results whose facts are asked for in one pipeline: its replies are in memory. Guess: a few
+// megabytes.
 constexpr std::size_t kMostRows = 1'000;
 constexpr std::size_t kMostOutput = std::size_t{8} << 20;
 

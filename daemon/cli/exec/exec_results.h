@@ -20,11 +20,13 @@
 
 namespace locksley::cli {
 
-// The results of `locksley exec` on their way: held as rows until their jobs are known and the daemon has said the rest
-// about them; then shown, counted, and written to the joblog. A job is in the joblog only after the whole of its output
-// has left this program, so after kill -9 one may be shown twice, and none is missing.
+// The results of `locksley exec` on their way: held as rows until their jobs are known and the
+// daemon has said the rest about them; then shown, counted, and written to the joblog. A job is in
+// the joblog only after the whole of its output has left this program, so after kill -9 one may be
+// shown twice, and none is missing.
 //
-// Used by one thread. Borrows all. show() blocks like Client, Output and files; flush() like Output and Joblog.
+// Used by one thread. Borrows all. show() blocks like Client, Output and files; flush() like Output
+// and Joblog.
 class ExecResults {
  public:
   struct Options {
@@ -44,11 +46,13 @@ class ExecResults {
   std::size_t held() const { return rows_.size(); }
   std::uint64_t first_held() const { return rows_.front().index; }
 
-  // Shows the results whose jobs are known; returns how many. `total`: the number of jobs, if it is known.
+  // Shows the results whose jobs are known; returns how many. `total`: the number of jobs, if it is
+  // known.
   client::Expected<std::size_t> show(client::Client& client, std::optional<std::uint64_t> total);
   // After the last one: shows what waited for jobs before it.
   void finish() { outputs_.finish(); }
-  // Writes what was shown and is still in a buffer; then, unless that failed or was interrupted, the joblog.
+  // Writes what was shown and is still in a buffer; then, unless that failed or was interrupted,
+  // the joblog.
   void flush();
 
   std::uint64_t ended() const { return ended_; }    // of jobs that ran

@@ -8,9 +8,9 @@
 
 namespace locksley::cli {
 
-// `--halt` of `locksley exec`, as of GNU parallel: `never`, or `now` or `soon`, a comma, `fail`, `success` or `done`, `=`,
-// and a number of jobs or a share of all such as 30%. `now` ends the jobs that run, `soon` only starts no more.
-// A plain value; nothing blocks.
+// `--halt` of `locksley exec`, as of GNU parallel: `never`, or `now` or `soon`, a comma, `fail`,
+// `success` or `done`, `=`, and a number of jobs or a share of all such as 30%. `now` ends the jobs
+// that run, `soon` only starts no more. A plain value; nothing blocks.
 class Halt {
  public:
   enum class When : std::uint8_t { kNever, kSoon, kNow };
@@ -19,8 +19,8 @@ class Halt {
   static std::expected<Halt, std::string> parse(std::string_view text);
 
   When when() const { return when_; }
-  // The number of failed jobs that halts it, if the daemon can count them and end the batch: only with `now`, because the
-  // daemon then ends the jobs that run.
+  // The number of failed jobs that halts it, if the daemon can count them and end the batch: only
+  // with `now`, because the daemon then ends the jobs that run.
   std::optional<std::uint32_t> most_failed() const;
 
   // One more job has ended. `total`: the number of jobs, if it is known.

@@ -16,8 +16,9 @@ struct JobFacts {
   std::uint64_t duration_us = 0;
 };
 
-// Of jobs of one batch, in the order of `indexes`, as two pipelines at most. `with_times`: only then the times are asked
-// for. A job of which the daemon knows nothing any more has none. Fails and blocks as Client does.
+// Of jobs of one batch, in the order of `indexes`, as two pipelines at most. `with_times`: only
+// then the times are asked for. A job of which the daemon knows nothing any more has none. Fails
+// and blocks as Client does.
 client::Expected<std::vector<JobFacts>> ask_job_facts(client::Client& client, std::string_view batch,
                                                       std::span<const std::uint64_t> indexes,
                                                       bool with_times);

@@ -19,18 +19,20 @@ enum class ExecResume : std::uint8_t {
   kRetry,   // what failed, as the joblog has it; there is no input
 };
 
-// The batch that a run has begun, beside its joblog: so a run that was killed finds its batch again.
+// The batch that a run has begun, beside its joblog: so a run that was killed finds its batch
+// again.
 struct ExecNote {
   std::string batch;
   std::size_t rows = 0;  // of the joblog, when the batch was begun: by them its jobs were chosen
   ExecResume resume = ExecResume::kNo;
 };
 
-// A joblog in the format of GNU parallel: a line for each job that has ended, in the order of their ends, appended at
-// once; and the note of the batch, in a file beside it, FILE.batch.
+// A joblog in the format of GNU parallel: a line for each job that has ended, in the order of their
+// ends, appended at once; and the note of the batch, in a file beside it, FILE.batch.
 //
-// Used by one thread. No two programs have one joblog open at a time. Blocks for the file system. Fails with kLocal,
-// and with kInput for a file that is no joblog. A last line that is not whole, as after kill -9, is removed.
+// Used by one thread. No two programs have one joblog open at a time. Blocks for the file system.
+// Fails with kLocal, and with kInput for a file that is no joblog. A last line that is not whole,
+// as after kill -9, is removed.
 class Joblog {
  public:
   struct Row {
@@ -51,7 +53,8 @@ class Joblog {
   // With kNo nothing is read, and begin_anew() must follow.
   client::Expected<void> open(const std::string& path, ExecResume resume);
   bool is_open() const { return fd_ >= 0; }
-  // Instead of open(): only reads its rows, for a look ahead. A missing file has none, except with kRetry.
+  // Instead of open(): only reads its rows, for a look ahead. A missing file has none, except with
+  // kRetry.
   client::Expected<void> read(const std::string& path, ExecResume resume);
   // Empties the file, and removes the note.
   client::Expected<void> begin_anew();

@@ -9,12 +9,12 @@
 
 namespace locksley::cli {
 
-// A command on one line, as a person would type it in bash: the words are quoted where they need it, and control
-// characters are $'…'. Plain functions; nothing blocks.
+// A command on one line, as a person would type it in bash: the words are quoted where they need
+// it, and control characters are $'…'. Plain functions; nothing blocks.
 std::string quoted_command(std::span<const std::string> words);
 
-// The opposite, for the lines of a joblog. Fails with kInput for a line that only a shell could carry out, with a pipe
-// or a variable in it: no shell is ever started for it.
+// The opposite, for the lines of a joblog. Fails with kInput for a line that only a shell could
+// carry out, with a pipe or a variable in it: no shell is ever started for it.
 client::Expected<std::vector<std::string>> split_command(std::string_view line);
 
 }  // namespace locksley::cli

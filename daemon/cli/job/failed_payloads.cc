@@ -12,8 +12,9 @@ using client::Expected;
 
 namespace {
 
-// JOBs in one pipeline, and bytes of their payloads as far as the largest one so far tells. Guess: enough that round
-// trips do not matter, and little beside the daemon's limit of replies that are not read.
+// JOBs in one pipeline, and bytes of their payloads as far as the largest one so far tells. Guess:
+// enough that round trips do not matter, and little beside the daemon's limit of replies that are
+// not read.
 constexpr std::size_t kMostAtOnce = 100;
 constexpr std::size_t kBytesAtOnce = std::size_t{1} << 20;
 

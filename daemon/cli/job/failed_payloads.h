@@ -11,10 +11,11 @@
 
 namespace locksley::cli {
 
-// Prints the payloads of failed jobs: for each row of RESULTS … FAILED it asks JOB, some at a time in one pipeline.
+// Prints the payloads of failed jobs: for each row of RESULTS … FAILED it asks JOB, some at a time
+// in one pipeline.
 //
-// Used by one thread, between two calls of the client. show() blocks for replies and for the output; it fails as the client
-// does.
+// Used by one thread, between two calls of the client. show() blocks for replies and for the
+// output; it fails as the client does.
 class FailedPayloads {
  public:
   struct Options {
@@ -31,8 +32,8 @@ class FailedPayloads {
   void add(const client::ResultRow& row) {
     rows_.push_back({row.index, std::string(row.status), std::string(row.output)});
   }
-  // Prints the payloads of the rows that were added since the last time. A payload that the daemon does not keep is a
-  // line on standard error.
+  // Prints the payloads of the rows that were added since the last time. A payload that the daemon
+  // does not keep is a line on standard error.
   client::Expected<void> show();
 
   std::uint64_t missing() const { return missing_; }  // payloads that the daemon does not keep

@@ -6,7 +6,8 @@
 
 namespace locksley::cli {
 
-// The parts of a name of a file, as the replacement strings of GNU parallel have them. Views into it.
+// The parts of a name of a file, as the replacement strings of GNU parallel have them. Views into
+// it.
 std::string_view base_of(std::string_view name);
 // As dirname(1).
 std::string_view folders_of(std::string_view name);

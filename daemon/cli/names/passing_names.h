@@ -12,9 +12,10 @@
 
 namespace locksley::cli {
 
-// The names of the inputs of a batch that is streamed in: one thread adds each name before its job is sent, another
-// takes it with the job's result. A name takes its own length and 4 bytes. It is freed once the 1,024 names around it
-// were taken, so what is held is about the names of the jobs that have not ended.
+// The names of the inputs of a batch that is streamed in: one thread adds each name before its job
+// is sent, another takes it with the job's result. A name takes its own length and 4 bytes. It is
+// freed once the 1,024 names around it were taken, so what is held is about the names of the jobs
+// that have not ended.
 //
 // Any thread may call its members; nothing blocks for longer than a copy of a name.
 class PassingNames {

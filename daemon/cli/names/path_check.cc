@@ -39,7 +39,8 @@ struct Mark {
   auto operator<=>(const Mark&) const = default;
 };
 
-// One check: the paths of all outputs, and of all inputs, by their hashes. Paths are made again where hashes are equal.
+// One check: the paths of all outputs, and of all inputs, by their hashes. Paths are made again
+// where hashes are equal.
 class PathCheck {
  public:
   PathCheck(const PathTemplate& paths, std::uint64_t jobs, const NameOf& name_of, NamesAre names_are)
@@ -86,7 +87,8 @@ class PathCheck {
     return {};
   }
 
-  // Equal hashes of more than two paths stand side by side in the order of their indexes: neighbours are enough.
+  // Equal hashes of more than two paths stand side by side in the order of their indexes:
+  // neighbours are enough.
   Expected<void> compare(std::uint64_t one, std::uint64_t other) const {
     if (output_path(one) != output_path(other)) return {};
     return client_error(Kind::kLocal, "--results: the outputs of '" + name(one) + "' and '" + name(other) +

@@ -15,11 +15,13 @@ using NameOf = std::function<std::optional<std::string>(std::uint64_t index)>;
 
 enum class NamesAre : std::uint8_t { kText, kFiles };
 
-// Whether all outputs of a batch can be written: each has a path of its own, no path is the folder of another one, and
-// with NamesAre::kFiles none is that of an input. Fails with kLocal; the message names the inputs.
+// Whether all outputs of a batch can be written: each has a path of its own, no path is the folder
+// of another one, and with NamesAre::kFiles none is that of an input. Fails with kLocal; the
+// message names the inputs.
 //
-// Paths are compared as text: relative ones as those in the current folder, `.` and `..` resolved, links not. Takes 16
-// bytes for each job, 32 with files, and about a microsecond. Blocks for nothing else.
+// Paths are compared as text: relative ones as those in the current folder, `.` and `..` resolved,
+// links not. Takes 16 bytes for each job, 32 with files, and about a microsecond. Blocks for
+// nothing else.
 client::Expected<void> check_paths(const PathTemplate& paths, std::uint64_t jobs, const NameOf& name_of,
                                    NamesAre names_are);
 

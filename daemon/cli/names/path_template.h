@@ -10,8 +10,9 @@
 
 namespace locksley::cli {
 
-// Where `--results` writes the output of a job: a folder, in which files are named by the jobs' indexes; or a path with
-// replacement strings of GNU parallel, which stand for the name of the job's input:
+// Where `--results` writes the output of a job: a folder, in which files are named by the jobs'
+// indexes; or a path with replacement strings of GNU parallel, which stand for the name of the
+// job's input:
 //
 //   {}    the name              {/}   without its folders         {//}  its folders
 //   {.}   without extension     {/.}  without either              {#}   the number of the job, from 1
@@ -25,11 +26,12 @@ class PathTemplate {
   bool is_folder() const { return is_folder_; }
   // Whether it has a replacement string other than {#}: then two jobs may have the same path.
   bool needs_names() const { return needs_names_; }
-  // The folder in which all paths are, as the text says it; empty: the current folder, or those of the inputs.
+  // The folder in which all paths are, as the text says it; empty: the current folder, or those of
+  // the inputs.
   const std::string& folder() const { return folder_; }
 
-  // The path for a job. `name` is used only if it needs_names(). Fails with kLocal if the name has no path here: the
-  // path would lead out of the folder that the text names, or names no file.
+  // The path for a job. `name` is used only if it needs_names(). Fails with kLocal if the name has
+  // no path here: the path would lead out of the folder that the text names, or names no file.
   client::Expected<std::string> path(std::uint64_t index, std::string_view name) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace locksley::cli {
 
-// The files of `--results`: one for each job that was ok. Used by one thread. Blocks for the file system; fails with
-// kLocal, and the path.
+// The files of `--results`: one for each job that was ok. Used by one thread. Blocks for the file
+// system; fails with kLocal, and the path.
 class ResultFiles {
  public:
   explicit ResultFiles(PathTemplate paths) : paths_(std::move(paths)) {}

@@ -31,8 +31,8 @@ struct TopAnswer {
 };
 TopAnswer to_answer(const TopAction& action, const proto::Reply& reply);
 
-// What the keys do: which page is shown, which batch is selected, what is asked and what the daemon is told.
-// Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
+// What the keys do: which page is shown, which batch is selected, what is asked and what the daemon
+// is told. Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
 class TopControl {
  public:
   // `address`: shown until a daemon has answered.
@@ -46,8 +46,8 @@ class TopControl {
   };
   Effect press(const TopKey& key, const TopFigures& figures, const TopPaper& paper);
 
-  // There are new figures. A batch that has gone is no longer selected: a key pressed at that moment must not act on
-  // another batch.
+  // There are new figures. A batch that has gone is no longer selected: a key pressed at that
+  // moment must not act on another batch.
   void take(const TopFigures& figures);
   // `address`: of the daemon that answered.
   void connected(std::string address) {

@@ -48,8 +48,8 @@ struct TopFigures {
   std::string refusal;
 };
 
-// Makes figures of looks at the daemon: rates from the last two, batches' from some seconds. Knows no clock
-// but that of the looks. Used by one thread; nothing blocks or fails.
+// Makes figures of looks at the daemon: rates from the last two, batches' from some seconds. Knows
+// no clock but that of the looks. Used by one thread; nothing blocks or fails.
 class TopModel {
  public:
   void take(TopSnapshot snapshot);
@@ -67,15 +67,16 @@ class TopModel {
   std::map<std::string, RateMeter> meters_;
 };
 
-// What batches are sorted by; equals stay as they are, and those that are over come behind the others.
+// What batches are sorted by; equals stay as they are, and those that are over come behind the
+// others.
 enum class TopOrder { kNewest, kProgress, kRate, kLeft, kJobs, kFailed, kName, kTenant };
 inline constexpr std::string_view kTopOrderNames[] = {"newest", "progress", "rate", "left",
                                                       "jobs",   "failed",   "name", "tenant"};
 inline constexpr std::size_t kTopOrders = std::size(kTopOrderNames);
 std::string_view to_string(TopOrder order);
 
-// Those in whose name, id, handler, tenant, state or reason `filter` is found, in any case of letters; in
-// order. They are the figures' own, and live as long.
+// Those in whose name, id, handler, tenant, state or reason `filter` is found, in any case of
+// letters; in order. They are the figures' own, and live as long.
 std::vector<const TopBatch*> chosen_batches(const TopFigures& figures, TopOrder order,
                                             std::string_view filter);
 

@@ -144,7 +144,8 @@ bool TopPoller::perform_actions(TopReader& reader) {
   }
 }
 
-// Actions that were asked for without a connection are not sent later, when the user no longer expects them.
+// Actions that were asked for without a connection are not sent later, when the user no longer
+// expects them.
 void TopPoller::drop_actions() {
   std::deque<TopAction> dropped;
   {

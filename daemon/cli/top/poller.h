@@ -20,12 +20,14 @@
 
 namespace locksley::cli {
 
-// Asks the daemon for a TopSnapshot once an interval, on a thread of its own, so that a slow or distant
-// daemon does not delay the keys. After a broken connection it connects again, for as long as it takes: at once, or after
-// a pause if the connection gave no snapshot. Of several daemons it finds the one that serves.
+// Asks the daemon for a TopSnapshot once an interval, on a thread of its own, so that a slow or
+// distant daemon does not delay the keys. After a broken connection it connects again, for as long
+// as it takes: at once, or after a pause if the connection gave no snapshot. Of several daemons it
+// finds the one that serves.
 //
-// Owned by `top`. The thread of `top` calls all public functions; none of them blocks, except the destructor,
-// which interrupts the poller's thread and joins it. A failure is reported as Lost among the news.
+// Owned by `top`. The thread of `top` calls all public functions; none of them blocks, except the
+// destructor, which interrupts the poller's thread and joins it. A failure is reported as Lost
+// among the news.
 class TopPoller {
  public:
   struct Lost {
@@ -58,7 +60,8 @@ class TopPoller {
 
   // The poller's thread.
   void run();
-  // After a failed attempt: tells of it, unless another address is tried at once, and waits. True unless it stops.
+  // After a failed attempt: tells of it, unless another address is tried at once, and waits. True
+  // unless it stops.
   bool prepare_next(client::ClientError error, client::Route& route, client::Backoff& backoff);
   bool perform_actions(TopReader& reader) LOCKSLEY_EXCLUDES(mutex_);
   void drop_actions() LOCKSLEY_EXCLUDES(mutex_);

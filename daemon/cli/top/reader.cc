@@ -93,8 +93,8 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
   return snapshot;
 }
 
-// What is not over by state, so that it is found among any number of batches that are; and the newest, of
-// which most are over.
+// What is not over by state, so that it is found among any number of batches that are; and the
+// newest, of which most are over.
 Expected<void> TopReader::list_batches(TopSnapshot& snapshot) {
   struct List {
     std::vector<std::string> filter;

@@ -15,13 +15,14 @@ class Connection;
 
 namespace locksley::cli {
 
-// Looks at the daemon: all commands of a look go out at once, so that it costs little more than a round trip,
-// however far away the daemon is. Keeps how far it has read the results of the one batch that is looked at
-// closely, in search of failures.
+// Looks at the daemon: all commands of a look go out at once, so that it costs little more than a
+// round trip, however far away the daemon is. Keeps how far it has read the results of the one
+// batch that is looked at closely, in search of failures.
 //
-// Borrows the connection, used by one thread. Each call blocks until its replies are there, kPatience at
-// most, and fails as Connection does, after which the connection is closed; what the daemon refuses is no
-// failure, but in the snapshot; only one that is not the one that serves (is_elsewhere) is.
+// Borrows the connection, used by one thread. Each call blocks until its replies are there,
+// kPatience at most, and fails as Connection does, after which the connection is closed; what the
+// daemon refuses is no failure, but in the snapshot; only one that is not the one that serves
+// (is_elsewhere) is.
 class TopReader {
  public:
   explicit TopReader(client::Connection& connection) : connection_(connection) {}

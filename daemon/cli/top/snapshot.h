@@ -13,7 +13,8 @@
 
 namespace locksley::cli {
 
-// Of INFO. What the daemon did not say, because it is older or because the user is no admin, is absent.
+// Of INFO. What the daemon did not say, because it is older or because the user is no admin, is
+// absent.
 struct TopServer {
   std::string version, user, groups, store;
   std::uint64_t process_id = 0, uptime_s = 0, clients = 0, max_clients = 0;

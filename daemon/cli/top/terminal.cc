@@ -83,8 +83,8 @@ TopKey to_letter(wint_t letter) {
   return {KeyName::kLetter, std::string(bytes, length)};
 }
 
-// Never runs: the signal is blocked. A handler tells curses to leave the signal to others.
-// Else curses ignores SIGTSTP while it draws, and the system drops one that waits to be taken once it is
+// Never runs: the signal is blocked. A handler tells curses to leave the signal to others. Else
+// curses ignores SIGTSTP while it draws, and the system drops one that waits to be taken once it is
 // ignored.
 void never_runs(int) {}
 

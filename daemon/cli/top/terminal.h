@@ -14,9 +14,10 @@ Charset charset_of_locale();
 
 // The terminal as a grid of cells, by ncurses: the only file that knows it.
 //
-// One in a process, used by one thread; in its lifetime nothing else writes to the terminal. The destructor
-// leaves the terminal as it was, whatever is under way. The caller has blocked SIGWINCH, SIGTSTP and SIGCONT
-// in all threads, and calls resized() and suspend() when they come. Writing blocks while the terminal does.
+// One in a process, used by one thread; in its lifetime nothing else writes to the terminal. The
+// destructor leaves the terminal as it was, whatever is under way. The caller has blocked SIGWINCH,
+// SIGTSTP and SIGCONT in all threads, and calls resized() and suspend() when they come. Writing
+// blocks while the terminal does.
 class TopTerminal {
  public:
   // Whether standard input and output are a terminal on which a cursor can be moved.

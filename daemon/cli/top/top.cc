@@ -1,4 +1,5 @@
-// top: figures, keys, the daemon and a terminal, brought together; or lines of text, where there is none.
+// top: figures, keys, the daemon and a terminal, brought together; or lines of text, where there is
+// none.
 
 #include <poll.h>
 #include <unistd.h>
@@ -47,8 +48,8 @@ class Top {
         charset_(charset),
         control_(client::text_of(context.addresses()), order_named(arguments.order), arguments.filter) {}
 
-  // Until the daemon has been seen once: where it cannot be reached at all, that is an error like any other
-  // command's. The exit status, if that is so.
+  // Until the daemon has been seen once: where it cannot be reached at all, that is an error like
+  // any other command's. The exit status, if that is so.
   std::optional<int> begin(TopPoller& poller);
   int show(TopPoller& poller, Signals& of_terminal);
   int print(TopPoller& poller);

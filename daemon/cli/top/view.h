@@ -24,8 +24,8 @@ struct TopScreen {
   std::string typed = {};
 };
 
-// The screen: figures and choices as lines, for any size. `is_paper`: what is not a screen, that is, as long
-// as there is something to show, and without keys.
+// The screen: figures and choices as lines, for any size. `is_paper`: what is not a screen, that
+// is, as long as there is something to show, and without keys.
 struct TopPaper {
   TopSize size;
   Charset charset = Charset::kUtf8;
@@ -33,8 +33,8 @@ struct TopPaper {
 };
 TopFrame draw_top(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
-// How many lines the page has, however few of them the screen shows; on the page kBatches, how many batches the screen
-// shows. From it follows how far keys scroll.
+// How many lines the page has, however few of them the screen shows; on the page kBatches, how many
+// batches the screen shows. From it follows how far keys scroll.
 std::size_t page_length(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
 }  // namespace locksley::cli

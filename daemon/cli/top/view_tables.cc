@@ -85,7 +85,8 @@ std::size_t name_cells(std::size_t columns, std::span<const Column> numbers) {
   return columns > used + 4 ? std::min<std::size_t>(columns - used, 32) : 4;
 }
 
-// Rows of a name and numbers below a heading; `put` writes row i. What does not fit is said in the last row.
+// Rows of a name and numbers below a heading; `put` writes row i. What does not fit is said in the
+// last row.
 template <class Put>
 TopLines table(std::string_view title, std::span<const Column> numbers, std::size_t count, std::size_t rows,
                std::size_t columns, Charset charset, Put put) {

@@ -43,7 +43,8 @@ class Api {
   // names the corresponding command of the wire, for the error.
   Result<UserRef> admitted(const HttpRequest& request, proto::CommandGroup group,
                            std::string_view command) const LOCKSLEY_REQUIRES(kIoThread);
-  // What follows `root` in a path: a batch's id, or the name of a handler or a customer, and a part of it or a change.
+  // What follows `root` in a path: a batch's id, or the name of a handler or a customer, and a part
+  // of it or a change.
   struct Target {
     std::string id;
     std::string_view what;  // empty: the batch itself
@@ -77,8 +78,8 @@ class Api {
   // `place`, here and below: that of the change. `failures`: as in Batches::retry().
   HttpReply change(const HttpRequest& request, const Target& target, Control control, const Place& place,
                    const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // A reply that comes later: it waits for the end of another client's retry, or reads which jobs failed, and then makes
-  // the change. None if neither is needed, or if the batch is not found.
+  // A reply that comes later: it waits for the end of another client's retry, or reads which jobs
+  // failed, and then makes the change. None if neither is needed, or if the batch is not found.
   std::optional<HttpReply> retry_later(const HttpRequest& request, const User& user, const Target& target,
                                        const Place& place, const ReadFailures* failures)
       LOCKSLEY_REQUIRES(kIoThread);
@@ -94,7 +95,8 @@ class Api {
     UserRef user;
     Place place;
   };
-  // A reply that goes out once the ticket is settled; with the error, if the store refused what was accepted.
+  // A reply that goes out once the ticket is settled; with the error, if the store refused what was
+  // accepted.
   HttpReply when_stored(const Made& change, Ticket ticket, const HttpReply& reply)
       LOCKSLEY_REQUIRES(kIoThread);
   // The same for a retry, which the record's ticket covers only after BatchRecord::is_requeueing().

@@ -69,8 +69,8 @@ std::string first_bytes(std::string_view bytes) {
   return std::string(bytes.substr(0, kShownBytes));
 }
 
-// What clients and programs wrote may be any bytes, and many: KEY has the first of them as text, KEY_hex the same in
-// hexadecimal if they are no text, KEY_bytes how many there are.
+// What clients and programs wrote may be any bytes, and many: KEY has the first of them as text,
+// KEY_hex the same in hexadecimal if they are no text, KEY_bytes how many there are.
 void put_bytes(Json& object, const std::string& key, std::optional<std::string_view> bytes) {
   const std::string shown = first_bytes(bytes.value_or(std::string_view()));
   Json hex;

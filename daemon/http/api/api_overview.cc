@@ -59,7 +59,8 @@ Json account_json(const Json& user, const Account& account) {
   return json;
 }
 
-// Those that the user may see: its own, or with admin that of all and each user's, at most kMostAccounts.
+// Those that the user may see: its own, or with admin that of all and each user's, at most
+// kMostAccounts.
 Json accounts_of(ServerState& state, const User& user) {
   kIoThread.assert_held();
   constexpr std::size_t kMostAccounts = 100;  // guess: more than a page shows
@@ -229,7 +230,8 @@ Json tenants_of(const TenantViews& views) {
   return tenants;
 }
 
-// The reply with these machines, later, for the user whose line this is. `reply`: as in MachinesInParts.
+// The reply with these machines, later, for the user whose line this is. `reply`: as in
+// MachinesInParts.
 HttpReply with_machines_in_parts(ServerState& state, LineNumber line, MachinesBoard::View machines,
                                  HttpReply reply) {
   const auto parts = std::make_shared<MachinesInParts>(std::move(machines), std::move(reply));

@@ -8,9 +8,11 @@
 
 namespace locksley::daemon {
 
-// A change by HTTP does not wait for room to write, as those of connections do (WriteCharges): a person who stops a flood of commands
-// is not to wait for them. Instead, at most kMost changes of all users wait for their outcome. A connection asks for one change at a
-// time, so there are that many only while the store takes minutes: after 30 s a connection gets a 503, and may ask for the next change.
+// A change by HTTP does not wait for room to write, as those of connections do (WriteCharges): a
+// person who stops a flood of commands is not to wait for them. Instead, at most kMost changes of
+// all users wait for their outcome. A connection asks for one change at a time, so there are that
+// many only while the store takes minutes: after 30 s a connection gets a 503, and may ask for the
+// next change.
 //
 // A member of Api. The I/O thread only. Nothing blocks.
 class PendingChanges {
@@ -34,7 +36,8 @@ class PendingChanges {
   PendingChanges(const PendingChanges&) = delete;
   PendingChanges& operator=(const PendingChanges&) = delete;
 
-  // Null: all places are taken. Shared, because the functions of a reply that comes later are copied.
+  // Null: all places are taken. Shared, because the functions of a reply that comes later are
+  // copied.
   std::shared_ptr<Place> take() { return *taken_ < kMost ? std::make_shared<Place>(taken_) : nullptr; }
 
  private:

@@ -64,17 +64,18 @@ class Health {
   // Why the daemon is not healthy; none: it is.
   std::optional<std::string> trouble(Nanoseconds now = steady_now());
 
-  // Called by unready(), and by the same threads: since when the store has refused writes; none: it takes
-  // them. Set once, before the first look. Without it there is no store.
+  // Called by unready(), and by the same threads: since when the store has refused writes; none: it
+  // takes them. Set once, before the first look. Without it there is no store.
   void watch_store(std::function<std::optional<Nanoseconds>()> failing_since) {
     store_failing_since_ = std::move(failing_since);
   }
-  // Likewise: why no page of batches is served now; none: it is. Without it no other daemon can have the batches.
+  // Likewise: why no page of batches is served now; none: it is. Without it no other daemon can
+  // have the batches.
   void watch_role(std::function<std::optional<std::string>()> refusal) { refusal_ = std::move(refusal); }
   // A guess: longer than an error that passes, and than the daemon takes to reopen the store.
   static constexpr Nanoseconds kStoreBound = std::chrono::seconds(5);
-  // Why a load balancer should send no batches here; none: it may. A limit that is reached is no reason:
-  // its error concerns one user or one command.
+  // Why a load balancer should send no batches here; none: it may. A limit that is reached is no
+  // reason: its error concerns one user or one command.
   std::optional<std::string> unready(Nanoseconds now = steady_now()) const;
 
   enum class Phase { kStarting, kServing, kDraining };

@@ -21,10 +21,10 @@ struct Started {
 
 // Starts the program in a process group of its own, with `descriptors` as its only descriptors 0,
 // 1, 2, …, with "no new privileges", with default signal actions, and so that it dies with the
-// calling thread. Blocks until the program runs or could not be started: usually less than a millisecond,
-// whatever the size of the calling process, because the child borrows its memory; but as long as the
-// folder and the program's file take to open. `confinement`: of
-// make_confinement(); -1: none. The caller still owns all descriptors.
+// calling thread. Blocks until the program runs or could not be started: usually less than a
+// millisecond, whatever the size of the calling process, because the child borrows its memory; but
+// as long as the folder and the program's file take to open. `confinement`: of make_confinement();
+// -1: none. The caller still owns all descriptors.
 Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement = -1);
 
 // The files that the request's program name may mean, in the order in which they are tried.

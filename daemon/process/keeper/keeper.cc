@@ -113,7 +113,8 @@ class Keeper {
     // The terminal's signals are for the daemon only.
     ::setsid();
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
-    // If it were ignored, as a parent may have left it, the kernel would reap the children without a report.
+    // If it were ignored, as a parent may have left it, the kernel would reap the children without
+    // a report.
     std::signal(SIGCHLD, SIG_DFL);
     sigset_t children;
     ::sigemptyset(&children);
@@ -189,8 +190,8 @@ class Keeper {
   Started start(const SpawnRequest& request, const std::vector<int>& descriptors) {
     if (!may_run(request)) return {-1, KeeperReport::Step::kUser, EPERM};
     if (!request.confinement.is_needed()) return start_program(request, descriptors);
-    // Made for each program: rules are about the folders that bear the names now, and a name may have been given to
-    // another folder since the last start.
+    // Made for each program: rules are about the folders that bear the names now, and a name may
+    // have been given to another folder since the last start.
     const auto rules = make_confinement(request.confinement);
     if (!rules) return {-1, KeeperReport::Step::kConfinement, rules.error().code};
     return start_program(request, descriptors, rules->get());

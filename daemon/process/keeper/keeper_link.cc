@@ -57,12 +57,13 @@ std::string explain(const KeeperReport& report, std::string_view program) {
 
 using Clock = std::chrono::steady_clock;
 
-// The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to end what was sent
-// SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
+// The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to
+// end what was sent SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
 constexpr auto kKeeperGrace = std::chrono::seconds(3);
 
-// How long the keeper may leave a full socket unread. It reads nothing while it starts a program, that is while the
-// kernel opens a folder and a file. A guess: a network file system that answers at all does so before.
+// How long the keeper may leave a full socket unread. It reads nothing while it starts a program,
+// that is while the kernel opens a folder and a file. A guess: a network file system that answers
+// at all does so before.
 constexpr auto kReadGrace = std::chrono::seconds(10);
 
 // False: the child has not ended. Polled, since this happens once in a keeper's life.
@@ -89,8 +90,8 @@ void kill_orphans() {
   }
 }
 
-// Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any process of its user
-// can stop it), kills it, and what it leaves behind.
+// Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any
+// process of its user can stop it), kills it, and what it leaves behind.
 void end_keeper(pid_t keeper) {
   if (ends_before(keeper, Clock::now() + kKeeperGrace)) return;
   ::kill(keeper, SIGKILL);

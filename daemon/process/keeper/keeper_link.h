@@ -38,14 +38,14 @@ struct ProcessEnd {
 //
 // Owned by the ProcessLoop; the process thread only, which the compiler checks. start() and
 // signal() may wait while the socket is full and the keeper starts a program: usually for less than
-// a millisecond, but for as long as the program's folder and file take to open, up to 10 s. Then the
-// keeper is killed. If it dies, all its processes die with it: that is reported as their end, and the
-// next start() starts another keeper.
+// a millisecond, but for as long as the program's folder and file take to open, up to 10 s. Then
+// the keeper is killed. If it dies, all its processes die with it: that is reported as their end,
+// and the next start() starts another keeper.
 class KeeperLink {
  public:
   KeeperLink(ProcessExecutor executor, std::shared_ptr<spdlog::logger> log);
-  // Kills all processes, without reports, and waits for the keeper's end: a few seconds at most, after
-  // which it kills the keeper, too.
+  // Kills all processes, without reports, and waits for the keeper's end: a few seconds at most,
+  // after which it kills the keeper, too.
   ~KeeperLink();
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;

@@ -15,9 +15,9 @@
 
 namespace locksley::daemon {
 
-// Runs one job a turn: starts its program, collects the program's output, and settles the job. Owned by its slot;
-// the process thread only (ProcessRunner). Nothing blocks. If the program cannot be started, the job ends with an
-// error.
+// Runs one job a turn: starts its program, collects the program's output, and settles the job.
+// Owned by its slot; the process thread only (ProcessRunner). Nothing blocks. If the program cannot
+// be started, the job ends with an error.
 class CommandRunner final : public ProcessRunner {
  public:
   CommandRunner(ProcessLane& lane, LaneSlot& slot);

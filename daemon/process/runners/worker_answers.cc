@@ -17,7 +17,8 @@
 namespace locksley::daemon {
 
 bool WorkerRunner::take_answers(std::string_view bytes) {
-  // After a time limit or a cancellation, the job's end is settled; while the daemon ends, it is not.
+  // After a time limit or a cancellation, the job's end is settled; while the daemon ends, it is
+  // not.
   if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
   const std::span<std::byte> space = answers_->prepare(bytes.size());
   std::memcpy(space.data(), bytes.data(), bytes.size());
@@ -44,7 +45,8 @@ bool WorkerRunner::take_answers(std::string_view bytes) {
 void WorkerRunner::answers_taken(bool has_answered) {
   if (process_ == 0 || !has_turn()) return;  // process_ended() does the rest
   if (verdict_ == Verdict::kNone) return turn_->running_jobs() == 0 ? turn_ended() : turn_->publish();
-  // The daemon ends. The process has finished its job, and must not begin another from its own buffer.
+  // The daemon ends. The process has finished its job, and must not begin another from its own
+  // buffer.
   if (has_answered) lane_.loop().keeper().signal(process_, SIGKILL);
 }
 

@@ -342,7 +342,8 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
 
 WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) {
   Fault fault = Fault::kNone;
-  // A job that returns cannot do so for ever: each process that hands it back has answered another one.
+  // A job that returns cannot do so for ever: each process that hands it back has answered another
+  // one.
   if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack && !ended_between_jobs(bytes_read)) {
     end_first_job(end);
     // After a timeout or a cancellation, the daemon has ended the process.

@@ -20,16 +20,18 @@
 
 namespace locksley::daemon {
 
-// Runs the jobs of turn after turn in one process. It starts the process with the first job, and retires it when it
-// has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are written at once, so that the worker
-// never waits for the next. It answers in order; with worker_protocol 2, in any order. When the worker dies, the first
-// job that it has not answered ends with that failure, unless the worker had answered others and had not read this one,
-// and the others return to the ring: the batch waits for a back-off (FairRing), while the lane runs jobs of other
-// batches with a new process.
+// Runs the jobs of turn after turn in one process. It starts the process with the first job, and
+// retires it when it has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are
+// written at once, so that the worker never waits for the next. It answers in order; with
+// worker_protocol 2, in any order. When the worker dies, the first job that it has not answered
+// ends with that failure, unless the worker had answered others and had not read this one, and the
+// others return to the ring: the batch waits for a back-off (FairRing), while the lane runs jobs of
+// other batches with a new process.
 //
-// Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are non-blocking. A worker that
-// ends before it has read a byte of its first job cannot work at all: the runner pauses, twice as long after each
-// such failure, and takes one from the handler's concurrency meanwhile (LaneHandler).
+// Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are
+// non-blocking. A worker that ends before it has read a byte of its first job cannot work at all:
+// the runner pauses, twice as long after each such failure, and takes one from the handler's
+// concurrency meanwhile (LaneHandler).
 class WorkerRunner final : public ProcessRunner {
  public:
   WorkerRunner(ProcessLane& lane, LaneSlot& slot);
@@ -76,9 +78,9 @@ class WorkerRunner final : public ProcessRunner {
   bool is_version_2() const LOCKSLEY_REQUIRES(kProcessThread) {
     return program_->settings().worker_protocol == 2;
   }
-  // Whether an answer with this status is recorded. After stop() only `ok` is: SIGTERM has reached the process and all
-  // programs that it had started, so any other end may be the daemon's doing. Then kills the process, and its jobs
-  // return to the ring.
+  // Whether an answer with this status is recorded. After stop() only `ok` is: SIGTERM has reached
+  // the process and all programs that it had started, so any other end may be the daemon's doing.
+  // Then kills the process, and its jobs return to the ring.
   bool counts(JobStatus status) LOCKSLEY_REQUIRES(kProcessThread);
   // A job has been answered.
   void note_answer() LOCKSLEY_REQUIRES(kProcessThread);
@@ -95,8 +97,9 @@ class WorkerRunner final : public ProcessRunner {
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
   // The worker has broken the protocol: kills it.
   void refuse_answer(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
-  // The process has closed its input or its output, so it is useless: gives it no further turn, and kills it unless it
-  // ends by itself. It has half a second for that if it has jobs; else the grace time, since nothing waits for it.
+  // The process has closed its input or its output, so it is useless: gives it no further turn, and
+  // kills it unless it ends by itself. It has half a second for that if it has jobs; else the grace
+  // time, since nothing waits for it.
   void expect_end(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
   // Whether the handler's current program would start the same process.
   bool is_current() LOCKSLEY_REQUIRES(kProcessThread);
@@ -105,12 +108,12 @@ class WorkerRunner final : public ProcessRunner {
   void retire() LOCKSLEY_REQUIRES(kProcessThread);
   bool has_grown() const;
   void process_ended(const ProcessEnd& end) LOCKSLEY_REQUIRES(kProcessThread);
-  // The process has ended during a turn, of which it had read so many bytes. Settles the first job that it has not
-  // answered, unless that is to run again, and then the turn.
+  // The process has ended during a turn, of which it had read so many bytes. Settles the first job
+  // that it has not answered, unless that is to run again, and then the turn.
   enum class Fault { kNone, kHandler };
   Fault end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);
-  // Whether the process ended by itself between two jobs: it had answered some, and had not read the next one. Needs: a
-  // running job.
+  // Whether the process ended by itself between two jobs: it had answered some, and had not read
+  // the next one. Needs: a running job.
   bool ended_between_jobs(std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);
   // Settles the first job that the process has not answered.
   void end_first_job(const ProcessEnd& end);

@@ -29,7 +29,8 @@ enum class Resource : std::uint8_t {
 };
 inline constexpr std::size_t kResources = 11;
 
-// The names of a resource outside the daemon. A test compares the table with the keys of the configuration.
+// The names of a resource outside the daemon. A test compares the table with the keys of the
+// configuration.
 struct ResourceName {
   Resource resource;
   std::string_view name;       // in metrics and in INFO
@@ -49,19 +50,22 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
     {Resource::kUnsettledBytes, "unsettled_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
     {Resource::kWriteBytes, "write_bytes", "", ""},
 }};
-// Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as in ResourceName.
+// Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as
+// in ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";
 inline constexpr std::string_view kResultLimit = "max_result_bytes";
 
-// An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged to its
-// parent as well. The root is the account of all users together.
+// An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged
+// to its parent as well. The root is the account of all users together.
 //
-// The component that lets a client occupy a resource charges it before the resource is taken, and one place
-// refunds it: a batch's charges are held by its record (BatchRecord::Charged), a connection's by its session.
-// An account refuses nothing by itself: Admission asks it, and says which limit a command exceeds.
+// The component that lets a client occupy a resource charges it before the resource is taken, and
+// one place refunds it: a batch's charges are held by its record (BatchRecord::Charged), a
+// connection's by its session. An account refuses nothing by itself: Admission asks it, and says
+// which limit a command exceeds.
 //
-// Owned by Tenants (the root), by a Tenant or by a Customer; outlives its children. A customer has an account
-// only while it is used. The I/O thread only, but for results(). Nothing blocks or fails.
+// Owned by Tenants (the root), by a Tenant or by a Customer; outlives its children. A customer has
+// an account only while it is used. The I/O thread only, but for results(). Nothing blocks or
+// fails.
 class Account {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -90,10 +94,11 @@ class Account {
   // kNoLimit: none.
   std::uint64_t limit(Resource resource) const { return limits_[static_cast<std::size_t>(resource)]; }
   bool has_limit(Resource resource) const { return limit(resource) != kNoLimit; }
-  // kFixed: the limit alone counts. kLeavesRoom: within its limit, the account may hold no more than its parent
-  // has free. So the next account always finds room, half of the free amount, however many others hold all that
-  // they may. In the long run n such accounts hold one part in n + 1 each. (Dynamic thresholds with factor 1:
-  // Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+  // kFixed: the limit alone counts. kLeavesRoom: within its limit, the account may hold no more
+  // than its parent has free. So the next account always finds room, half of the free amount,
+  // however many others hold all that they may. In the long run n such accounts hold one part in n
+  // + 1 each. (Dynamic thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length
+  // thresholds for shared-memory packet switches", 1998.)
   enum class Kind : std::uint8_t { kFixed, kLeavesRoom };
   void set_limit(Resource resource, std::uint64_t limit, Kind kind = Kind::kFixed) {
     limits_[static_cast<std::size_t>(resource)] = limit;
@@ -108,12 +113,13 @@ class Account {
   bool leaves_room(Resource resource) const {
     return kinds_[static_cast<std::size_t>(resource)] == Kind::kLeavesRoom;
   }
-  // The limit; with kLeavesRoom, at most the free amount of the parent. Takes no account of batches that could be
-  // evicted: Retention does.
+  // The limit; with kLeavesRoom, at most the free amount of the parent. Takes no account of batches
+  // that could be evicted: Retention does.
   std::uint64_t most_now(Resource resource) const {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }
-  // What it may hold while the other accounts of its parent hold nothing; kNoLimit: as much as it likes.
+  // What it may hold while the other accounts of its parent hold nothing; kNoLimit: as much as it
+  // likes.
   std::uint64_t most_alone(Resource resource) const {
     if (!leaves_room(resource) || !parent_->has_limit(resource)) return limit(resource);
     return std::min(limit(resource), parent_->limit(resource) / 2);
@@ -151,7 +157,8 @@ class Account {
   ResultAccount results_;
 };
 
-// Why no job of the account's batches can start: which account's limit of results is reached. Needs: one is.
+// Why no job of the account's batches can start: which account's limit of results is reached.
+// Needs: one is.
 std::string results_at_limit(const Account& account);
 
 }  // namespace locksley::daemon

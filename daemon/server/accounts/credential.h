@@ -14,8 +14,8 @@ enum class Credential : std::uint8_t {
   kCertificate,
 };
 
-// Why a connection that this credential logged in as `before` must be dropped, now that the same user is `current`; empty:
-// it may stay. A change of the user's other credential does not count.
+// Why a connection that this credential logged in as `before` must be dropped, now that the same
+// user is `current`; empty: it may stay. A change of the user's other credential does not count.
 inline std::string_view objection_to(Credential credential, const User& before, const User& current) {
   switch (credential) {
     case Credential::kPassword:

@@ -32,12 +32,13 @@ CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSetting
 // The same in the units of the scheduler.
 GroupLimits limits_of(const CustomerTerms& terms);
 
-// The limits of customers, for which the lanes ask when a customer comes (Lane::Groups::on_customer()): the
-// default of each user, and the settings of customers that have some, at 150 bytes and the name for
-// each.
+// The limits of customers, for which the lanes ask when a customer comes
+// (Lane::Groups::on_customer()): the default of each user, and the settings of customers that have
+// some, at 150 bytes and the name for each.
 //
-// Shared by Customers, which changes it, and by the lanes; the last of them drops it. Every call may be made from any
-// thread; it takes a mutex for a look-up, O(log n). Nothing blocks for longer, or fails.
+// Shared by Customers, which changes it, and by the lanes; the last of them drops it. Every call
+// may be made from any thread; it takes a mutex for a look-up, O(log n). Nothing blocks for longer,
+// or fails.
 class CustomerLimits {
  public:
   CustomerLimits() = default;

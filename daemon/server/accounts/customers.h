@@ -1,4 +1,5 @@
-// The customers of users: those that have unfinished batches, and those that have settings (CUSTOMER SET).
+// The customers of users: those that have unfinished batches, and those that have settings
+// (CUSTOMER SET).
 #pragma once
 
 #include <compare>
@@ -31,7 +32,8 @@ struct Customer {
   const std::uint64_t number;  // grows with each that comes; the order of CUSTOMER LIST
   proto::CustomerSettings settings;
   std::uint64_t uses = 0;  // unfinished batches, and commands that bring one
-  // Below the user's. Null: it is not used; the account of the customer with the empty name stays after its first use.
+  // Below the user's. Null: it is not used; the account of the customer with the empty name stays
+  // after its first use.
   std::unique_ptr<Account> account;
 
   CustomerTerms terms() const { return with_settings(tenant->customer_terms, settings); }
@@ -42,9 +44,10 @@ struct Customer {
 
 // All customers of all users.
 //
-// Charges. Jobs, batches and payloads that have not ended are charged to the account of their customer, and so to those
-// above it; all else to the account of the user, since a batch that is over keeps no customer in memory. What a customer with
-// a name itself takes while it is used is charged to the user's Resource::kRecordBytes, from the first use to the last.
+// Charges. Jobs, batches and payloads that have not ended are charged to the account of their
+// customer, and so to those above it; all else to the account of the user, since a batch that is
+// over keeps no customer in memory. What a customer with a name itself takes while it is used is
+// charged to the user's Resource::kRecordBytes, from the first use to the last.
 //
 // Owned by the Registry, as Tenants is, which outlives it; batches that are not over refer to their
 // customer. The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer
@@ -59,8 +62,9 @@ class Customers {
   // The object that the lanes ask for limits.
   std::shared_ptr<const CustomerLimits> limits() const { return limits_; }
 
-  // Begins to use the customer, which is made if it is not there; its account's limit is that of its terms now.
-  // An account may be over its limit afterwards: the caller that brings a batch asks whether there is room for it.
+  // Begins to use the customer, which is made if it is not there; its account's limit is that of
+  // its terms now. An account may be over its limit afterwards: the caller that brings a batch asks
+  // whether there is room for it.
   Customer& use(Tenant& tenant, std::string_view name);
   Customer& use_again(Customer& customer) {
     ++customer.uses;
@@ -71,10 +75,11 @@ class Customers {
   // Null: it has neither unfinished batches nor settings.
   Customer* find(const Tenant& tenant, std::string_view name) const;
 
-  // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards. Charges the user for
-  // what it keeps. The caller tells the lanes.
+  // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards.
+  // Charges the user for what it keeps. The caller tells the lanes.
   void set(Tenant& tenant, std::string_view name, const proto::CustomerSettings& settings);
-  // How many bytes a customer is charged while it is used: itself, its account, its place in a lane. Measured over 100,000.
+  // How many bytes a customer is charged while it is used: itself, its account, its place in a
+  // lane. Measured over 100,000.
   static constexpr std::uint64_t kUseBytes = 1400;
   // How many bytes the settings of one more customer are charged.
   static std::uint64_t record_bytes(std::string_view name) { return kSettingsBytes + name.size(); }
@@ -109,7 +114,8 @@ class Customers {
     std::uint64_t number;
     auto operator<=>(const Place&) const = default;
 
-    // A cursor has room for a million users, and for a hundred thousand new customers a second for years.
+    // A cursor has room for a million users, and for a hundred thousand new customers a second for
+    // years.
     static constexpr unsigned kNumberBits = 43;
     static constexpr std::uint64_t kMostNumber = (std::uint64_t{1} << kNumberBits) - 1;
     std::uint64_t cursor() const { return std::uint64_t{tenant} << kNumberBits | number; }

@@ -14,9 +14,9 @@ namespace locksley::daemon {
 
 struct Customer;
 
-// A user's side of the accounts: the owner of its batches and connections. There is a tenant for each name of a
-// user that was configured since the daemon started, or that a batch in the store has. It stays when the user
-// is removed from the configuration.
+// A user's side of the accounts: the owner of its batches and connections. There is a tenant for
+// each name of a user that was configured since the daemon started, or that a batch in the store
+// has. It stays when the user is removed from the configuration.
 struct Tenant {
   Tenant(std::uint32_t number_in, std::string_view name_in, Account& all)
       : number(number_in), name(name_in), account(&all, "users." + name + ".") {}
@@ -30,13 +30,14 @@ struct Tenant {
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
 
-  // `used` divided by the weight. Where a user must lose batches or connections, it is the one with the greatest burden.
+  // `used` divided by the weight. Where a user must lose batches or connections, it is the one with
+  // the greatest burden.
   double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };
 
-// All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing blocks. A
-// tenant is never removed, so references to it are valid as long as this object lives. Their number is
-// bounded by what operators have configured.
+// All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing
+// blocks. A tenant is never removed, so references to it are valid as long as this object lives.
+// Their number is bounded by what operators have configured.
 class Tenants {
  public:
   Tenants() = default;

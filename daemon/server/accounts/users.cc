@@ -49,12 +49,13 @@ GroupLimits limits_of(const config::User& user) {
           .start_interval = start_interval(user.rate.count, user.rate.period)};
 }
 
-// `short_lived`: how users share resources that have no limit for each user, because they are held only for a moment.
+// `short_lived`: how users share resources that have no limit for each user, because they are held
+// only for a moment.
 void set_limits(Account& account, const config::User& user, Account::Kind short_lived) {
   set_limit(account, Resource::kQueuedJobs, user.max_queued_jobs);
   set_limit(account, Resource::kQueuedBytes, user.max_queued_bytes);
-  // With `auto`, payloads for which the memory has no room are in the store alone. A value counts the
-  // payloads to the byte, in memory or not.
+  // With `auto`, payloads for which the memory has no room are in the store alone. A value counts
+  // the payloads to the byte, in memory or not.
   account.set_limit(Resource::kPayloadBytes, user.max_queued_bytes.is_auto
                                                  ? Account::kNoLimit
                                                  : limit_of(user.max_queued_bytes.count));
@@ -95,8 +96,8 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   }
   const std::uint64_t results = limits.max_result_bytes.count;
   all.results().set_limit(results);
-  // Where others have filled the memory of all, a user continues while it has no more than its part of an eighth, which is
-  // the same for each user: so users with few results continue.
+  // Where others have filled the memory of all, a user continues while it has no more than its part
+  // of an eighth, which is the same for each user: so users with few results continue.
   const std::uint64_t spare = results / 8 / std::max<std::uint64_t>(tenants.all().size(), 1);
   for (Tenant& tenant : tenants.all())
     tenant.account.results().set_limit(tenant.account.results().limit(), spare);

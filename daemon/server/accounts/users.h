@@ -25,13 +25,15 @@ constexpr CommandGroups bit_of(proto::CommandGroup group) {
   return static_cast<CommandGroups>(1U << static_cast<unsigned>(group));
 }
 
-// Whether a configured user may use the handler only if the user's `handlers` name it: `sleep` and `spin`, which
-// are for demonstrations and occupy a worker of the pool for as long as the payload says.
+// Whether a configured user may use the handler only if the user's `handlers` name it: `sleep` and
+// `spin`, which are for demonstrations and occupy a worker of the pool for as long as the payload
+// says.
 bool is_opt_in(std::string_view handler);
 
-// A user as it is configured. Immutable: a change of the configuration makes a new object. Shared by Users and
-// by the connections of the user; the last of them drops it. Refers to its tenant, which outlives it. Any
-// thread may read it, except for the tenant, which belongs to the I/O thread.
+// A user as it is configured. Immutable: a change of the configuration makes a new object. Shared
+// by Users and by the connections of the user; the last of them drops it. Refers to its tenant,
+// which outlives it. Any thread may read it, except for the tenant, which belongs to the I/O
+// thread.
 class User {
  public:
   // The user of every connection while no users are configured: `default`, which may do everything.
@@ -79,8 +81,8 @@ class Users {
   Users(const Users&) = delete;
   Users& operator=(const Users&) = delete;
 
-  // Puts these users and their quotas in force. Returns the tenants whose weight, slots or rate have changed, with
-  // what they have now.
+  // Puts these users and their quotas in force. Returns the tenants whose weight, slots or rate
+  // have changed, with what they have now.
   std::vector<std::pair<std::string, GroupLimits>> replace(const std::map<std::string, config::User>& users)
       LOCKSLEY_REQUIRES(kIoThread);
 

@@ -27,23 +27,23 @@ class BatchNews;
 class Retention;
 class StoredBatches;
 
-// Decides whether jobs may be accepted: by the limits that hold for all, by the quotas of their user, by the
-// room in memory and in the store, and by the state of the daemon and its disk.
+// Decides whether jobs may be accepted: by the limits that hold for all, by the quotas of their
+// user, by the room in memory and in the store, and by the state of the daemon and its disk.
 //
-// All checks come first, and none has an effect that a refusal would have to undo. (Pending news of batches is
-// applied before anything is refused for want of room: jobs that have ended take none.) What is admitted is
-// charged at once, and the charge is held by a Reservation: it is refunded, unless a batch takes it over.
-// Room in the store is made by commit() and not before: so a command that is refused after its admission,
-// for whatever reason, has evicted nothing.
+// All checks come first, and none has an effect that a refusal would have to undo. (Pending news of
+// batches is applied before anything is refused for want of room: jobs that have ended take none.)
+// What is admitted is charged at once, and the charge is held by a Reservation: it is refunded,
+// unless a batch takes it over. Room in the store is made by commit() and not before: so a command
+// that is refused after its admission, for whatever reason, has evicted nothing.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A refusal is the text of the error reply.
 class Admission {
  public:
   using Refusal = std::string;
 
-  // The charge for jobs that have been admitted and belong to no batch yet. All that a client makes the daemon
-  // hold is charged here first. Move-only; its destructor refunds, unless it was committed. The Admission
-  // outlives it: it is on the stack of the command that made it.
+  // The charge for jobs that have been admitted and belong to no batch yet. All that a client makes
+  // the daemon hold is charged here first. Move-only; its destructor refunds, unless it was
+  // committed. The Admission outlives it: it is on the stack of the command that made it.
   class [[nodiscard]] Reservation {
    public:
     Reservation(Reservation&& other) noexcept
@@ -59,8 +59,8 @@ class Admission {
 
     // kStore: memory has no room for the payloads, so only the store keeps them.
     BatchPayloads::Place place_of_payloads() const { return place_; }
-    // The batch has taken the jobs and their payloads: it bears the charge from now on. Evicts batches that
-    // are over, if the store needs the room.
+    // The batch has taken the jobs and their payloads: it bears the charge from now on. Evicts
+    // batches that are over, if the store needs the room.
     void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
    private:
@@ -98,8 +98,8 @@ class Admission {
   };
   // For SUBMIT, RUN, OPEN and ADD.
   Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // For RETRY: this many jobs of the batch, which are charged to it again by Registry::go_on() or update(). The
-  // reservation is to be held until then, and not committed.
+  // For RETRY: this many jobs of the batch, which are charged to it again by Registry::go_on() or
+  // update(). The reservation is to be held until then, and not committed.
   Admitted reserve_retry(BatchRecord& record, std::uint64_t jobs) LOCKSLEY_REQUIRES(kIoThread);
 
   // From now on everything is refused.
@@ -114,7 +114,8 @@ class Admission {
   Checked check_sizes(const Demand& demand) const;
   // Refuses a demand for which there is no room now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
-  // The error, if this much more of one resource would be too much, even after what may be evicted has gone.
+  // The error, if this much more of one resource would be too much, even after what may be evicted
+  // has gone.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)
       LOCKSLEY_REQUIRES(kIoThread);
   const Account* first_without_room(const Demand& demand, Resource resource, std::uint64_t more) const

@@ -17,11 +17,12 @@ class Account;
 class Reader;
 class StoredBatches;
 
-// Changes of a batch that are both done in its lane and written to the store: by commands, by a deadline, by
-// the failure of a batch for which it waited. The lane changes at once; the reply to a client waits for ticket().
+// Changes of a batch that are both done in its lane and written to the store: by commands, by a
+// deadline, by the failure of a batch for which it waited. The lane changes at once; the reply to a
+// client waits for ticket().
 //
-// Owned by Batches. The I/O thread only, except where it says otherwise. Nothing blocks or fails: a change that the disk refuses holds, and
-// is written later.
+// Owned by Batches. The I/O thread only, except where it says otherwise. Nothing blocks or fails: a
+// change that the disk refuses holds, and is written later.
 class BatchChanges {
  public:
   // `aside` does what takes long.
@@ -29,12 +30,13 @@ class BatchChanges {
   BatchChanges(const BatchChanges&) = delete;
   BatchChanges& operator=(const BatchChanges&) = delete;
 
-  // Returns how many jobs will not run because of it. If these are very many that lie scattered, drop_rest() records
-  // them, and until then some of them count as queued.
+  // Returns how many jobs will not run because of it. If these are very many that lie scattered,
+  // drop_rest() records them, and until then some of them count as queued.
   // `payer`, here and below: as in StoredBatches. `running`: whether running jobs go on.
   std::uint64_t cancel(BatchRecord& record, Account& payer, std::string reason,
                        RunningJobs running = RunningJobs::kStop) LOCKSLEY_REQUIRES(kIoThread);
-  // The last step of a cancellation, for the jobs that lie scattered: another thread records them. Any thread.
+  // The last step of a cancellation, for the jobs that lie scattered: another thread records them.
+  // Any thread.
   void drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest);
   // The batch's deadline has passed: running jobs go on, and no other job starts.
   void end_by_deadline(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread) {

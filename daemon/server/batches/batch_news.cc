@@ -97,8 +97,8 @@ void BatchNews::publish(BatchRecord& record, const BatchStatus& status, Instant 
     parts_.events.publish_end(record, status);
   } else if (record.published.started && record.due.progress == kNever &&
              parts_.events.has_listener(record)) {
-    // The event is published later, with the state that the batch has then: so the last change of a burst is never
-    // left out.
+    // The event is published later, with the state that the batch has then: so the last change of a
+    // burst is never left out.
     parts_.registry.schedule(record, Due::kProgress,
                              std::max(at, record.published.progress + kProgressPeriod));
   }
@@ -135,9 +135,9 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
 }
 
-// A stream may be larger than the memory for queued payloads: jobs that have ended make room for jobs to come.
-// The payloads are freed all at once, when no job is left to run; a stream comes to that before its client would have
-// to wait.
+// A stream may be larger than the memory for queued payloads: jobs that have ended make room for
+// jobs to come. The payloads are freed all at once, when no job is left to run; a stream comes to
+// that before its client would have to wait.
 void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
   constexpr std::uint64_t kWorthIt = 1U << 20;  // a guess: to free less than this is not worth the work
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;

@@ -29,9 +29,10 @@ namespace locksley::daemon {
 
 class Store;
 
-// Carries the news of batches from the workers to every part of the daemon that keeps an account of batches.
-// Workers put a batch that changed into the ChangeQueue; the I/O thread takes it out and applies its state,
-// as it is at that moment, to the parts below. Applying a batch twice changes nothing the second time.
+// Carries the news of batches from the workers to every part of the daemon that keeps an account of
+// batches. Workers put a batch that changed into the ChangeQueue; the I/O thread takes it out and
+// applies its state, as it is at that moment, to the parts below. Applying a batch twice changes
+// nothing the second time.
 //
 // The order of the effects for one batch, each of which relies on those before it:
 //
@@ -52,7 +53,8 @@ class Store;
 // due next, and the owner's `after_changes` evicts and retires batches and checks whether the
 // daemon has nothing left to do.
 //
-// Owned by Batches. The I/O thread only, but for ChangeQueue::batch_changed(). Nothing blocks or fails.
+// Owned by Batches. The I/O thread only, but for ChangeQueue::batch_changed(). Nothing blocks or
+// fails.
 class BatchNews {
  public:
   struct Parts {
@@ -80,9 +82,11 @@ class BatchNews {
   void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
     apply(record, status, now());
   }
-  // The same for the batches in the queue, for about a slice: before something is refused for want of room. Forgets none.
+  // The same for the batches in the queue, for about a slice: before something is refused for want
+  // of room. Forgets none.
   void apply_pending() LOCKSLEY_REQUIRES(kIoThread);
-  // The queue has something. Called by the event loop after ChangeQueue has woken it: no command is under way.
+  // The queue has something. Called by the event loop after ChangeQueue has woken it: no command is
+  // under way.
   void take_changes() LOCKSLEY_REQUIRES(kIoThread);
 
   // The time has come for a progress event.

@@ -14,8 +14,8 @@
 namespace locksley::daemon {
 
 namespace {
-// A batch must not be forgotten before its dependents have been told that it is over. If they have not, the daemon tries
-// again after this time. A guess: by then they have been told.
+// A batch must not be forgotten before its dependents have been told that it is over. If they have
+// not, the daemon tries again after this time. A guess: by then they have been told.
 constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 
@@ -349,8 +349,8 @@ void Batches::drain(std::function<void()> on_idle) {
 
 void Batches::call_if_idle() {
   if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return;
-  // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so after a
-  // restart.
+  // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so
+  // after a restart.
   const auto is_busy = [](const BatchRecord& record) {
     if (!record.is_stored()) return true;
     const BatchStatus status = record.status();

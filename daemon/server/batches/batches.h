@@ -29,16 +29,18 @@
 
 namespace locksley::daemon {
 
-// All batches of the daemon, as connections, the HTTP side and main() see them. It composes the parts of this
-// folder and hands each call to the one that it belongs to; README.md has a picture of them.
+// All batches of the daemon, as connections, the HTTP side and main() see them. It composes the
+// parts of this folder and hands each call to the one that it belongs to; README.md has a picture
+// of them.
 //
-// With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it is on the
-// disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or returns it: the
-// reply waits for it (on_stored()). If the store refuses a write, what it has changed in the record and the lane is
-// undone.
+// With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it
+// is on the disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or
+// returns it: the reply waits for it (on_stored()). If the store refuses a write, what it has
+// changed in the record and the lane is undone.
 //
-// Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for finding a batch
-// that is over and has left the memory: that reads the disk. Refusals are the text of the error reply.
+// Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for
+// finding a batch that is over and has left the memory: that reads the disk. Refusals are the text
+// of the error reply.
 class Batches {
  public:
   using Refusal = Intake::Refusal;
@@ -46,9 +48,9 @@ class Batches {
   using Found = Registry::Found;
   using ReadRows = StoreReads::ReadRows;
 
-  // Long work is done in `slices`. `config` is what is in force; it may change between calls. `store` may be
-  // null: all is in memory alone. Else it is recovered and started by restore_all() before anything else is
-  // done.
+  // Long work is done in `slices`. `config` is what is in force; it may change between calls.
+  // `store` may be null: all is in memory alone. Else it is recovered and started by restore_all()
+  // before anything else is done.
   Batches(asio::io_context& io, Slices& slices, const config::Config& config, HandlerDirectory& handlers,
           ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
   Batches(const Batches&) = delete;
@@ -72,11 +74,12 @@ class Batches {
 
   // ---- Batches come in ----
 
-  // Everything that is in the store; starts the threads. Once, also without a store. The error is for the operator.
+  // Everything that is in the store; starts the threads. Once, also without a store. The error is
+  // for the operator.
   std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
-  // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it. A repetition, with
-  // the same id, handler and jobs, returns the batch that there is, and starts nothing. `prepared`, here and below: as in
-  // Intake::submit().
+  // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it.
+  // A repetition, with the same id, handler and jobs, returns the batch that there is, and starts
+  // nothing. `prepared`, here and below: as in Intake::submit().
   using Prepared = Intake::Prepared;
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
@@ -106,15 +109,16 @@ class Batches {
                 const FoundDependencies* found = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.open(by, command, connection, found);
   }
-  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose command it is, which is charged
-  // for what it writes. `connection` takes the stream over. `at`: as in Intake::add().
+  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose
+  // command it is, which is charged for what it writes. `connection` takes the stream over. `at`:
+  // as in Intake::add().
   std::expected<std::uint64_t, Refusal> add(BatchRecord& record, Account& payer, proto::ArgumentList payloads,
                                             std::uint64_t connection, std::optional<std::uint64_t> at = {})
       LOCKSLEY_REQUIRES(kIoThread) {
     return intake_.add(record, payer, std::move(payloads), connection, at);
   }
-  // The batches that it streamed in close themselves after limits.open_timeout, unless another connection goes on
-  // with them. `line`: its user's.
+  // The batches that it streamed in close themselves after limits.open_timeout, unless another
+  // connection goes on with them. `line`: its user's.
   void connection_ended(std::uint64_t connection, LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches change, and leave ----
@@ -147,8 +151,8 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return reads_.read_failures(std::move(record), std::move(on_read));
   }
-  // A batch that is over leaves, with its results. None if it is not over; else the ticket of its deletion, 0
-  // if the store has nothing of it. The caller waits for the ticket.
+  // A batch that is over leaves, with its results. None if it is not over; else the ticket of its
+  // deletion, 0 if the store has nothing of it. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
   // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
@@ -167,12 +171,13 @@ class Batches {
 
   // ---- The store ----
 
-  // Called with each outcome of the store, when the batches have it. The function works until about the instant that it
-  // gets. False: it is not done; then it is called again with the same outcome, before any later one.
+  // Called with each outcome of the store, when the batches have it. The function works until about
+  // the instant that it gets. False: it is not done; then it is called again with the same outcome,
+  // before any later one.
   using OnStored = std::function<bool(const Outcome&, Instant until)>;
   void on_stored(OnStored on_outcome) LOCKSLEY_REQUIRES(kIoThread) { on_stored_ = std::move(on_outcome); }
-  // [the store's thread] `written` is called with the ticket of each group that is on the disk, before the I/O thread hears
-  // of it. Once, before restore_all().
+  // [the store's thread] `written` is called with the ticket of each group that is on the disk,
+  // before the I/O thread learns of it. Once, before restore_all().
   void on_written(std::function<void(Ticket)> written) { on_written_ = std::move(written); }
   bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return stored_.is_settled(ticket); }
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread) {
@@ -198,24 +203,25 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return reads_.find_row(std::move(record), row);
   }
-  // Results below this row, which lies at `place`, cannot be read any more, and their space is freed: in memory
-  // and in the store. Needs: the record is what find() returns.
+  // Results below this row, which lies at `place`, cannot be read any more, and their space is
+  // freed: in memory and in the store. Needs: the record is what find() returns.
   void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- The end ----
 
-  // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is called
-  // once, when no batch has anything left to do that the store would not keep for the next start.
+  // From now on nothing is accepted, and open batches that are not stored are closed. `on_idle` is
+  // called once, when no batch has anything left to do that the store would not keep for the next
+  // start.
   void drain(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread);
   bool is_draining() const LOCKSLEY_REQUIRES(kIoThread) { return admission_.is_draining(); }
 
  private:
   void act_on(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
   void close_abandoned(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // The store has an outcome. settle() acts on it at once; if it is about very many batches or replies, settle_until() acts
-  // on the rest in slices, until about `until` each time, and then on the outcomes that have come meanwhile. True: none is
-  // left.
+  // The store has an outcome. settle() acts on it at once; if it is about very many batches or
+  // replies, settle_until() acts on the rest in slices, until about `until` each time, and then on
+  // the outcomes that have come meanwhile. True: none is left.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   struct PendingOutcome {

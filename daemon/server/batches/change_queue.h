@@ -21,17 +21,18 @@ class logger;
 
 namespace locksley::daemon {
 
-// Carries the news of batches from the workers to the I/O thread: each changed batch is queued once, and one
-// wake-up serves all that are queued until the I/O thread takes them. Each user has a line of its own, and the
-// lines are served round robin: a user A whose batches end faster than the I/O thread can apply them delays its
-// own news; the news of a user B waits for at most one batch of A. A worker reports every claim. The I/O
-// thread is woken at once for the end of a batch, and for new results for which a client waits; for other
-// changes about once in kHoldOff. Of a RUN only the end is queued, unless something may be due of it: its
-// start would cost the worker a wake-up just before the job.
+// Carries the news of batches from the workers to the I/O thread: each changed batch is queued
+// once, and one wake-up serves all that are queued until the I/O thread takes them. Each user has a
+// line of its own, and the lines are served round robin: a user A whose batches end faster than the
+// I/O thread can apply them delays its own news; the news of a user B waits for at most one batch
+// of A. A worker reports every claim. The I/O thread is woken at once for the end of a batch, and
+// for new results for which a client waits; for other changes about once in kHoldOff. Of a RUN only
+// the end is queued, unless something may be due of it: its start would cost the worker a wake-up
+// just before the job.
 //
-// Owned by Batches; outlives all batches that were made with it. Any thread may call the functions of
-// BatchObserver; they hold a mutex for the length of a push, and a wake-up is a write to an eventfd. take()
-// belongs to the I/O thread. Only allocation fails.
+// Owned by Batches; outlives all batches that were made with it. Any thread may call the functions
+// of BatchObserver; they hold a mutex for the length of a push, and a wake-up is a write to an
+// eventfd. take() belongs to the I/O thread. Only allocation fails.
 class ChangeQueue final : public BatchObserver {
  public:
   struct Taken {
@@ -48,12 +49,13 @@ class ChangeQueue final : public BatchObserver {
   void attempt_failed(const Batch& batch, std::uint64_t index, JobStatus status,
                       std::string_view output) override;
 
-  // When the caller will next call take(), if Taken asks for no earlier call. kOnWake: when it is woken. kScheduled: within
-  // kHoldOff, by a timer that it has armed already.
+  // When the caller will next call take(), if Taken asks for no earlier call. kOnWake: when it is
+  // woken. kScheduled: within kHoldOff, by a timer that it has armed already.
   enum class NextTake : std::uint8_t { kOnWake, kScheduled };
-  // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that changes
-  // afterwards is queued again. Changes that are not urgent do not wake the I/O thread while its next call is certain:
-  // with kScheduled, and if some of the batches that were taken are not over (Taken::must_call_again).
+  // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that
+  // changes afterwards is queued again. Changes that are not urgent do not wake the I/O thread
+  // while its next call is certain: with kScheduled, and if some of the batches that were taken are
+  // not over (Taken::must_call_again).
   Taken take(NextTake next) LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 

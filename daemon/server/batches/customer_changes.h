@@ -20,13 +20,15 @@ class WriteCharges;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
 // use, and in the store. A change holds at once, also for what is queued; its reply waits for the
-// ticket. A change that the disk refuses holds nevertheless, and is written later; while the disk refuses writes, no
-// further customer gets settings. The caller tells the lanes (ServerState::tell_lanes()).
+// ticket. A change that the disk refuses holds nevertheless, and is written later; while the disk
+// refuses writes, no further customer gets settings. The caller tells the lanes
+// (ServerState::tell_lanes()).
 //
 // The number of customers of a user that have settings is bounded (limits.max_customers), and the
 // memory of the settings is charged to the user as records are.
 //
-// Owned by Batches. The I/O thread only. Nothing blocks, but for restore(). A refusal is the text of the error reply.
+// Owned by Batches. The I/O thread only. Nothing blocks, but for restore(). A refusal is the text
+// of the error reply.
 class CustomerChanges {
  public:
   using Refusal = std::string;
@@ -38,8 +40,9 @@ class CustomerChanges {
   CustomerChanges(const CustomerChanges&) = delete;
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
-  // Settings that `changes` lacks stay as they are. `payer`, here and below: the account that is charged for the write
-  // (WriteCharges), that of the user whose command it is. Returns the ticket of the write; 0: there is none.
+  // Settings that `changes` lacks stay as they are. `payer`, here and below: the account that is
+  // charged for the write (WriteCharges), that of the user whose command it is. Returns the ticket
+  // of the write; 0: there is none.
   std::expected<Ticket, Refusal> set(Tenant& user, std::string_view customer, Account& payer,
                                      const proto::CustomerSettings& changes) LOCKSLEY_REQUIRES(kIoThread);
   // Removes all settings of a customer: the defaults hold for it again.
@@ -47,10 +50,12 @@ class CustomerChanges {
     bool had_settings;
     Ticket ticket;
   };
-  // Refused only while the disk cannot be written, if there is nothing to remove: that may be because an earlier removal waits.
+  // Refused only while the disk cannot be written, if there is nothing to remove: that may be
+  // because an earlier removal waits.
   std::expected<Removed, Refusal> remove(Tenant& user, std::string_view customer, Account& payer)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Restores the settings that the store has, before its batches are restored. The error is for the operator.
+  // Restores the settings that the store has, before its batches are restored. The error is for the
+  // operator.
   std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

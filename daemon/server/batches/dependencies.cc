@@ -23,8 +23,8 @@ bool is_all_ok(const BatchStatus& status) {
   return status.state == BatchState::kDone && status.ok == status.jobs;
 }
 
-// By sequence, each once. A batch may be named in several ways, such as `a` and `user/a`: the stricter condition
-// counts.
+// By sequence, each once. A batch may be named in several ways, such as `a` and `user/a`: the
+// stricter condition counts.
 void wait_once_for_each(std::vector<Wait>& waits) {
   std::ranges::sort(waits, {}, [](const Wait& wait) { return std::pair(wait.sequence, !wait.only_if_ok); });
   const auto repeated = std::ranges::unique(waits, {}, &Wait::sequence);
@@ -35,8 +35,8 @@ std::string reason_not_ok(std::string_view id) {
   return fmt::format("not every job of the batch '{}' was ok", id);
 }
 
-// Adds the found batch to the condition, if the new batch must wait for it. False: the store has refused the found batch
-// since it was looked up, so it counts as unknown.
+// Adds the found batch to the condition, if the new batch must wait for it. False: the store has
+// refused the found batch since it was looked up, so it counts as unknown.
 bool add_wait(StartCondition& condition, const proto::AfterBatch& after,
               const FoundDependencies::Found& found) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchRecord* const unfinished = found.unfinished.get();
@@ -111,8 +111,8 @@ StartCondition Dependencies::resolve_restored(const AcceptedRow& row, bool is_ca
       // A batch that cannot be read counts as one that is not there.
       const BatchRecord* const other = registry_.find(after.sequence).value_or(nullptr);
       if (other == nullptr) {
-        // A stored batch is forgotten only after its dependents were told of its end; so this one was in
-        // memory alone, or the store has refused it.
+        // A stored batch is forgotten only after its dependents were told of its end; so this one
+        // was in memory alone, or the store has refused it.
         if (after.only_if_ok)
           condition.broken =
               fmt::format("the batch '{}' went with the daemon's memory, or was refused", after.id);

@@ -34,10 +34,11 @@ struct StartCondition {
   bool is_immediate() const { return !delay && waits.all.empty(); }
 };
 
-// The batches that AFTER and AFTEROK name, in the order of the command, as far as they have been looked up. If a command
-// names many, they are looked up in parts, and other commands are executed in between. If a batch was over when it was
-// looked up, its outcome at that moment counts, even if it was forgotten or retried since. Otherwise its state counts
-// at the moment in which the new batch is accepted.
+// The batches that AFTER and AFTEROK name, in the order of the command, as far as they have been
+// looked up. If a command names many, they are looked up in parts, and other commands are executed
+// in between. If a batch was over when it was looked up, its outcome at that moment counts, even if
+// it was forgotten or retried since. Otherwise its state counts at the moment in which the new
+// batch is accepted.
 struct FoundDependencies {
   struct Found {
     std::uint64_t sequence = 0;
@@ -45,21 +46,24 @@ struct FoundDependencies {
     bool is_all_ok = false;                             // if it was over: done, and all its jobs were ok
   };
   std::vector<Found> all;
-  // Not empty: the text of the error reply; a batch is unknown, or cannot be read. No further one is looked up.
+  // Not empty: the text of the error reply; a batch is unknown, or cannot be read. No further one
+  // is looked up.
   std::string error;
 };
 
-// The start conditions of batches: which batch waits for which. A condition is resolved when its batch is accepted
-// or restored. It is satisfied or broken when the batches that it names end.
+// The start conditions of batches: which batch waits for which. A condition is resolved when its
+// batch is accepted or restored. It is satisfied or broken when the batches that it names end.
 //
-// An id is resolved once, when it is looked up, to the sequence number of the batch that has it then. So a batch waits
-// only for older ones, there are no cycles, and a later batch with the same id does not count.
+// An id is resolved once, when it is looked up, to the sequence number of the batch that has it
+// then. So a batch waits only for older ones, there are no cycles, and a later batch with the same
+// id does not count.
 //
-// When a batch ends for which very many wait, they are told in slices. Until the last of them is told, the
-// batch must not be forgotten: after a crash it would be a dependency of which nothing is known.
+// When a batch ends for which very many wait, they are told in slices. Until the last of them is
+// told, the batch must not be forgotten: after a crash it would be a dependency of which nothing is
+// known.
 //
-// Owned by Batches. The I/O thread only. O(log n) for each wait. look_up_next() and resolve() may read the disk to
-// find a batch that is over; nothing else blocks.
+// Owned by Batches. The I/O thread only. O(log n) for each wait. look_up_next() and resolve() may
+// read the disk to find a batch that is over; nothing else blocks.
 class Dependencies {
  public:
   Dependencies(Registry& registry, StoredBatches& stored, BatchChanges& changes, Slices& slices)
@@ -67,29 +71,30 @@ class Dependencies {
   Dependencies(const Dependencies&) = delete;
   Dependencies& operator=(const Dependencies&) = delete;
 
-  // Looks up the next of the batches that the options name. Without effects. False: none is left, or there was an error.
+  // Looks up the next of the batches that the options name. Without effects. False: none is left,
+  // or there was an error.
   bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Without effects. `found`: what was looked up before; null: nothing. Looks up the others now. The error is that of the
-  // reply.
+  // Without effects. `found`: what was looked up before; null: nothing. Looks up the others now.
+  // The error is that of the reply.
   std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options,
                                                      const FoundDependencies* found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The same for a batch from the store, without its delay. Decides about dependencies that cannot be found any
-  // more.
+  // The same for a batch from the store, without its delay. Decides about dependencies that cannot
+  // be found any more.
   StartCondition resolve_restored(const AcceptedRow& row, bool is_cancelled, const ChangesRow& changes)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Holds the batch until its condition is met; before its lane knows it. `start_at`: when its delay ends. A
-  // broken condition holds it, too: the caller cancels it.
+  // Holds the batch until its condition is met; before its lane knows it. `start_at`: when its
+  // delay ends. A broken condition holds it, too: the caller cancels it.
   void hold(BatchRecord& record, StartCondition condition, Instant start_at) LOCKSLEY_REQUIRES(kIoThread);
 
-  // The batch is over: batches that waited for it start, or are cancelled; the first of them within this call. If the
-  // store has refused it, all are cancelled: it never ran, and its client may submit it again.
-  // Their ends, if they have any, are news of their own, so there is no recursion.
+  // The batch is over: batches that waited for it start, or are cancelled; the first of them within
+  // this call. If the store has refused it, all are cancelled: it never ran, and its client may
+  // submit it again. Their ends, if they have any, are news of their own, so there is no recursion.
   void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // `told` is called after the last of very many dependents of a batch has been told of its end: from then on
-  // is_notifying() is false.
+  // `told` is called after the last of very many dependents of a batch has been told of its end:
+  // from then on is_notifying() is false.
   void on_all_told(std::function<void(std::uint64_t sequence)> told) LOCKSLEY_REQUIRES(kIoThread) {
     on_all_told_ = std::move(told);
   }
@@ -116,8 +121,8 @@ class Dependencies {
   StoredBatches& stored_;
   BatchChanges& changes_;
   Slices& slices_;
-  // By sequence; each has an entry in slices_. A batch that has ended, gone on and ended again has one for each end whose
-  // dependents are not all told.
+  // By sequence; each has an entry in slices_. A batch that has ended, gone on and ended again has
+  // one for each end whose dependents are not all told.
   std::multimap<std::uint64_t, Ended> notifying_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void(std::uint64_t)> on_all_told_ LOCKSLEY_GUARDED_BY(kIoThread);
   // By sequence; only pairs of batches that are both not over.

@@ -14,14 +14,15 @@
 namespace locksley::daemon {
 
 // The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the
-// retained batches, and for nothing else, so that the thread does not wake while nothing is due. What is due
-// is done in slices, so that connections have their turns in between, even when a million batches
-// are to be forgotten at once.
+// retained batches, and for nothing else, so that the thread does not wake while nothing is due.
+// What is due is done in slices, so that connections have their turns in between, even when a
+// million batches are to be forgotten at once.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class DueTimer {
  public:
-  // `act` does what is due of a batch; it is no longer scheduled then. `forget` is for retained batches.
+  // `act` does what is due of a batch; it is no longer scheduled then. `forget` is for retained
+  // batches.
   struct Actions {
     std::function<void(BatchRecord&, Due)> act;
     std::function<void(std::uint64_t sequence)> forget;
@@ -32,8 +33,8 @@ class DueTimer {
 
   // Called after every change of what is due.
   void arm() LOCKSLEY_REQUIRES(kIoThread);
-  // Does at once what is scheduled for the batch under `due`. Needs: it is scheduled. The batch may be forgotten by
-  // the end of the call, unless the caller keeps it.
+  // Does at once what is scheduled for the batch under `due`. Needs: it is scheduled. The batch may
+  // be forgotten by the end of the call, unless the caller keeps it.
   void take(BatchRecord& record, Due due) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -33,39 +33,41 @@ struct ChannelEvent {
   std::shared_ptr<const std::string> message;
 };
 
-// A subscriber: a connection. An interface, so that Events can be tested without connections. Both calls
-// must not block, and must not subscribe or unsubscribe: a subscriber that cannot take a message drops its
-// connection later.
+// A subscriber: a connection. An interface, so that Events can be tested without connections. Both
+// calls must not block, and must not subscribe or unsubscribe: a subscriber that cannot take a
+// message drops its connection later.
 class Subscriber {
  public:
   virtual ~Subscriber() = default;
-  // A message of a channel to which it subscribed, or, if `pattern` is not empty, of a channel that this
-  // pattern matches.
+  // A message of a channel to which it subscribed, or, if `pattern` is not empty, of a channel that
+  // this pattern matches.
   virtual void deliver(std::string_view pattern, std::string_view channel, std::string_view message) = 0;
-  // An event of its audience. The subscriber queues it, and later matches it with its patterns, in its own
-  // turn.
+  // An event of its audience. The subscriber queues it, and later matches it with its patterns, in
+  // its own turn.
   virtual void queue_event(const ChannelEvent& event) = 0;
-  // It will not receive all events: its audience has more subscribers and events than the daemon can deliver.
+  // It will not receive all events: its audience has more subscribers and events than the daemon
+  // can deliver.
   virtual void miss_events() = 0;
 };
 
-// The subscriptions of all connections, and the publication of events to them. There are two kinds of
-// channels, `batch:<id>` and `batches`; a connection may subscribe to other names, which stay silent, as in
-// Redis. A subscriber's audience decides which events it receives: those of one tenant's batches, or of all
-// (kEverything).
+// The subscriptions of all connections, and the publication of events to them. There are two kinds
+// of channels, `batch:<id>` and `batches`; a connection may subscribe to other names, which stay
+// silent, as in Redis. A subscriber's audience decides which events it receives: those of one
+// tenant's batches, or of all (kEverything).
 //
-// Owned by Batches; the I/O thread only. A subscriber unsubscribes before it is destroyed. Nothing blocks.
-// Without subscribers an event costs one comparison; with subscribers, one look-up in a hash table for each
-// channel. Patterns are not matched here, because ten thousand patterns of a hostile client would delay all
-// connections at each event. Subscribers that have patterns receive every event of their audience instead
-// (queue_event()), and match it in their own turn.
+// Owned by Batches; the I/O thread only. A subscriber unsubscribes before it is destroyed. Nothing
+// blocks. Without subscribers an event costs one comparison; with subscribers, one look-up in a
+// hash table for each channel. Patterns are not matched here, because ten thousand patterns of a
+// hostile client would delay all connections at each event. Subscribers that have patterns receive
+// every event of their audience instead (queue_event()), and match it in their own turn.
 //
-// An event with more than kAtOnce subscribers is delivered in slices. Meanwhile the next events of its audience wait. Events
-// of a tenant's audience wait in the tenant's line of Slices, and are charged to the tenant like the memory of its
-// connections. Events of the audience of all wait in the daemon's line and are charged to no tenant, because the tenants
-// whose batches they are about did not subscribe.
-// If kMostWaiting events of an audience wait, the daemon cannot keep up. Then it tells all subscribers of the audience
-// (Subscriber::miss_events()), and they close their connections.
+// An event with more than kAtOnce subscribers is delivered in slices. Meanwhile the next events of
+// its audience wait. Events of a tenant's audience wait in the tenant's line of Slices, and are
+// charged to the tenant like the memory of its connections. Events of the audience of all wait in
+// the daemon's line and are charged to no tenant, because the tenants whose batches they are about
+// did not subscribe.
+// If kMostWaiting events of an audience wait, the daemon cannot keep up. Then it tells all
+// subscribers of the audience (Subscriber::miss_events()), and they close their connections.
 class Events {
  public:
   static constexpr std::size_t kAtOnce = 16;         // guess: some 40 us
@@ -78,23 +80,25 @@ class Events {
   // No tenant has that name.
   static constexpr std::string_view kEverything = "";
 
-  // False, without effect, if the subscription exists already, or does not exist. `audience`: a tenant's
-  // name, or kEverything.
+  // False, without effect, if the subscription exists already, or does not exist. `audience`: a
+  // tenant's name, or kEverything.
   bool subscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel)
       LOCKSLEY_REQUIRES(kIoThread);
   bool unsubscribe(Subscriber& subscriber, std::string_view audience, std::string_view channel)
       LOCKSLEY_REQUIRES(kIoThread);
-  // From now on the subscriber receives every event of that audience by queue_event(), or no longer.
+  // From now on the subscriber receives every event of that audience by queue_event(), or no
+  // longer.
   void subscribe_to_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
   void unsubscribe_from_all(Subscriber& subscriber, std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
 
   // Whether this batch's events may have subscribers; cheap while there are none at all.
   bool has_listener(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // The batch is accepted: publishes that, then its start and its end, if it has started and is over already.
+  // The batch is accepted: publishes that, then its start and its end, if it has started and is
+  // over already.
   void publish_accepted(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // A job of the batch has started; publishes that once. What is not accepted yet has no events: publish_accepted()
-  // publishes the start then.
+  // A job of the batch has started; publishes that once. What is not accepted yet has no events:
+  // publish_accepted() publishes the start then.
   void publish_started(BatchRecord& record, const BatchStatus& status, Instant at)
       LOCKSLEY_REQUIRES(kIoThread);
   // The batch is over. As publish_started(), if it is not accepted yet.
@@ -105,8 +109,8 @@ class Events {
       LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Trees: a hash table moves all its entries at once when it grows, which took 100 ms with 400,000 channels. They are in
-  // an order, so that a delivery can go on where it stopped.
+  // Trees: a hash table moves all its entries at once when it grows, which took 100 ms with 400,000
+  // channels. They are in an order, so that a delivery can go on where it stopped.
   using Subscribers = std::set<Subscriber*>;
   using Topics = std::map<std::string, Subscribers, std::less<>>;
   struct Waiting {
@@ -118,11 +122,12 @@ class Events {
     Topics channels;
     Subscribers to_all;  // those that have patterns
     std::deque<Waiting> waiting;
-    // How far the delivery of the first waiting event has come: `last` is the last subscriber of this step that has it; null: none.
+    // How far the delivery of the first waiting event has come: `last` is the last subscriber of
+    // this step that has it; null: none.
     enum class Step : std::uint8_t { kChannel, kAll } step = Step::kChannel;
     Subscriber* last = nullptr;
-    // All subscribers are being told that they miss events. Those of the channels before `told_up_to` know it already, and of
-    // the subscribers of this channel those up to `last`.
+    // All subscribers are being told that they miss events. Those of the channels before
+    // `told_up_to` know it already, and of the subscribers of this channel those up to `last`.
     bool is_overrun = false;
     std::string told_up_to = {};
     bool has_slices = false;  // go_on() is in the slices
@@ -133,7 +138,8 @@ class Events {
   void drop_if_empty(Audiences::iterator audience) LOCKSLEY_REQUIRES(kIoThread);
   void send(const std::string& name, Audience& audience, const BatchRecord& record, const ChannelEvent& event)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Delivers what waits, or tells that events are missed, until about `until`. True if nothing is left.
+  // Delivers what waits, or tells that events are missed, until about `until`. True if nothing is
+  // left.
   bool go_on(Audience& audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool tell_missed(Audience& audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
   static void drop_first(Audience& audience);

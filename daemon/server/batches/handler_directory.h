@@ -20,13 +20,13 @@ namespace locksley::daemon {
 
 class User;
 
-// The handlers that are configured, and the lane that runs the jobs of each; and missing handlers: those that
-// batches name and that are no longer configured. Batches of a missing handler wait until it is configured
-// again.
+// The handlers that are configured, and the lane that runs the jobs of each; and missing handlers:
+// those that batches name and that are no longer configured. Batches of a missing handler wait
+// until it is configured again.
 //
-// Owned by the HandlerSet, which fills it before the server starts and changes it with the configuration;
-// outlives the server. Handlers and lanes outlive it. The I/O thread only. Nothing blocks. Only allocation
-// fails.
+// Owned by the HandlerSet, which fills it before the server starts and changes it with the
+// configuration; outlives the server. Handlers and lanes outlive it. The I/O thread only. Nothing
+// blocks. Only allocation fails.
 class HandlerDirectory {
  public:
   struct Entry {
@@ -40,14 +40,15 @@ class HandlerDirectory {
     std::uint32_t retries = 0;             // of a failed job
     // Whether its jobs wait now because their rate is limited; called by any thread. Empty: never.
     std::function<bool()> is_at_rate = {};
-    // Whether its jobs wait now because its processes cannot work; called by any thread. Empty: never.
+    // Whether its jobs wait now because its processes cannot work; called by any thread. Empty:
+    // never.
     std::function<bool()> is_backing_off = {};
     // Its processes now; called by any thread. Empty: it has none.
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
     std::function<std::uint32_t()> restart = {};
-    // Whether remote workers may run its jobs; and how many bytes an output of its jobs may have; 0: as many as a
-    // reply.
+    // Whether remote workers may run its jobs; and how many bytes an output of its jobs may have;
+    // 0: as many as a reply.
     bool is_remote = false;
     std::uint64_t max_output = 0;
     // Its jobs must not start: it is missing, or is being replaced.
@@ -88,8 +89,8 @@ class HandlerDirectory {
 
   // The function of a handler whose jobs no worker of the pool runs. Throws.
   static void run_elsewhere(JobContext& context, std::string_view payload);
-  // The Handler object for this name, made by the first call. It stays the same when the configuration of the
-  // handler changes, so that batches and counters keep referring to it.
+  // The Handler object for this name, made by the first call. It stays the same when the
+  // configuration of the handler changes, so that batches and counters keep referring to it.
   Handler& handler_of(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   // The configured handlers, by name.
@@ -109,14 +110,14 @@ class HandlerDirectory {
   std::map<std::string, Entry, std::less<>> missing_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
-// The configured handler of this name, if the user may use it. The error is the text of the error reply. A user who
-// may not use a handler does not learn whether there is one of this name.
+// The configured handler of this name, if the user may use it. The error is the text of the error
+// reply. A user who may not use a handler does not learn whether there is one of this name.
 std::expected<const HandlerDirectory::Entry*, std::string> usable_handler(const HandlerDirectory& handlers,
                                                                           const User& by,
                                                                           const std::string& name)
     LOCKSLEY_REQUIRES(kIoThread);
-// The error for a name that the user may not use, or probably has mistyped: it proposes a handler that the user may use, if
-// one has a similar name.
+// The error for a name that the user may not use, or probably has mistyped: it proposes a handler
+// that the user may use, if one has a similar name.
 std::string forbidden_handler_error(const HandlerDirectory& handlers, const User& by, std::string_view name)
     LOCKSLEY_REQUIRES(kIoThread);
 

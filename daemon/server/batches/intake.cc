@@ -40,8 +40,8 @@ BatchOptions options_of(const Customer& customer, const proto::BatchOptions& opt
   return result;
 }
 
-// Whether the batch has the jobs of this range, or, if it is null, with these payloads. `digest`: of the payloads, if it is
-// known: comparing it is cheaper than comparing payloads.
+// Whether the batch has the jobs of this range, or, if it is null, with these payloads. `digest`:
+// of the payloads, if it is known: comparing it is cheaper than comparing payloads.
 bool has_jobs_of(const BatchRecord& known, const RangeJobs* range, const proto::ArgumentList& payloads,
                  const std::optional<Digest>& digest) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchPayloads& there = known.payloads();
@@ -141,9 +141,9 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
   const bool id_is_chosen = !batch.options.id.empty() && batch.origin != Origin::kRun;
   BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
                                     id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
-  // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is not wanted.
-  // A reply that is too large is TOOBIG. Of other batches an output that no reply has room for could never be
-  // read: its job ends in an error.
+  // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is
+  // not wanted. A reply that is too large is TOOBIG. Of other batches an output that no reply has
+  // room for could never be read: its job ends in an error.
   if (batch.origin == Origin::kRun) {
     options.keep = Keep::kAll;
     options.max_output_bytes = batch.entry.most_output(0);
@@ -191,8 +191,8 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
-  // A repetition finds the batch that the first command made. This comes before all checks whose result may have
-  // changed since.
+  // A repetition finds the batch that the first command made. This comes before all checks whose
+  // result may have changed since.
   if (BatchRecord* const known = found->known) {
     // A RUN is never a repetition: it runs its jobs each time.
     if (origin == Origin::kRun) return existing(*known, command.handler, false);
@@ -243,8 +243,8 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   if (BatchRecord* const known = found->known) {
-    // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it may be another
-    // client's.
+    // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it
+    // may be another client's.
     auto same = existing(*known, command.handler, is_open(*known) && known->terms.jobs == 0);
     if (same && !parts_.admission.is_draining()) take_over(*known, connection);
     return same;

@@ -62,8 +62,8 @@ struct RetryDemand {
 // made; the reservation is committed; the record enters the registry, and the store or the lane.
 // Everything before the record may refuse, and leaves no trace.
 //
-// Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch is over and
-// has left the memory. A refusal is the text of the error reply.
+// Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch
+// is over and has left the memory. A refusal is the text of the error reply.
 class Intake {
  public:
   struct Parts {
@@ -110,22 +110,26 @@ class Intake {
       LOCKSLEY_REQUIRES(kIoThread);
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `payer`, here and below: as in StoredBatches. `at`: adds only if the batch has this many jobs. If the batch already has all
-  // `at` + payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
+  // Returns how many jobs the batch has now. `payer`, here and below: as in StoredBatches. `at`:
+  // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
+  // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
             std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record lacks their list
-  // (Batch::Failures::lacks_list()); if null, or of another round, the call returns 0. Very many failures that
-  // lie scattered are queued again by another thread and in slices: BatchRecord::is_requeueing() is true
-  // until then. Afterwards record.stored.ticket covers the retry.
+  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record
+  // lacks their list (Batch::Failures::lacks_list()); if null, or of another round, the call
+  // returns 0. Very many failures that lie scattered are queued again by another thread and in
+  // slices: BatchRecord::is_requeueing() is true until then. Afterwards record.stored.ticket covers
+  // the retry.
   Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand, const ReadFailures* failures)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in a slice of its own.
-  // By then another RETRY may have begun.
+  // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in
+  // a slice of its own. By then another RETRY may have begun.
   void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the record lacks the list of its failed jobs, and `failures` is null or of another round.
+  // Whether the record lacks the list of its failed jobs, and `failures` is null or of another
+  // round.
   static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
-  // Takes on a batch that an earlier process accepted, and that is not over. Admission is not asked.
+  // Takes on a batch that an earlier process accepted, and that is not over. Admission is not
+  // asked.
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -147,8 +151,8 @@ class Intake {
   };
   std::expected<Found, Refusal> find(const User& by, const std::string& handler,
                                      const proto::BatchOptions& options) LOCKSLEY_REQUIRES(kIoThread);
-  // The same if no handler has this name, for which `why` is the error. The batch may have been accepted
-  // while there was one, and its reply been lost.
+  // The same if no handler has this name, for which `why` is the error. The batch may have been
+  // accepted while there was one, and its reply been lost.
   std::expected<Found, Refusal> repeated(const User& by, const std::string& handler,
                                          const proto::BatchOptions& options, const Refusal& why)
       LOCKSLEY_REQUIRES(kIoThread);
@@ -175,8 +179,8 @@ class Intake {
                                              const NewBatch& batch, BatchPayloads::Place place);
   void enter(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
              Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
-  // The second half of a retry of very many jobs: another thread queues them again in the record, and then the I/O thread
-  // puts them into the ring, in slices.
+  // The second half of a retry of very many jobs: another thread queues them again in the record,
+  // and then the I/O thread puts them into the ring, in slices.
   void requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   void put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& payer, std::vector<IndexRange> jobs)
       LOCKSLEY_REQUIRES(kIoThread);

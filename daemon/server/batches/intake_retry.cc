@@ -126,7 +126,8 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& 
       left->resize(left->size() - count);
     } while (!left->empty() && now() < until);
     if (!left->empty()) return false;
-    // Put after the retry's step, so that a reply which waits for this write also waits for the step.
+    // Put after the retry's step, so that a reply which waits for this write also waits for the
+    // step.
     parts_.stored.write_changes(*record, payer);
     requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);

@@ -22,13 +22,14 @@ struct JobDemand {
   std::uint64_t index = 0;
   // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
-  // The source of its payload, if the payload is wanted and may still be there: the payload is computed from a range, or read. Both
-  // null: do not read it.
+  // The source of its payload, if the payload is wanted and may still be there: the payload is
+  // computed from a range, or read. Both null: do not read it.
   OpenRange open_range = {};
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
-// What was found. `is_done` is set on the I/O thread. Shared by the two threads; the last of them drops it.
+// What was found. `is_done` is set on the I/O thread. Shared by the two threads; the last of them
+// drops it.
 struct FoundJob {
   bool is_done = false;
   std::string error;  // not empty: why the store cannot be read, or not now
@@ -51,14 +52,17 @@ struct FoundJob {
 // search begins where the row would be if the two orders were the same. It goes on in both
 // directions, and from the end, where the rows of jobs lie that were tried again. It finds most
 // rows in its first step; at worst it looks at all rows, in tasks of some milliseconds, between
-// which the reader serves others. A payload of many megabytes is computed from its pattern in such tasks, too.
+// which the reader serves others. A payload of many megabytes is computed from its pattern in such
+// tasks, too.
 //
-// Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs to the I/O thread.
+// Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
+// to the I/O thread.
 class JobSearch final {
  public:
   using Post = std::function<void(Reader::Task)>;
 
-  // `post` runs a task on the reader's thread. `on_found` is called on the I/O thread, when it is done.
+  // `post` runs a task on the reader's thread. `on_found` is called on the I/O thread, when it is
+  // done.
   static std::shared_ptr<const FoundJob> begin(asio::io_context& io, Post post,
                                                std::shared_ptr<BatchRecord> record, const JobDemand& demand,
                                                std::function<void(const FoundJob&)> on_found)
@@ -68,7 +72,8 @@ class JobSearch final {
             std::function<void(const FoundJob&)> on_found);
 
  private:
-  // Each task holds the search, and the last one passes it to the I/O thread, to which the record belongs.
+  // Each task holds the search, and the last one passes it to the I/O thread, to which the record
+  // belongs.
   static void post_step(std::shared_ptr<JobSearch> self);
   static void step(std::shared_ptr<JobSearch> self);
   // False: the reader is to serve others before it goes on.

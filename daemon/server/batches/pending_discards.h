@@ -11,8 +11,8 @@
 
 namespace locksley::daemon {
 
-// The discards of results of retired batches that the store has yet to write: what it reads of such a batch lacks them. While
-// the disk fails there may be very many.
+// The discards of results of retired batches that the store has yet to write: what it reads of such
+// a batch lacks them. While the disk fails there may be very many.
 //
 // A member of StoredBatches. The I/O thread only. Nothing blocks. Each call takes O(log n).
 class PendingDiscards {
@@ -22,7 +22,8 @@ class PendingDiscards {
     std::uint64_t bytes;  // of these
   };
 
-  // A discard of the batch that will be written with `ticket`. It takes the place of the batch's last one.
+  // A discard of the batch that will be written with `ticket`. It takes the place of the batch's
+  // last one.
   void add(std::uint64_t sequence, Ticket ticket, Discard discard) {
     const auto [at, is_new] = by_sequence_.try_emplace(sequence);
     if (!is_new) by_ticket_.erase({at->second.ticket, sequence});
@@ -30,8 +31,9 @@ class PendingDiscards {
     by_ticket_.emplace(ticket, sequence);
   }
 
-  // What the store, which has written everything up to `written`, lacks of the batch; none: nothing. Forgets a few discards that
-  // are written: more than the one that follows a call, so that they do not become more and more.
+  // What the store, which has written everything up to `written`, lacks of the batch; none:
+  // nothing. Forgets a few discards that are written: more than the one that follows a call, so
+  // that they do not become more and more.
   std::optional<Discard> find(std::uint64_t sequence, Ticket written) {
     for (int left = kForgottenAtOnce; left != 0 && !by_ticket_.empty(); --left) {
       const auto first = by_ticket_.begin();

@@ -22,9 +22,10 @@ namespace locksley::daemon {
 
 struct StoredBatch;
 
-// When batches of an earlier process start, end by their deadline, and are forgotten: StoreClock applied to all of them,
-// and its second look, for which the wall-clock times are kept meanwhile (24 bytes for each batch that is over, 32 for
-// each that has a delay or a deadline). Without a doubt about the clock nothing is kept.
+// When batches of an earlier process start, end by their deadline, and are forgotten: StoreClock
+// applied to all of them, and its second look, for which the wall-clock times are kept meanwhile
+// (24 bytes for each batch that is over, 32 for each that has a delay or a deadline). Without a
+// doubt about the clock nothing is kept.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class RestoredTimes {
@@ -52,7 +53,8 @@ class RestoredTimes {
   void judge() LOCKSLEY_REQUIRES(kIoThread);
   // How far the wall clock is ahead of the newest time of the store.
   std::chrono::milliseconds difference() const LOCKSLEY_REQUIRES(kIoThread) { return clock_.difference(); }
-  // When the batch, which is not over, may start, and when its deadline passes; kNever: it has none.
+  // When the batch, which is not over, may start, and when its deadline passes; kNever: it has
+  // none.
   struct Due {
     Instant start;
     Instant deadline;

@@ -18,18 +18,20 @@ class Registry;
 class Retention;
 class Store;
 
-// Makes room for results in memory. While an account of results is full, no job of its batches starts. When that
-// changes, when a limit changes, or when a batch of a full account has ended, relieve() takes these steps:
+// Makes room for results in memory. While an account of results is full, no job of its batches
+// starts. When that changes, when a limit changes, or when a batch of a full account has ended,
+// relieve() takes these steps:
 //
 //   1. If an account is full, the store frees the results that the disk has: none of them is lost.
 //   2. Batches that are over are evicted (Retention::evict_results()).
 //   3. RUNs whose account is still full are cancelled: their results could not leave memory before their last job has ended.
 //   4. The function of on_room() is called, so that lanes start the jobs that have waited.
 //
-// Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a change during these slices,
-// all steps are taken once more.
+// Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a
+// change during these slices, all steps are taken once more.
 //
-// Owned by Batches. The I/O thread only: the accounts call it from any thread by a post. Nothing blocks or fails.
+// Owned by Batches. The I/O thread only: the accounts call it from any thread by a post. Nothing
+// blocks or fails.
 class ResultRelief {
  public:
   struct Parts {
@@ -62,7 +64,8 @@ class ResultRelief {
   bool must_repeat_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // after these slices
   // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
   std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O thread.
+  // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O
+  // thread.
   std::atomic<bool> is_posted_{false};
 };
 

@@ -206,7 +206,8 @@ std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency 
 }
 
 bool Retention::try_retire(BatchRecord& record) {
-  // The store must have all of it, and no reply about it may be outstanding. If the disk fails, it waits.
+  // The store must have all of it, and no reply about it may be outstanding. If the disk fails, it
+  // waits.
   const auto& stored = record.stored;
   if (is_pinned_(record.sequence) || stored.is_rejected || stored.ticket > settled_ ||
       !store_->is_written(stored.end_ticket)) {

@@ -23,12 +23,13 @@ class Store;
 
 // How long batches that are over are kept, and which of them leave early to make room.
 //
-// A stored batch that is over leaves in two steps: the last kMostInMemory of them stay in memory, older ones
-// are retired to the store (RetainedBatches). A batch that is in memory alone stays there. From all places a
-// batch is forgotten when its time is up, when a client says so, or when it is evicted.
+// A stored batch that is over leaves in two steps: the last kMostInMemory of them stay in memory,
+// older ones are retired to the store (RetainedBatches). A batch that is in memory alone stays
+// there. From all places a batch is forgotten when its time is up, when a client says so, or when
+// it is evicted.
 //
-// Eviction. Only batches that are over are evicted. The burden of a user is what it has in use, divided by its
-// weight; the heaviest user has the greatest burden.
+// Eviction. Only batches that are over are evicted. The burden of a user is what it has in use,
+// divided by its weight; the heaviest user has the greatest burden.
 //   1. A user that is over its own limit loses its own batches, in the order in which they were accepted.
 //   2. If no user is over its limit, but all users together are, and a new batch needs the room: the heaviest
 //      user loses batches, while it is heavier than the user that asks. If none of the heavier users has a batch
@@ -37,11 +38,13 @@ class Store;
 //   3. If all users together are over their limit because results grow: the heaviest user that has a batch to
 //      evict loses batches, unless a user with unfinished jobs is heavier. So growing results cost no lighter
 //      user a batch either.
-//   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses batches.
-// To make room for results in memory, no batch is evicted whose results a reader has begun to discard: the reader
-// frees them itself, and would lose the rows that it has not read yet.
+//   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses
+//      batches.
+// To make room for results in memory, no batch is evicted whose results a reader has begun to
+// discard: the reader frees them itself, and would lose the rows that it has not read yet.
 //
-// Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the next group.
+// Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
+// next group.
 class Retention {
  public:
   // About what a batch takes in the store without its payloads and results.
@@ -52,22 +55,24 @@ class Retention {
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;
 
-  // While `is_pinned` returns true for a batch, the batch is neither evicted nor retired; other batches of its user
-  // are evicted in its place. The owner calls unpinned() afterwards.
+  // While `is_pinned` returns true for a batch, the batch is neither evicted nor retired; other
+  // batches of its user are evicted in its place. The owner calls unpinned() afterwards.
   void pin_while(std::function<bool(std::uint64_t sequence)> is_pinned) LOCKSLEY_REQUIRES(kIoThread) {
     is_pinned_ = std::move(is_pinned);
   }
-  // The batch is not pinned any more. The caller then calls evict(), and evict_results() if take_relief().
+  // The batch is not pinned any more. The caller then calls evict(), and evict_results() if
+  // take_relief().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
 
-  // Whether `more` of the resource fits for the tenant, after the eviction of every batch that may be evicted for it.
-  // Null: it fits. Else the account whose limit would be exceeded. Evicts nothing.
+  // Whether `more` of the resource fits for the tenant, after the eviction of every batch that may
+  // be evicted for it. Null: it fits. Else the account whose limit would be exceeded. Evicts
+  // nothing.
   const Account* first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const
       LOCKSLEY_REQUIRES(kIoThread);
-  // How much of the resource the batches of this user that cannot be evicted may take: the user's limit, or less if
-  // other users leave less free.
+  // How much of the resource the batches of this user that cannot be evicted may take: the user's
+  // limit, or less if other users leave less free.
   std::uint64_t most_now(const Account& own, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
   // Bytes in the store that a batch is about to take; they are moved to its record, or released.
   void reserve(Tenant& tenant, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread) {
@@ -84,40 +89,45 @@ class Retention {
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the user whose new
-  // batch needs the room; null: results have grown. A large batch may take the place of a million small ones, so
-  // evict() and limits_changed() evict some of them, and go_on_until() the others.
+  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
+  // user whose new batch needs the room; null: results have grown. A large batch may take the place
+  // of a million small ones, so evict() and limits_changed() evict some of them, and go_on_until()
+  // the others.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory: until no account is full that may be relieved, or until about `until`; then it returns
-  // false, and is to be called again.
+  // The same for results in memory: until no account is full that may be relieved, or until about
+  // `until`; then it returns false, and is to be called again.
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`. True: all is done.
+  // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
+  // True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // `schedule` is called when there is more to evict or to retire, at most once before go_on_until() returns true. By
-  // default all is done at once.
+  // `schedule` is called when there is more to evict or to retire, at most once before
+  // go_on_until() returns true. By default all is done at once.
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
-  // Whether, since the last call, a batch of a full account of results has ended: evict_results() can relieve
-  // the account now.
+  // Whether, since the last call, a batch of a full account of results has ended: evict_results()
+  // can relieve the account now.
   bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
 
   // ---- Batches that are over ----
 
   // This batch is over: it may be evicted from now on.
   void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // As add(), for a batch that an earlier process finished. The caller calls Registry::restored() after the last one.
+  // As add(), for a batch that an earlier process finished. The caller calls Registry::restored()
+  // after the last one.
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   // RETRY: the batch goes on, wherever it was kept.
   void go_on(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch leaves, with its results. None if it is not over, or not there; else the ticket of its deletion, 0 if
-  // the store has nothing of it. With Urgency::kAwaited a reply waits for the ticket.
+  // The batch leaves, with its results. None if it is not over, or not there; else the ticket of
+  // its deletion, 0 if the store has nothing of it. With Urgency::kAwaited a reply waits for the
+  // ticket.
   std::optional<Ticket> forget(BatchRecord& record, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
   std::optional<Ticket> forget_retired(std::uint64_t sequence, Urgency urgency) LOCKSLEY_REQUIRES(kIoThread);
-  // Retires the batches that ended first, until kMostInMemory are left. One whose writes are pending stays in memory.
-  // `settled`: all writes up to this ticket have had their outcome. Of very many only some: go_on_until() does the rest.
+  // Retires the batches that ended first, until kMostInMemory are left. One whose writes are
+  // pending stays in memory. `settled`: all writes up to this ticket have had their outcome. Of
+  // very many only some: go_on_until() does the rest.
   void retire(Ticket settled) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -143,8 +153,8 @@ class Retention {
     SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
     std::uint64_t retired = 0;        // how many are in the store alone
     std::uint64_t first_retired = 0;  // none of these has a lower sequence
-    // Where evict_one_with_results() continues its search of `stored`. `tried_all`: this pass began with the first batch and
-    // has retired none.
+    // Where evict_one_with_results() continues its search of `stored`. `tried_all`: this pass began
+    // with the first batch and has retired none.
     std::uint64_t tried = 0;
     bool tried_all = false;
     Evictable evictable;
@@ -163,8 +173,9 @@ class Retention {
   // At most `left` batches. False: more can be retired.
   bool retire_some(std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
   void schedule_more() LOCKSLEY_REQUIRES(kIoThread);
-  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none. If the search for it would
-  // take long, a call does a part of it, and returns true without effect. So does the next function.
+  // The oldest batch of the tenant that holds some of the resource leaves. False: there is none. If
+  // the search for it would take long, a call does a part of it, and returns true without effect.
+  // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // The first batch that is not pinned; those before it are put aside. kNone: there is none.
@@ -177,8 +188,8 @@ class Retention {
     bool operator==(const Cause&) const = default;
   };
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // These evict at most `left` batches. evict_own() and evict_heaviest() subtract the evicted batches from `left`.
-  // False: there are more to evict.
+  // These evict at most `left` batches. evict_own() and evict_heaviest() subtract the evicted
+  // batches from `left`. False: there are more to evict.
   bool evict_some(const Cause& cause, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
   // Batches of a tenant that is over its own limit.
   bool evict_own(Tenant& tenant, Resource resource, std::size_t& left) LOCKSLEY_REQUIRES(kIoThread);

@@ -131,7 +131,8 @@ void Retention::unpinned(std::uint64_t sequence) {
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
   Kept& kept = kept_of(tenant);
   const bool is_memory = resource == Resource::kRecordBytes;
-  // Most of a record's memory is free once the store alone has the batch, and nothing is lost by that.
+  // Most of a record's memory is free once the store alone has the batch, and nothing is lost by
+  // that.
   const std::uint64_t stored = first_of(kept, kept.stored);
   if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
   const std::uint64_t ephemeral =
@@ -199,9 +200,9 @@ bool Retention::evict_results(Instant until) {
     }
     if (victim == nullptr) return true;
     if (evict_one_with_results(*victim)) continue;
-    // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a lighter user's batch in
-    // memory would lose its results. If there are none, all batches of the victim wait for their readers, and another
-    // user is next.
+    // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
+    // lighter user's batch in memory would lose its results. If there are none, all batches of the
+    // victim wait for their readers, and another user is next.
     const Kept& kept = kept_of(*victim);
     if (!kept.stored.empty() || !kept.ephemeral.empty()) return true;
   }

@@ -15,13 +15,14 @@ struct ClockReading {
 };
 ClockReading read_clocks();
 
-// Turns the wall-clock times of the store into instants, at a start. The store keeps wall-clock times, because no other
-// clock outlives the machine; but the wall clock may have jumped since they were written. So it is compared with the
-// newest of them. It is doubtful if it stands more than kTolerance before that one, or more than kLongAbsence after it:
-// then a jump cannot be told from a long absence.
+// Turns the wall-clock times of the store into instants, at a start. The store keeps wall-clock
+// times, because no other clock outlives the machine; but the wall clock may have jumped since they
+// were written. So it is compared with the newest of them. It is doubtful if it stands more than
+// kTolerance before that one, or more than kLongAbsence after it: then a jump cannot be told from a
+// long absence.
 //
-// Where the clocks disagree, the daemon deletes and cancels later rather than earlier, and starts earlier rather than
-// later:
+// Where the clocks disagree, the daemon deletes and cancels later rather than earlier, and starts
+// earlier rather than later:
 //   - Nothing is deleted or cancelled before a second look, kSecondLook after the start.
 //   - A delay is counted from the newest time of the store, if the wall clock stands before it.
 //   - A stored time later than the wall clock counts as now. So after the start no batch is retained longer than its
@@ -35,7 +36,8 @@ class StoreClock {
   static constexpr std::chrono::milliseconds kLongAbsence = std::chrono::hours(1);
   static constexpr std::chrono::milliseconds kSecondLook =
       std::chrono::minutes(10);  // guess: NTP has set it by then
-  // What is held back until the second look gets this much more time, in which everything is computed again.
+  // What is held back until the second look gets this much more time, in which everything is
+  // computed again.
   static constexpr std::chrono::milliseconds kMargin = std::chrono::minutes(1);
 
   // `newest`: the newest time in the store, Unix milliseconds; 0: there is none.
@@ -51,7 +53,8 @@ class StoreClock {
   // When a deadline, or a time of retention, that is `longest` long ends.
   Instant end_at(std::int64_t unix_ms, std::chrono::milliseconds longest) const;
 
-  // At the second look: the clock to go by if the wall clock was set since the first one; none if it was not.
+  // At the second look: the clock to go by if the wall clock was set since the first one; none if
+  // it was not.
   std::optional<StoreClock> corrected(ClockReading second) const;
 
  private:

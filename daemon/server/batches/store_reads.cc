@@ -18,7 +18,8 @@ struct ReadersHome {
 template <class Outcome>
 void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> on_read) {
-  // The references move into the post: if they are the last ones, the I/O thread drops them, to which the record belongs.
+  // The references move into the post: if they are the last ones, the I/O thread drops them, to
+  // which the record belongs.
   home.mailbox.post([&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
                      on_read = std::move(on_read)] {
     kIoThread.assert_held();

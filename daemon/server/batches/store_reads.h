@@ -32,14 +32,16 @@ struct ReadFailures {
   std::expected<FailedJobList, std::string> failed;
 };
 
-// Begins reads that must not hold up the I/O thread. The store's reader does them, and serves the users round robin.
+// Begins reads that must not hold up the I/O thread. The store's reader does them, and serves the
+// users round robin.
 //
-// Each call returns at once, with an object that the read fills. As soon as the read has ended, the I/O thread sets its
-// `is_done`, calls the function that was given (none, if it is empty), and wakes the waiters of the batch for
-// BatchRecord::kReadRows. Until then only `round` may be read. The object is shared by the caller and the read; the last
-// of them drops it.
+// Each call returns at once, with an object that the read fills. As soon as the read has ended, the
+// I/O thread sets its `is_done`, calls the function that was given (none, if it is empty), and
+// wakes the waiters of the batch for BatchRecord::kReadRows. Until then only `round` may be read.
+// The object is shared by the caller and the read; the last of them drops it.
 //
-// Owned by Batches. The I/O thread only. Nothing blocks. A read that fails says so in its object; nothing else fails.
+// Owned by Batches. The I/O thread only. Nothing blocks. A read that fails says so in its object;
+// nothing else fails.
 class StoreReads {
  public:
   struct Parts {
@@ -74,7 +76,8 @@ class StoreReads {
   std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
                                                     std::function<void(const ReadFailures&)> on_read)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The result of one job, and its payload if that is not in memory and may be wanted. `most_rows`: as in JobDemand.
+  // The result of one job, and its payload if that is not in memory and may be wanted. `most_rows`:
+  // as in JobDemand.
   std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
                                            std::uint64_t most_rows,
                                            std::function<void(const FoundJob&)> on_found)

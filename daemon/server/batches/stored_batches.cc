@@ -35,8 +35,8 @@ constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large s
 
 }  // namespace
 
-// Wakes the executors of a lane once for several batches that enter it, one after the other. On the stack of the
-// I/O thread.
+// Wakes the executors of a lane once for several batches that enter it, one after the other. On the
+// stack of the I/O thread.
 class StoredBatches::LaneWakes {
  public:
   LaneWakes() = default;
@@ -52,7 +52,8 @@ class StoredBatches::LaneWakes {
   }
 
  private:
-  // To enqueue so many takes some 30 us. With 16, workers ran out of jobs and parked twice as often (100 clients).
+  // To enqueue so many takes some 30 us. With 16, workers ran out of jobs and parked twice as often
+  // (100 clients).
   static constexpr int kMost = 64;
 
   void wake() {
@@ -214,8 +215,8 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
                                                       .may_have_marks = may_have_marks(status),
                                                       .may_have_results_inside = may_be_inside},
                                           Urgency::kWithNext);
-  // A batch in memory is not retired before the store has this write. For a batch that is retired already, load() adds
-  // the discard to what it reads.
+  // A batch in memory is not retired before the store has this write. For a batch that is retired
+  // already, load() adds the discard to what it reads.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
@@ -228,8 +229,8 @@ Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
   if (rows <= stored.rows && is_settled(stored.rows_ticket)) return 0;
   if (!parts_.store->error().empty()) return 0;
   if (rows > stored.rows) {
-    // First the rows, then the marker: a step is put into the store before its rows are counted, so the marker comes
-    // after all of them.
+    // First the rows, then the marker: a step is put into the store before its rows are counted, so
+    // the marker comes after all of them.
     stored.rows = record.status().rows;
     stored.rows_ticket = parts_.store->put_marker();
   }
@@ -449,7 +450,8 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
 }
 
 Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
-  // Asked before: what is written after that is among what is read, or among the discards that are pending.
+  // Asked before: what is written after that is among what is read, or among the discards that are
+  // pending.
   const Ticket written = parts_.store->written();
   auto stored = parts_.store->load(sequence);
   if (!stored) return std::unexpected(std::move(stored.error()));

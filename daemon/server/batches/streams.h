@@ -13,8 +13,9 @@
 
 namespace locksley::daemon {
 
-// The connections that stream jobs into open batches (OPEN, ADD, ADDAT). A batch whose connection has gone closes itself
-// after limits.open_timeout, unless another connection takes over the stream by one of these commands.
+// The connections that stream jobs into open batches (OPEN, ADD, ADDAT). A batch whose connection
+// has gone closes itself after limits.open_timeout, unless another connection takes over the stream
+// by one of these commands.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class Streams {
@@ -35,8 +36,8 @@ class Streams {
     add(record, kNone);
     registry_.schedule(record, Due::kClose, close_at);
   }
-  // The connection has ended: abandons at most `most` of its batches. True if it has no other any more; else to be called
-  // again.
+  // The connection has ended: abandons at most `most` of its batches. True if it has no other any
+  // more; else to be called again.
   bool connection_ended(std::uint64_t connection, Instant close_at, std::size_t most)
       LOCKSLEY_REQUIRES(kIoThread) {
     for (; most != 0; --most) {
@@ -89,8 +90,9 @@ class Streams {
   }
 
   Registry& registry_;
-  // The first batch of each connection's list. The records themselves are the nodes of the lists, so each step is O(1),
-  // however many batches a connection has. kNone: the batches whose connection has gone.
+  // The first batch of each connection's list. The records themselves are the nodes of the lists,
+  // so each step is O(1), however many batches a connection has. kNone: the batches whose
+  // connection has gone.
   std::unordered_map<std::uint64_t, BatchRecord*> first_of_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

@@ -11,28 +11,30 @@
 
 namespace locksley::daemon {
 
-// A write waits for nearly all that came before (StagedWrites has the exception). So that no user makes others
-// wait for long, a connection executes no command that writes while its user has as much pending as a slow disk writes in a tenth of
-// a second: has_room_to_write(). At most that much, and one more command, of each other user comes before a write.
-// The user is the one whose command it is; that may be an admin, and the batch another user's. What the daemon writes by itself
-// is charged to the owner of the batch.
+// A write waits for nearly all that came before (StagedWrites has the exception). So that no user
+// makes others wait for long, a connection executes no command that writes while its user has as
+// much pending as a slow disk writes in a tenth of a second: has_room_to_write(). At most that
+// much, and one more command, of each other user comes before a write. The user is the one whose
+// command it is; that may be an admin, and the batch another user's. What the daemon writes by
+// itself is charged to the owner of the batch.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails. The accounts outlive it.
 class WriteCharges {
  public:
-  // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of the store: one gathers while the
-  // other is written.
+  // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of
+  // the store: one gathers while the other is written.
   static constexpr std::uint64_t kMostPending = 2 * kMostInGroup;
 
   WriteCharges() = default;
   WriteCharges(const WriteCharges&) = delete;
   WriteCharges& operator=(const WriteCharges&) = delete;
 
-  // A write was put into the store, which will report its outcome (Urgency::kAwaited). `account`: that of the user who waits for
-  // room, as above. `ticket`: that of the write; 0: there is
-  // no store. `cost`: as cost_of() has it. O(1), but for large writes.
+  // A write was put into the store, which will report its outcome (Urgency::kAwaited). `account`:
+  // that of the user who waits for room, as above. `ticket`: that of the write; 0: there is no
+  // store. `cost`: as cost_of() has it. O(1), but for large writes.
   void charge(Account& account, Ticket ticket, std::uint64_t cost) LOCKSLEY_REQUIRES(kIoThread);
-  // The writes up to this ticket have had their outcome: they cost nothing any more. O(1) for each of them.
+  // The writes up to this ticket have had their outcome: they cost nothing any more. O(1) for each
+  // of them.
   void refund(Ticket up_to) LOCKSLEY_REQUIRES(kIoThread);
 
  private:

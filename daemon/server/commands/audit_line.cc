@@ -41,7 +41,8 @@ const proto::SubcommandSpec* changing_subcommand(const proto::Command& command, 
   return changes ? found : nullptr;
 }
 
-// Whether a word may be written out: it looks like a key, so it is no value that came to the wrong place.
+// Whether a word may be written out: it looks like a key, so it is no value that came to the wrong
+// place.
 bool looks_like_key(std::string_view word) {
   static const std::vector<std::string> kKeys = config::all_keys();
   const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };

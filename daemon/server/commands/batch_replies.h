@@ -20,11 +20,12 @@ namespace locksley::daemon {
 // The map of STATUS.
 void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const BatchStatus& status);
 
-// Writes the array of RUN, part by part: [status, output] of each job, in the order of the indexes. Outputs that `keep` excludes
-// are empty.
+// Writes the array of RUN, part by part: [status, output] of each job, in the order of the indexes.
+// Outputs that `keep` excludes are empty.
 //
-// On the stack of the code that writes the reply; the record, which is over and has a row for each job, and the buffer outlive
-// it. The I/O thread only. Nothing blocks. If the outputs take more than `max_bytes`, nothing is written.
+// On the stack of the code that writes the reply; the record, which is over and has a row for each
+// job, and the buffer outlive it. The I/O thread only. Nothing blocks. If the outputs take more
+// than `max_bytes`, nothing is written.
 class RunOutputs {
  public:
   RunOutputs(const BatchRecord& record, std::uint64_t jobs, proto::Keep keep, std::uint64_t max_bytes,
@@ -62,7 +63,8 @@ class RunOutputs {
   const std::uint64_t jobs_;
   Step step_ = Step::kMeasure;
   std::uint64_t next_ = 0;  // row, or index
-  // By index: the bytes of the job's element, and then its place. By calloc: its pages come one by one.
+  // By index: the bytes of the job's element, and then its place. By calloc: its pages come one by
+  // one.
   std::unique_ptr<std::uint64_t[], Free> places_;
   std::uint64_t total_ = 0;
   char* begin_ = nullptr;
@@ -70,7 +72,8 @@ class RunOutputs {
   std::string error_;
 };
 
-// The reply of RESULTS: [next-cursor, [[index, status, output], …]]. row_of_cursor() says what a cursor means.
+// The reply of RESULTS: [next-cursor, [[index, status, output], …]]. row_of_cursor() says what a
+// cursor means.
 void write_results(proto::ReplyWriter& reply, const ResultsPage& page);
 
 }  // namespace locksley::daemon

@@ -7,7 +7,8 @@
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
 
-// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what each does.
+// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what
+// each does.
 
 namespace locksley::daemon {
 
@@ -18,8 +19,9 @@ class BatchRecord;
 // The batch of this id that the user may see; null after an error reply. commands_read.cc
 BatchRecord* batch_of(Session& session, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
 
-// The subcommand that a command's second argument names; null after a reply: that of HELP, or an error, if there is no
-// such subcommand, the number of arguments is wrong, or the user may not send it. dispatch.cc
+// The subcommand that a command's second argument names; null after a reply: that of HELP, or an
+// error, if there is no such subcommand, the number of arguments is wrong, or the user may not send
+// it. dispatch.cc
 const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,
                                            proto::CommandId container) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -50,8 +52,8 @@ Coroutine<void> client_command(Session& session, proto::Command& command) LOCKSL
 // commands_submit.cc
 void submit_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void open_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-// Whether a command is to be executed in slices, by its other function: it has many bytes or payloads, or names many batches
-// after which it starts.
+// Whether a command is to be executed in slices, by its other function: it has many bytes or
+// payloads, or names many batches after which it starts.
 bool is_long(const proto::Command& command);
 Coroutine<void> submit_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 Coroutine<void> open_long_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
@@ -98,7 +100,8 @@ Coroutine<void> exec_command(Session& session, proto::Command& command) LOCKSLEY
 void discard_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void watch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
 void unwatch_command(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-// Queues a command that passes the checks of the command table, or refuses it. Needs: a transaction is open.
+// Queues a command that passes the checks of the command table, or refuses it. Needs: a transaction
+// is open.
 void queue_command(Session& session, proto::Command& command, const proto::CommandSpec& spec)
     LOCKSLEY_REQUIRES(kIoThread);
 

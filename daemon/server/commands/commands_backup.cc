@@ -13,8 +13,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The progress of one BACKUP. Shared by the command and by the callbacks of the store, which may come after the
-// connection has gone. The I/O thread only.
+// The progress of one BACKUP. Shared by the command and by the callbacks of the store, which may
+// come after the connection has gone. The I/O thread only.
 struct BackupProgress {
   std::optional<std::string> written;  // the outcome of the marker: an error of the store, or empty
   std::optional<Backups::Result> result;
@@ -41,7 +41,8 @@ Coroutine<void> backup_command(Session& session, proto::Command& command) {
   }
   const auto progress = std::make_shared<BackupProgress>();
   const std::weak_ptr<Session> waiting = session.weak_from_this();
-  // The copy must have all results that clients have read; some of these may wait for the disk for some milliseconds.
+  // The copy must have all results that clients have read; some of these may wait for the disk for
+  // some milliseconds.
   state.held_replies().hold(state.store()->put_marker(), [progress, waiting](const std::string& error) {
     progress->written = error;
     if (const auto alive = waiting.lock()) alive->wake();

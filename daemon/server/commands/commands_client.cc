@@ -89,8 +89,8 @@ struct ListedClients {
   }
 };
 
-// CLIENT LIST [TYPE type] [ID client-id …], each at most once and in this order, as in Redis. The error is the text of the
-// reply.
+// CLIENT LIST [TYPE type] [ID client-id …], each at most once and in this order, as in Redis. The
+// error is the text of the reply.
 std::expected<ListedClients, std::string> parse_client_list(const proto::ArgumentList& words) {
   ListedClients listed;
   std::size_t at = 2;
@@ -122,7 +122,8 @@ std::expected<ListedClients, std::string> parse_client_list(const proto::Argumen
   return listed;
 }
 
-// Ten thousand lines take some 20 ms: in slices, so that however many connections of a user ask, others have their turns.
+// Ten thousand lines take some 20 ms: in slices, so that however many connections of a user ask,
+// others have their turns.
 Coroutine<void> list_clients(Session& session, const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   const auto listed = parse_client_list(command.arguments);
   if (!listed) {

@@ -59,8 +59,8 @@ bool refuses(Session& session, const proto::Command& command, const Kind& kind, 
   return false;
 }
 
-// Ten thousand channels take some 40 ms, so they are taken in slices. Returns false if the connection is to close. Call it
-// after each of kTopicsAtOnce.
+// Ten thousand channels take some 40 ms, so they are taken in slices. Returns false if the
+// connection is to close. Call it after each of kTopicsAtOnce.
 constexpr std::size_t kTopicsAtOnce = 16;  // some 60 us; guess
 
 Coroutine<bool> let_others(Session& session, Slices::Spending& time) LOCKSLEY_REQUIRES(kIoThread) {

@@ -78,7 +78,8 @@ void write_log(Session& session, std::uint64_t next, std::string_view bytes) {
   reply.bulk(bytes);
 }
 
-// Replies with the log of a job that has ended, or with an error, and returns true. False: the job has no row.
+// Replies with the log of a job that has ended, or with an error, and returns true. False: the job
+// has no row.
 bool write_kept_log(Session& session, const FoundJob& found, std::uint64_t from) {
   if (!found.error.empty()) {
     session.fail("STORE " + found.error);

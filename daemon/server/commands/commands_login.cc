@@ -19,8 +19,8 @@ namespace locksley::daemon {
 
 namespace {
 
-// Logs in the user whose password is the argument at that index, and wipes the argument. Commands after it wait until then.
-// False after an error reply, or if the connection is to close.
+// Logs in the user whose password is the argument at that index, and wipes the argument. Commands
+// after it wait until then. False after an error reply, or if the connection is to close.
 Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentList& arguments,
                        std::size_t password) LOCKSLEY_REQUIRES(kIoThread) {
   using Result = std::expected<UserRef, std::string>;

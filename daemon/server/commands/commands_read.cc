@@ -29,15 +29,16 @@ namespace locksley::daemon {
 
 namespace {
 
-// The bytes of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB held up all
-// clients for 2 to 3 ms.
+// The bytes of a page of RESULTS: some 200 us of copying, and as much of sending. A page of 1 MiB
+// held up all clients for 2 to 3 ms.
 constexpr std::uint64_t kMostPageBytes = 256 * 1024;
 
 struct LargeRow {
   std::uint64_t place = 0;
   std::uint64_t bytes = 0;
 };
-// A page has at least one row, of any size: a large one is alone in its page. None: the page has no such row.
+// A page has at least one row, of any size: a large one is alone in its page. None: the page has no
+// such row.
 std::optional<LargeRow> large_row(const ResultsPage& page, std::uint64_t least) {
   std::optional<LargeRow> found;
   if (page.shown != 1) return found;
@@ -95,8 +96,8 @@ Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> t
   return timeout ? now() + *timeout : kNever;
 }
 
-// Discards the rows below `row`. Null after an error reply, or if the connection is to close; else the batch's record,
-// which another one may have replaced meanwhile.
+// Discards the rows below `row`. Null after an error reply, or if the connection is to close; else
+// the batch's record, which another one may have replaced meanwhile.
 Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_ptr<BatchRecord> record,
                                                 std::uint64_t row) LOCKSLEY_REQUIRES(kIoThread) {
   Batches& batches = session.state().batches();
@@ -121,8 +122,8 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
   co_return record;
 }
 
-// The page, from memory or from the store. None after an error reply, or if the connection is to close. `record`: another
-// one may replace it. `memory` counts the page, unless it is from memory.
+// The page, from memory or from the store. None after an error reply, or if the connection is to
+// close. `record`: another one may replace it. `memory` counts the page, unless it is from memory.
 Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<BatchRecord>& record,
                                               const ResultsDemand& demand, ReadMemory& memory)
     LOCKSLEY_REQUIRES(kIoThread) {
@@ -145,7 +146,8 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
       session.fail(is_forgotten ? no_such_batch(record->id()) : fmt::format("STORE {}", read->page.error()));
       co_return std::nullopt;
     }
-    // Another client has discarded the rows meanwhile: the page begins with the first row that is left.
+    // Another client has discarded the rows meanwhile: the page begins with the first row that is
+    // left.
     record = (*still_there)->shared();
     page = results_in_memory(*record, demand);
   }
@@ -170,7 +172,8 @@ void status_command(Session& session, proto::Command& command) {
 }
 
 namespace {
-// Whether the store has refused the batch since the command found it, so that it does not exist: after an error reply.
+// Whether the store has refused the batch since the command found it, so that it does not exist:
+// after an error reply.
 bool is_refused(Session& session, const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
   if (!record.stored.is_rejected) return false;
   session.fail(no_such_batch(record.id()));
@@ -227,8 +230,8 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
                          page->rows != 0 && now() < deadline;
     if (!goes_on) {
-      // A crash loses rows that are not on the disk yet, and others take their places: the next cursor would miss these.
-      // The last page has no next cursor.
+      // A crash loses rows that are not on the disk yet, and others take their places: the next
+      // cursor would miss these. The last page has no next cursor.
       if (!page->is_end && page->rows != 0)
         session.hold_replies(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
       const std::uint64_t most = session.state().config().limits.output_buffer.count;

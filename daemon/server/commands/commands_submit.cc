@@ -39,14 +39,15 @@ bool wants_reply(const Session& session) { return !session.is_dropped() && sessi
 // So many batches are looked up at once. Guess: 160 us, where only the store has them.
 constexpr std::size_t kFewWaits = 8;
 
-// Bytes of the command that nothing else counts while it is executed in parts. A command from the socket counts to its
-// connection's input until the connection reads again; a command of an EXEC has left the queue of its transaction.
+// Bytes of the command that nothing else counts while it is executed in parts. A command from the
+// socket counts to its connection's input until the connection reads again; a command of an EXEC
+// has left the queue of its transaction.
 std::size_t uncounted_bytes(Session& session, const proto::Command& command) {
   return session.transaction().is_running() ? command.arguments.memory_bytes() : 0;
 }
 
-// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the bytes that the command
-// holds and nothing else counts. False: no reply is wanted any more.
+// Looks up the batches for which the new one is to wait: in slices, if they are many. `held`: the
+// bytes that the command holds and nothing else counts. False: no reply is wanted any more.
 Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& options, std::size_t held,
                               FoundDependencies& found) LOCKSLEY_REQUIRES(kIoThread) {
   if (options.after.size() <= kFewWaits) co_return true;
@@ -77,7 +78,8 @@ Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::size_
   co_return is_wanted;
 }
 
-// Writes the reply of a RUN that is over, and returns true. False: its results are many or large, for write_large_run().
+// Writes the reply of a RUN that is over, and returns true. False: its results are many or large,
+// for write_large_run().
 bool write_small_run(Session& session, const BatchRecord& record, proto::Keep keep) {
   constexpr std::uint64_t kFewJobs = 1024;
   const BatchStatus status = record.status();

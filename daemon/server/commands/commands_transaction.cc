@@ -66,8 +66,8 @@ std::string error_of_options(const proto::Command& command, CommandId id) {
   }
 }
 
-// Whether the user may use the handler that SUBMIT or OPEN names, the options are right, and the subcommand may be
-// queued. False after an error reply.
+// Whether the user may use the handler that SUBMIT or OPEN names, the options are right, and the
+// subcommand may be queued. False after an error reply.
 bool may_be_queued(Session& session, const proto::Command& command, const proto::CommandSpec& spec)
     LOCKSLEY_REQUIRES(kIoThread) {
   if (!spec.allowed_in_transaction()) {
@@ -126,8 +126,8 @@ Coroutine<void> exec_command(Session& session, proto::Command&) {
     session.fail("EXECABORT Transaction discarded because of previous errors.");
     co_return;
   }
-  // Otherwise the commands would be refused one by one; and if this daemon learned meanwhile that it still serves, the rest
-  // would be executed.
+  // Otherwise the commands would be refused one by one; and if this daemon learned meanwhile that
+  // it still serves, the rest would be executed.
   if (session.state().role() == ClusterBoard::Role::kUnconfirmed) {
     transaction.close();
     session.fail(std::string(kUnconfirmedError));

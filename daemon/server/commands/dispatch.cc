@@ -108,8 +108,8 @@ constexpr FunctionTable kTable = [] {
 static_assert(std::ranges::all_of(kTable.entries, [](int entries) { return entries == 1; }),
               "every command has one function");
 
-// CLIENT REPLY SKIP applies to the command after it: goes from "the next one" to "this one", and from this one
-// to none.
+// CLIENT REPLY SKIP applies to the command after it: goes from "the next one" to "this one", and
+// from this one to none.
 void step_reply_mode(Session& session) {
   if (session.info().reply_mode == ClientInfo::ReplyMode::kSkipNext) {
     session.info().reply_mode = ClientInfo::ReplyMode::kSkipping;
@@ -118,8 +118,8 @@ void step_reply_mode(Session& session) {
   }
 }
 
-// For a session without the permission of this group: whether the command is allowed all the same, because it may come
-// before a login. If not, writes the error reply.
+// For a session without the permission of this group: whether the command is allowed all the same,
+// because it may come before a login. If not, writes the error reply.
 bool is_let_in(Session& session, const proto::CommandSpec& spec) {
   if (!session.is_logged_in()) {
     if (spec.allowed_before_auth()) return true;
@@ -156,8 +156,8 @@ std::string refusal_of(ClusterBoard::Role role, const ClusterBoard& cluster) {
   return "READONLY " + where_the_active_daemon_is(*cluster.get());
 }
 
-// A daemon that is not the active one has no batches, or may have lost them: it executes what concerns the connection, the daemon
-// and its neighbours. False after an error reply.
+// A daemon that is not the active one has no batches, or may have lost them: it executes what
+// concerns the connection, the daemon and its neighbours. False after an error reply.
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   const ClusterBoard::Role role = session.state().role();
   if (role == ClusterBoard::Role::kActive) return true;
@@ -170,7 +170,8 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   return false;
 }
 
-// To free a command of very many bytes, or of very many words, takes milliseconds: another thread does it.
+// To free a command of very many bytes, or of very many words, takes milliseconds: another thread
+// does it.
 void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kMuch = std::size_t{1} << 20;
   constexpr std::size_t kMany = std::size_t{1} << 17;
@@ -178,8 +179,8 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
     session.state().batches().free_words_aside(std::move(command.arguments));
 }
 
-// Whether a command that may put something into the store does not, because it is about a batch that is in memory alone: it makes
-// one, or changes one.
+// Whether a command that may put something into the store does not, because it is about a batch
+// that is in memory alone: it makes one, or changes one.
 bool puts_nothing_there(Session& session, CommandId id, const proto::ArgumentList& arguments)
     LOCKSLEY_REQUIRES(kIoThread) {
   if (id == CommandId::kSubmit || id == CommandId::kOpen) return proto::is_ephemeral(arguments);

@@ -5,9 +5,9 @@
 
 namespace locksley::daemon {
 
-// Executes the commands of the protocol: finds each in the command table, makes in one place the checks that
-// the table asks for (permission, number of arguments, whether it may be sent while subscribed), and calls its
-// function (commands.h). It has no state.
+// Executes the commands of the protocol: finds each in the command table, makes in one place the
+// checks that the table asks for (permission, number of arguments, whether it may be sent while
+// subscribed), and calls its function (commands.h). It has no state.
 class Dispatcher final : public CommandExecutor {
  public:
   Executed execute(Session& session, proto::Command& command, const proto::CommandSpec*& spec) const override;

@@ -119,7 +119,8 @@ void put_store(const ServerState& state, const User& user, Text& text) {
   text.line("store_errors", stats.errors);
 }
 
-// As Redis has it: a daemon that stands by is a slave, and the master is where its clients are served.
+// As Redis has it: a daemon that stands by is a slave, and the master is where its clients are
+// served.
 void put_role(const ServerState& state, Text& text) {
   if (state.role() == ClusterBoard::Role::kActive) {
     text.line("role", "master");

@@ -11,8 +11,8 @@
 
 namespace locksley::daemon {
 
-// The batch that a parsed command names by its `id`, for commands that may wait meanwhile. Null after an error reply: the
-// command was wrong, or the user sees no such batch.
+// The batch that a parsed command names by its `id`, for commands that may wait meanwhile. Null
+// after an error reply: the command was wrong, or the user sees no such batch.
 template <class Parsed>
 std::shared_ptr<BatchRecord> named_batch(Session& session, const std::expected<Parsed, std::string>& parsed)
     LOCKSLEY_REQUIRES(kIoThread) {

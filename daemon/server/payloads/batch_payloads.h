@@ -20,8 +20,8 @@ namespace locksley::daemon {
 // Opens the payloads of one batch in the store. Empty: the batch is not in the store.
 using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
 
-// Returns a range with its pattern, which it may read from the store: it may block, and then throws what that throws. Null: the
-// pattern cannot be read now.
+// Returns a range with its pattern, which it may read from the store: it may block, and then throws
+// what that throws. Null: the pattern cannot be read now.
 using OpenRange = std::function<std::shared_ptr<const RangePayloads>()>;
 
 // A payload, whose bytes stay where they are for as long as `owner` lives.
@@ -36,13 +36,13 @@ struct HeldPayload {
   }
 };
 
-// The payloads of one batch of the daemon, from its acceptance until it is forgotten. Each implementation
-// knows whether its payloads lie in memory, in the store or in both, and manages their lifetime itself; the
-// rest of the daemon does not ask.
+// The payloads of one batch of the daemon, from its acceptance until it is forgotten. Each
+// implementation knows whether its payloads lie in memory, in the store or in both, and manages
+// their lifetime itself; the rest of the daemon does not ask.
 //
-// Owned by its batch. Any number of workers call fetch() and memory_bytes(); all other functions belong to
-// the I/O thread. Only a fetch() from the store blocks, and only that fails, or returns 0 (core/batch/payload.h); the
-// others can run out of memory.
+// Owned by its batch. Any number of workers call fetch() and memory_bytes(); all other functions
+// belong to the I/O thread. Only a fetch() from the store blocks, and only that fails, or returns 0
+// (core/batch/payload.h); the others can run out of memory.
 class BatchPayloads : public PayloadSource {
  public:
   // Whether failed jobs may run again (RETRY) after the batch is over.
@@ -54,20 +54,22 @@ class BatchPayloads : public PayloadSource {
     std::uint64_t freed_bytes = 0;
     std::uint64_t kept_bytes = 0;  // still held in memory, because failed jobs may run again
   };
-  // The batch is over, and no worker fetches. Frees the memory; if failed jobs may run again, payloads that
-  // are in the store are read from there from now on, and payloads in memory alone stay. `repetition`: if
-  // the client chose the id, is_same() must go on working.
+  // The batch is over, and no worker fetches. Frees the memory; if failed jobs may run again,
+  // payloads that are in the store are read from there from now on, and payloads in memory alone
+  // stay. `repetition`: if the client chose the id, is_same() must go on working.
   enum class Repetition : std::uint8_t { kImpossible, kPossible };
   virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
 
-  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take long.
+  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take
+  // long.
   virtual std::optional<HeldPayload> in_memory(std::uint64_t index) = 0;
-  // Opens the range that the payloads are computed from, on another thread. Empty: they are not computed.
+  // Opens the range that the payloads are computed from, on another thread. Empty: they are not
+  // computed.
   virtual OpenRange open_range() const { return {}; }
   // Whether a second submission with the same id has the same jobs.
   virtual bool is_same(const proto::ArgumentList& payloads) const = 0;
-  // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing millions of
-  // payloads.
+  // The digest of the payloads, if it is known already: comparing digests is cheaper than comparing
+  // millions of payloads.
   virtual std::optional<Digest> digest() const { return std::nullopt; }
   virtual bool is_same_range(const RangeJobs&) const { return false; }
 
@@ -75,12 +77,13 @@ class BatchPayloads : public PayloadSource {
 
   // Where the payloads of an ADD are kept.
   enum class Place : std::uint8_t { kMemory, kStore };
-  // Appends payloads; before the lane learns of the jobs. kStore: they are in the store before a job runs.
+  // Appends payloads; before the lane learns of the jobs. kStore: they are in the store before a
+  // job runs.
   virtual void add(const std::shared_ptr<const proto::ArgumentList>&, Place) { refuse(); }
   // Removes the last `count` payloads, of which no worker knows.
   virtual void withdraw(std::uint64_t /*count*/) { refuse(); }
-  // Frees payloads while the stream goes on and no job is queued or running: all those in memory, but for
-  // those that share a block with `wanted` (ascending).
+  // Frees payloads while the stream goes on and no job is queued or running: all those in memory,
+  // but for those that share a block with `wanted` (ascending).
   virtual Released keep_only(std::span<const IndexRange> /*wanted*/) {
     refuse();
     return {};

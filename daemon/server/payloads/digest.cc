@@ -19,7 +19,8 @@ struct DigestInParts::State {
   void hash_gathered() { hash.add({gathered.data(), std::exchange(used, 0)}); }
 
   Hash128 hash;
-  // Short payloads and lengths are hashed together: a call of XXH3 costs as much as some hundred bytes.
+  // Short payloads and lengths are hashed together: a call of XXH3 costs as much as some hundred
+  // bytes.
   std::array<char, 2048> gathered;
   std::size_t used = 0;
 };

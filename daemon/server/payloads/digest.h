@@ -10,14 +10,15 @@
 
 namespace locksley::daemon {
 
-// The hash of the lengths and bytes of all payloads of a batch. It tells a repeated submission from a different batch with
-// the same id. An adversary could only deceive itself: ids belong to one user.
+// The hash of the lengths and bytes of all payloads of a batch. It tells a repeated submission from
+// a different batch with the same id. An adversary could only deceive itself: ids belong to one
+// user.
 using Digest = Hash128::Value;
 
 // Computes the digest of a list part by part, for a thread that must not work for long.
 //
-// A local of the caller, as the list is, which stays as it is meanwhile. One thread. Nothing blocks. The
-// constructor throws std::bad_alloc.
+// A local of the caller, as the list is, which stays as it is meanwhile. One thread. Nothing
+// blocks. The constructor throws std::bad_alloc.
 class DigestInParts {
  public:
   // The payloads are the arguments from `first` on.

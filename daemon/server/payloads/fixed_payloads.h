@@ -17,7 +17,8 @@
 
 namespace locksley::daemon {
 
-// The payloads of a SUBMIT with RANGE: computed from the range, in constant memory. Nothing blocks or fails.
+// The payloads of a SUBMIT with RANGE: computed from the range, in constant memory. Nothing blocks
+// or fails.
 class RangedPayloads final : public BatchPayloads {
  public:
   explicit RangedPayloads(RangeJobs range)
@@ -68,8 +69,9 @@ class RangedPayloads final : public BatchPayloads {
 // Opens the range of one batch in the store, for executors or for the reader's thread.
 using OpenStoredRange = std::function<std::unique_ptr<StoredRange>(Store::Fetched fetched)>;
 
-// The payloads of a range whose pattern lies in the store alone: the batch is over, and was read back. A fetch, which happens if
-// failed jobs run again, reads the pattern; it may block, and fails, as the store's reads do.
+// The payloads of a range whose pattern lies in the store alone: the batch is over, and was read
+// back. A fetch, which happens if failed jobs run again, reads the pattern; it may block, and
+// fails, as the store's reads do.
 class StoredRangePayloads final : public BatchPayloads {
  public:
   // Its pattern has no text. `digest`: of the text, if the client chose the id.
@@ -114,8 +116,8 @@ class StoredRangePayloads final : public BatchPayloads {
   std::shared_ptr<StoredRange> stored_;
 };
 
-// Payloads that are read from the store, with a bounded cache, which release() drops: the batch was restored, or
-// memory had no room for them. A fetch may block, and fails, as the store's reads do.
+// Payloads that are read from the store, with a bounded cache, which release() drops: the batch was
+// restored, or memory had no room for them. A fetch may block, and fails, as the store's reads do.
 class UncachedPayloads final : public BatchPayloads {
  public:
   // `digest`: of all payloads, if the client chose the id.

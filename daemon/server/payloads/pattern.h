@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The text in which each "{}" stands for the number of a job, with what admission and a repetition need of it: to look at
-// a text of many megabytes takes long.
+// The text in which each "{}" stands for the number of a job, with what admission and a repetition
+// need of it: to look at a text of many megabytes takes long.
 struct Pattern {
   SharedText text;
   std::uint64_t places = 0;                     // how many "{}" it has
@@ -33,7 +33,8 @@ struct RangeJobs {
 
 // Copies a pattern part by part, for a thread that must not work for long.
 //
-// The text stays as it is until go_on() has returned the pattern. One thread at a time. Nothing blocks. Throws std::bad_alloc.
+// The text stays as it is until go_on() has returned the pattern. One thread at a time. Nothing
+// blocks. Throws std::bad_alloc.
 class PatternInParts {
  public:
   explicit PatternInParts(std::string_view text);

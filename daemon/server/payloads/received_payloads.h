@@ -15,13 +15,13 @@ namespace locksley::daemon {
 
 // The payloads of a SUBMIT or a RUN, left in the blocks in which they were received.
 //
-// Workers fetch without a lock: the list does not change until release(), which is called when the batch is
-// over, so that no worker can still want a payload. Nothing blocks or fails until then. Afterwards payloads
-// are read from the store, if failed jobs run again.
+// Workers fetch without a lock: the list does not change until release(), which is called when the
+// batch is over, so that no worker can still want a payload. Nothing blocks or fails until then.
+// Afterwards payloads are read from the store, if failed jobs run again.
 class ReceivedPayloads final : public BatchPayloads {
  public:
-  // Copies them into a block of their own where they would keep far more memory than they need. `digest`: of
-  // the payloads, if it is known already.
+  // Copies them into a block of their own where they would keep far more memory than they need.
+  // `digest`: of the payloads, if it is known already.
   explicit ReceivedPayloads(proto::ArgumentList payloads, OpenStored open_stored = {},
                             std::optional<Digest> digest = {});
 
@@ -32,12 +32,13 @@ class ReceivedPayloads final : public BatchPayloads {
 
   Released release(FailedJobs failed_jobs, Repetition repetition) override;
   std::optional<HeldPayload> in_memory(std::uint64_t index) override;
-  // Compares the payloads themselves while they are in memory, their digest afterwards: it is computed once,
-  // when the batch is over.
+  // Compares the payloads themselves while they are in memory, their digest afterwards: it is
+  // computed once, when the batch is over.
   bool is_same(const proto::ArgumentList& payloads) const override;
   std::optional<Digest> digest() const override { return digest_; }
 
-  // I/O thread. Null after release(), unless the payloads stay. Another owner of the pointer keeps the list.
+  // I/O thread. Null after release(), unless the payloads stay. Another owner of the pointer keeps
+  // the list.
   const std::shared_ptr<const proto::ArgumentList>& list() const { return payloads_; }
 
  private:

@@ -77,8 +77,8 @@ StreamedPayloads::Pieces::const_iterator StreamedPayloads::piece_of(std::uint64_
 
 std::size_t StreamedPayloads::fetch(std::uint64_t first, std::span<std::string_view> out,
                                     std::string& scratch) {
-  // If one of them is not in memory, the store has all: no job is claimed before it is there. The lock is not
-  // held while the disk is read.
+  // If one of them is not in memory, the store has all: no job is claimed before it is there. The
+  // lock is not held while the disk is read.
   return fetch_from_memory(first, out) ? out.size() : stored_->fetch(first, out, scratch);
 }
 

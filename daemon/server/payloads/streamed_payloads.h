@@ -17,23 +17,25 @@
 
 namespace locksley::daemon {
 
-// The payloads of a batch that is streamed in by OPEN and ADD. The payloads of a large ADD stay in the blocks
-// in which they were received. Those of small ADDs are copied into common blocks, so that ten million ADDs of
-// one short payload cost a few bytes each instead of a block each. Payloads for which memory has no room are
-// in the store alone.
+// The payloads of a batch that is streamed in by OPEN and ADD. The payloads of a large ADD stay in
+// the blocks in which they were received. Those of small ADDs are copied into common blocks, so
+// that ten million ADDs of one short payload cost a few bytes each instead of a block each.
+// Payloads for which memory has no room are in the store alone.
 //
-// The I/O thread adds and, once the batch is over, releases; any number of workers fetch meanwhile (one
-// shared lock for each fetch, and one fetch serves many jobs). Bytes in memory never move, so views live
-// until release() or keep_only(). A fetch from the store may block, and throws what that throws.
+// The I/O thread adds and, once the batch is over, releases; any number of workers fetch meanwhile
+// (one shared lock for each fetch, and one fetch serves many jobs). Bytes in memory never move, so
+// views live until release() or keep_only(). A fetch from the store may block, and throws what that
+// throws.
 class StreamedPayloads final : public BatchPayloads {
  public:
-  // An ADD of at most this many bytes, and payloads, is copied. Guess: a quarter of a block; some microseconds.
+  // An ADD of at most this many bytes, and payloads, is copied. Guess: a quarter of a block; some
+  // microseconds.
   static constexpr std::size_t kCopiedBytes = 4 * 1024;
   static constexpr std::size_t kMostCopied = 1024;
   static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
 
-  // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The first
-  // `restored` payloads are there already.
+  // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The
+  // first `restored` payloads are there already.
   explicit StreamedPayloads(std::unique_ptr<PayloadSource> stored = nullptr, std::uint64_t restored = 0)
       : stored_(std::move(stored)) {
     if (restored != 0) add_stored(restored);
@@ -62,8 +64,8 @@ class StreamedPayloads final : public BatchPayloads {
   // Payloads first, first + 1, … up to the next piece's first.
   struct Piece {
     std::uint64_t first;
-    // Where they are: in `received`; or in `bytes`, of kPieceBytes, filled up to `used`; or, if both are
-    // null, in the store (or freed).
+    // Where they are: in `received`; or in `bytes`, of kPieceBytes, filled up to `used`; or, if
+    // both are null, in the store (or freed).
     std::shared_ptr<const proto::ArgumentList> received;
     std::unique_ptr<char[]> bytes;
     std::size_t used = 0;

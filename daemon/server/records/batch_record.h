@@ -42,14 +42,15 @@ struct Wait {
   bool is_satisfied = false;  // it is over, and all its jobs were ok if that matters
 };
 
-// A batch as the daemon knows it: the scheduler's record, and the state of each part of the daemon that deals
-// with batches. It derives from Batch so that the scheduler's notification leads here without a look-up by
-// id.
+// A batch as the daemon knows it: the scheduler's record, and the state of each part of the daemon
+// that deals with batches. It derives from Batch so that the scheduler's notification leads here
+// without a look-up by id.
 //
-// Owned by shared_ptr like every Batch; the registry holds one while the batch is known by its id. All
-// members but the constant ones and `waiters.for_rows` belong to the I/O thread, although the batch itself is
-// shared with workers.
-// The members are grouped by the part that writes them; each group says whether it survives a restart.
+// Owned by shared_ptr like every Batch; the registry holds one while the batch is known by its id.
+// All members but the constant ones and `waiters.for_rows` belong to the I/O thread, although the
+// batch itself is shared with workers.
+// The members are grouped by the part that writes them; each group says whether it survives a
+// restart.
 class BatchRecord final : public Batch {
  public:
   // The command that made it; decides what may be done with it.
@@ -71,17 +72,18 @@ class BatchRecord final : public Batch {
   // Whether it is in the store.
   bool is_stored() const { return journal() != nullptr; }
 
-  // The lane that runs its jobs. HandlerBatches exchanges it when the handler moves to another lane.
+  // The lane that runs its jobs. HandlerBatches exchanges it when the handler moves to another
+  // lane.
   Lane* lane LOCKSLEY_GUARDED_BY(kIoThread);
   const Origin origin;
-  // LIST orders by it, and the store knows the batch by it; grows with each accepted batch. 0: a RUN of which
-  // nothing is ever due, and whose handler cannot be removed.
+  // LIST orders by it, and the store knows the batch by it; grows with each accepted batch. 0: a
+  // RUN of which nothing is ever due, and whose handler cannot be removed.
   const std::uint64_t sequence;
 
   // A RUN of which nothing is due. Constant once a worker may have it.
   bool only_end_is_news = false;
-  // Its user's, in the ChangeQueue and among the Slices. Written by Registry::tenant_of(). Constant once a worker may
-  // have the batch.
+  // Its user's, in the ChangeQueue and among the Slices. Written by Registry::tenant_of(). Constant
+  // once a worker may have the batch.
   LineNumber line = kDaemonsLine;
 
   // What the client asked for in addition to core's BatchOptions, and what commands changed since.
@@ -95,23 +97,26 @@ class BatchRecord final : public Batch {
     std::string stop_reason;              // of a batch that was cancelled
   } terms LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The batches for which it waits. Written by Dependencies. Persistent: `all`, and what is satisfied of it.
+  // The batches for which it waits. Written by Dependencies. Persistent: `all`, and what is
+  // satisfied of it.
   struct Waits {
     std::vector<Wait> all;        // by sequence, each once; cleared when the batch is over
     std::size_t unsatisfied = 0;  // how many of these
-    // Some of its AFTER or AFTEROK were not satisfied when it was accepted. So the store must learn when all of
-    // them are.
+    // Some of its AFTER or AFTEROK were not satisfied when it was accepted. So the store must learn
+    // when all of them are.
     bool were_any = false;
   } waits LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // Its place in the store. Written by StoredBatches and Retention. Not persistent: it describes the store.
+  // Its place in the store. Written by StoredBatches and Retention. Not persistent: it describes
+  // the store.
   struct Stored {
     Ticket ticket = 0;  // of the last write about it; 0: there was none
-    // Of the last write that brought jobs of it: its acceptance, or an ADD. What reports jobs fails with this one, since
-    // the store refuses jobs that follow refused jobs of their batch, but may take changes that do.
+    // Of the last write that brought jobs of it: its acceptance, or an ADD. What reports jobs fails
+    // with this one, since the store refuses jobs that follow refused jobs of their batch, but may
+    // take changes that do.
     Ticket jobs_ticket = 0;
-    // Jobs of it were refused: those that were put before that was known follow them and will be refused as well, at the latest with
-    // this ticket. Until then no jobs are added.
+    // Jobs of it were refused: those that were put before that was known follow them and will be
+    // refused as well, at the latest with this ticket. Until then no jobs are added.
     Ticket refused_until = 0;
     Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
     std::uint64_t payload_bytes = 0;  // of its payloads in the store
@@ -136,17 +141,18 @@ class BatchRecord final : public Batch {
   } charged LOCKSLEY_GUARDED_BY(kIoThread);
   // Place among the active batches of RUN. Written by the Registry.
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // The error with which a RUN is answered that was cancelled because of a limit; empty: it was not.
+  // The error with which a RUN is answered that was cancelled because of a limit; empty: it was
+  // not.
   std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
-  // How many RETRYs of very many jobs are on their way; while one puts its jobs into the ring, another may begin. Written by
-  // Intake, which wakes the waiters for kReadRows once it is 0 again.
+  // How many RETRYs of very many jobs are on their way; while one puts its jobs into the ring,
+  // another may begin. Written by Intake, which wakes the waiters for kReadRows once it is 0 again.
   std::uint32_t requeues LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   bool is_requeueing() const LOCKSLEY_REQUIRES(kIoThread) { return requeues != 0; }
   // The registry has not yet seen that it is over. Written by the Registry.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
 
-  // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent: deadline and
-  // start are computed anew from the stored wall-clock times, the others begin again.
+  // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent:
+  // deadline and start are computed anew from the stored wall-clock times, the others begin again.
   struct DueAt {
     Instant deadline = kNever;
     Instant close = kNever;
@@ -156,8 +162,8 @@ class BatchRecord final : public Batch {
     Instant progress = kNever;
   } due LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The connection that streams it in; 0: none, or it has gone. Its neighbours in the list of that connection's open
-  // batches. Written by Streams. Not persistent.
+  // The connection that streams it in; 0: none, or it has gone. Its neighbours in the list of that
+  // connection's open batches. Written by Streams. Not persistent.
   struct Streamed {
     std::uint64_t connection = 0;
     bool is_listed = false;
@@ -178,23 +184,25 @@ class BatchRecord final : public Batch {
     Instant progress{};
   } published LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // Connections that wait for it. Each adds and removes itself; BatchNews wakes them. Not persistent.
+  // Connections that wait for it. Each adds and removes itself; BatchNews wakes them. Not
+  // persistent.
   struct Waiter {
     BatchWaiter* who;
     std::uint64_t row;  // the row for which it waits, or kItsEnd, kReadRows or kLogBytes
   };
-  // In place of a row: the end of the batch; the end of work that another thread does for the client; news of the log of a
-  // job.
+  // In place of a row: the end of the batch; the end of work that another thread does for the
+  // client; news of the log of a job.
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
   static constexpr std::uint64_t kReadRows = kItsEnd - 1;
   static constexpr std::uint64_t kLogBytes = kItsEnd - 2;
-  // Wakes all who wait for one of these, and who have looked since they were woken last: kWokenAtOnce of them within this call,
-  // the others in slices.
+  // Wakes all who wait for one of these, and who have looked since they were woken last:
+  // kWokenAtOnce of them within this call, the others in slices.
   void wake_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all({kReadRows, kReadRows}, slices); }
   void wake_log_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
     wake_all({kLogBytes, kLogBytes}, slices);
   }
-  // The same for those who wait for one of the first `rows` rows; if the batch is over, for all who wait for anything.
+  // The same for those who wait for one of the first `rows` rows; if the batch is over, for all who
+  // wait for anything.
   void wake_for_news(std::uint64_t rows, Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
     if (is_over()) return wake_all({0, kItsEnd}, slices);
     if (rows != 0) wake_all({0, rows - 1}, slices);
@@ -202,8 +210,9 @@ class BatchRecord final : public Batch {
   static constexpr std::size_t kWokenAtOnce = 64;  // guess: some 20 us, where the waiters are in no cache
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
-    // How many wait for rows that the batch does not have yet. Read by workers after they published rows;
-    // counted before the waiter looks whether there are any, so that one of the two sees the other.
+    // How many wait for rows that the batch does not have yet. Read by workers after they published
+    // rows; counted before the waiter looks whether there are any, so that one of the two sees the
+    // other.
     std::atomic<std::uint32_t> for_rows{0};
   } waiters;
 
@@ -214,8 +223,8 @@ class BatchRecord final : public Batch {
     std::uint64_t last;
   };
   void wake_all(WaitedFor what, Slices& slices) LOCKSLEY_REQUIRES(kIoThread);
-  // Wakes kWokenAtOnce of those who wait for one of these, among the first `left` waiters. Returns how many of the waiters are
-  // left.
+  // Wakes kWokenAtOnce of those who wait for one of these, among the first `left` waiters. Returns
+  // how many of the waiters are left.
   std::size_t wake_some(WaitedFor what, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
 };
 

@@ -24,10 +24,10 @@ enum class Due : std::uint8_t {
   kProgress,  // a progress event is published
 };
 
-// Instants, each with a tenant's batch and what is due of it then. Tenants take turns, each with its earliest due item.
-// So a tenant with very many due batches does not delay the others. A plain container of the I/O thread; O(log n),
-// next_due() O(tenants). Its owner arms one timer for earliest() and no other, so that the thread does not wake while
-// nothing is due.
+// Instants, each with a tenant's batch and what is due of it then. Tenants take turns, each with
+// its earliest due item. So a tenant with very many due batches does not delay the others. A plain
+// container of the I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for
+// earliest() and no other, so that the thread does not wake while nothing is due.
 class DueQueue {
  public:
   struct Item {
@@ -67,7 +67,8 @@ class DueQueue {
 
   // Instant::max(): it is empty.
   Instant earliest() const { return firsts_.empty() ? Instant::max() : firsts_.begin()->at; }
-  // What is due at `at` of the tenant whose turn it is; it stays in the queue. None: nothing is due.
+  // What is due at `at` of the tenant whose turn it is; it stays in the queue. None: nothing is
+  // due.
   std::optional<Item> next_due(Instant at) {
     if (earliest() > at) return std::nullopt;
     do {

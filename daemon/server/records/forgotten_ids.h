@@ -8,11 +8,13 @@
 
 namespace locksley::daemon {
 
-// Remembers the last kMost ids of batches of their own that admins have forgotten by FORGET. By its id alone an admin means its own
-// batch, or else the only one of that id; so a FORGET that is repeated, because its reply was lost, would forget the batch of another
-// user that has the same id.
+// Remembers the last kMost ids of batches of their own that admins have forgotten by FORGET. By its
+// id alone an admin means its own batch, or else the only one of that id; so a FORGET that is
+// repeated, because its reply was lost, would forget the batch of another user that has the same
+// id.
 //
-// A member of Registry. The I/O thread only. Nothing blocks or fails. Each call takes O(kMost): some 0.3 us for the 1,024 numbers.
+// A member of Registry. The I/O thread only. Nothing blocks or fails. Each call takes O(kMost):
+// some 0.3 us for the 1,024 numbers.
 class ForgottenIds {
  public:
   static constexpr std::size_t kMost = 1024;  // guess: more than a client repeats at once

@@ -13,9 +13,10 @@ namespace locksley::daemon {
 
 namespace {
 
-// The bounds of one page: how many batches it looks at, and for how long. The time is processor time, so the length of a page
-// does not depend on the load of the machine. kListTime ends a page only once it has looked at kListAtLeast batches.
-// kListLongest ends any page: a batch that has waited for very many others takes 100 us to read.
+// The bounds of one page: how many batches it looks at, and for how long. The time is processor
+// time, so the length of a page does not depend on the load of the machine. kListTime ends a page
+// only once it has looked at kListAtLeast batches. kListLongest ends any page: a batch that has
+// waited for very many others takes 100 us to read.
 constexpr std::size_t kMaxLooked = 10'000;
 constexpr auto kListTime = std::chrono::microseconds(300);
 constexpr std::size_t kListAtLeast = 250;
@@ -24,7 +25,8 @@ constexpr auto kListLongest = std::chrono::microseconds(1000);
 // The processor time of a page, looked at now and then: each look is a system call.
 class PageTime {
  public:
-  // Asked before each batch. Never true before the first one, where the cursor would stay where it is.
+  // Asked before each batch. Never true before the first one, where the cursor would stay where it
+  // is.
   bool is_used_up() {
     constexpr std::size_t kBetweenLooks = 8;
     constexpr auto kLong = std::chrono::microseconds(100);

@@ -23,8 +23,8 @@ struct ListDemand {
   std::uint64_t count = 0;   // the most batches
   bool active_only = false;
   const Tenant* tenant = nullptr;  // null: of all tenants
-  // Filters; empty: every batch passes. `matches_status` needs the status, which costs a lock, so it is called only for
-  // batches that pass `matches_batch`.
+  // Filters; empty: every batch passes. `matches_status` needs the status, which costs a lock, so
+  // it is called only for batches that pass `matches_batch`.
   std::function<bool(const BatchRecord&)> matches_batch = {};
   std::function<bool(const BatchStatus&)> matches_status = {};
 };
@@ -36,8 +36,8 @@ struct ListPage {
   std::vector<std::pair<std::shared_ptr<BatchRecord>, BatchStatus>> batches;
 };
 
-// One call visits a bounded number of batches, for a bounded time. So a page may have fewer than `count` batches,
-// or none, although it is not the last. The error is the text of the error reply.
+// One call visits a bounded number of batches, for a bounded time. So a page may have fewer than
+// `count` batches, or none, although it is not the last. The error is the text of the error reply.
 std::expected<ListPage, std::string> list_page(Registry& registry, const ListDemand& demand)
     LOCKSLEY_REQUIRES(kIoThread);
 

@@ -9,17 +9,19 @@
 
 namespace locksley::daemon {
 
-// find_batch() and find_own_batch() return null if there is no such batch. The error is the text of the error reply:
-// the batch may exist, but cannot be read. The pointer lives as Registry::find() says. The I/O
-// thread only. They block where a batch that is over and has left the memory is read from the disk.
+// find_batch() and find_own_batch() return null if there is no such batch. The error is the text of
+// the error reply: the batch may exist, but cannot be read. The pointer lives as Registry::find()
+// says. The I/O thread only. They block where a batch that is over and has left the memory is read
+// from the disk.
 
-// The user's own batch of this id. Batches of other users do not exist. An admin finds its own first, then
-// `user/id`, then the only one of this id; but not by an id of which it has forgotten its own batch (ForgottenIds): the error is then
-// a NOBATCH that says so.
+// The user's own batch of this id. Batches of other users do not exist. An admin finds its own
+// first, then `user/id`, then the only one of this id; but not by an id of which it has forgotten
+// its own batch (ForgottenIds): the error is then a NOBATCH that says so.
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id)
     LOCKSLEY_REQUIRES(kIoThread);
-// Whether the batch that find_batch() would return is in memory alone, so that no change of it is written to the store. False if
-// there is none, or if that cannot be said without a look at the disk. Never blocks.
+// Whether the batch that find_batch() would return is in memory alone, so that no change of it is
+// written to the store. False if there is none, or if that cannot be said without a look at the
+// disk. Never blocks.
 bool is_in_memory_alone(Registry& registry, const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
 // The tenant's own batch of this id.
 Registry::Found find_own_batch(Registry& registry, const Tenant& tenant, std::string_view id)

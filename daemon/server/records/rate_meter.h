@@ -14,7 +14,8 @@ namespace locksley::daemon {
 // nothing to run does not count. A batch of which no job has ended for 5 s, or for twice as long as
 // its jobs had needed if that is more, stands still: its earlier rate says nothing any more.
 //
-// A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same whatever happened.
+// A part of a BatchRecord; the I/O thread only. Two marks are kept, so a reading costs the same
+// whatever happened.
 class RateMeter {
  public:
   enum class Work : std::uint8_t { kNone, kSome };  // none: nothing is left to run, or the batch is paused
@@ -46,7 +47,8 @@ class RateMeter {
     return static_cast<double>(ended - older_.ended) / std::chrono::duration<double>(at - older_.at).count();
   }
 
-  // For how long no job has ended, since the first update(), or since the batch had something to run again.
+  // For how long no job has ended, since the first update(), or since the batch had something to
+  // run again.
   Instant::duration silence(Instant at, std::uint64_t ended) const {
     const bool is_measured = older_.at != Instant{} && ended <= last_ended_ && at > last_end_at_;
     return is_measured ? at - last_end_at_ : Instant::duration(0);

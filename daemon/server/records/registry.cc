@@ -15,8 +15,9 @@ std::uint64_t random_seed() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
 }
-// Calls change(account, resource, amount) for each part of the charge. Jobs, batches and payloads that have not ended are the
-// customer's. The rest is the user's, since a batch that is over keeps no customer in memory.
+// Calls change(account, resource, amount) for each part of the charge. Jobs, batches and payloads
+// that have not ended are the customer's. The rest is the user's, since a batch that is over keeps
+// no customer in memory.
 template <class Change>
 void for_each_part(Customer& customer, const Registry::Charge& charge, Change change) {
   Account& of_customer = *customer.account;
@@ -97,7 +98,7 @@ void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
 
 bool Registry::visit_active_runs(std::size_t& left, std::size_t most,
                                  const std::function<void(BatchRecord&)>& visit) {
-  // From the last to the first: when a RUN ends, the last RUN takes its place, and that one has been visited already.
+  // From the last to the first: when a RUN ends, the last one, visited already, takes its place.
   for (; most != 0; --most) {
     left = std::min(left, active_run_records_.size());
     if (left == 0) break;
@@ -154,7 +155,8 @@ void Registry::count_retained() {
 }
 
 std::uint64_t Registry::record_bytes_with(std::size_t text_bytes, std::size_t waits) {
-  // The record; its nodes in the registry's maps and in the ring; the small parts of its payloads and journal.
+  // The record; its nodes in the registry's maps and in the ring; the small parts of its payloads
+  // and journal.
   constexpr std::uint64_t kOthers = 768;  // measured: 2,000 to 2,300 bytes in all for a batch of one job
   // A wait in the record, one in Dependencies, and its part in the store's row.
   constexpr std::uint64_t kWaitBytes = 256;
@@ -267,7 +269,7 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
 std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
                                                          const std::function<bool(BatchRecord&)>& visit) {
   constexpr std::size_t kBetweenAsks = 256;  // some 100 us
-  // A load may wait for a disk or for a server, and meanwhile the I/O thread serves no client. Guess.
+  // Guess. A load may wait for a disk or a server; meanwhile the I/O thread serves no client.
   constexpr auto kLongestLoads = std::chrono::milliseconds(5);
   const Instant began = now();
   const auto& [cursor, active_only, tenant, max_looks, is_late] = listing;

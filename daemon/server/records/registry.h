@@ -24,19 +24,20 @@
 
 namespace locksley::daemon {
 
-// All batches that have an id: active batches, and batches that are over and retained. An id belongs to its
-// tenant: batches of several tenants may have the same id. The registry knows the order of submission, what is
-// due when (deadlines, closing of abandoned open batches, retention, progress events), and how many jobs and
-// payload bytes are queued.
+// All batches that have an id: active batches, and batches that are over and retained. An id
+// belongs to its tenant: batches of several tenants may have the same id. The registry knows the
+// order of submission, what is due when (deadlines, closing of abandoned open batches, retention,
+// progress events), and how many jobs and payload bytes are queued.
 //
-// After retire() memory keeps only the place of a batch that is over and in the store (RetainedBatches). Its
-// record is loaded when a client asks for it; the records that were loaded last stay in memory for a while. A
-// batch that is over changes only by go_on(). So a caller may keep a loaded record: it shows the batch as the
-// store has it, or as it was before it went on.
+// After retire() memory keeps only the place of a batch that is over and in the store
+// (RetainedBatches). Its record is loaded when a client asks for it; the records that were loaded
+// last stay in memory for a while. A batch that is over changes only by go_on(). So a caller may
+// keep a loaded record: it shows the batch as the store has it, or as it was before it went on.
 //
-// Owned by Batches; the I/O thread only. Functions that may load a batch block on the disk, usually for some
-// 20 us; no other function blocks. A look-up costs one hash; adding, removing and listing are O(log n).
-// Allocation and loading may fail. The registry says what is due; its caller acts on it.
+// Owned by Batches; the I/O thread only. Functions that may load a batch block on the disk, usually
+// for some 20 us; no other function blocks. A look-up costs one hash; adding, removing and listing
+// are O(log n). Allocation and loading may fail. The registry says what is due; its caller acts on
+// it.
 class Registry {
  public:
   // Loads a batch that was retired from the store; the error says why it cannot be read.
@@ -64,17 +65,17 @@ class Registry {
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
   const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
 
-  // Null if the tenant has no batch of this id. The record lives until the next call of a function that is
-  // not const; a caller that needs it longer keeps shared(). The error: the batch may exist, but cannot be
-  // read at the moment.
+  // Null if the tenant has no batch of this id. The record lives until the next call of a function
+  // that is not const; a caller that needs it longer keeps shared(). The error: the batch may
+  // exist, but cannot be read at the moment.
   using Found = std::expected<BatchRecord*, std::string>;
   Found find(const Tenant& tenant, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
   // The same if its record is in memory, or null; not one that find() has loaded. Never blocks.
   BatchRecord* find_in_memory(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
   // The same by sequence number, in memory or not.
   Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very rare cases
-  // it returns true for an id that is free.
+  // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very
+  // rare cases it returns true for an id that is free.
   bool may_be_taken(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
 
   // The sequence number of the next batch; LIST orders batches by it.
@@ -83,8 +84,8 @@ class Registry {
       renew_at_ = renew_(next_sequence_);
     return next_sequence_++;
   }
-  // All sequence numbers below `sequence` are taken. `renew` is called as soon as `renew_at` is next, and returns when to call it
-  // again.
+  // All sequence numbers below `sequence` are taken. `renew` is called as soon as `renew_at` is
+  // next, and returns when to call it again.
   void begin_at(std::uint64_t sequence, std::uint64_t renew_at,
                 std::move_only_function<std::uint64_t(std::uint64_t next)> renew)
       LOCKSLEY_REQUIRES(kIoThread) {
@@ -95,12 +96,13 @@ class Registry {
   // Adds a batch. Needs: its id and its sequence number are not in use.
   void add(std::shared_ptr<BatchRecord> record) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Adds the batch of a RUN, until update() sees that it is over. It has no id and is in no list. Without a
-  // sequence number it is only counted.
+  // Adds the batch of a RUN, until update() sees that it is over. It has no id and is in no list.
+  // Without a sequence number it is only counted.
   void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
   std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
-  // Visits at most `most` of the RUNs that are not over; a visit may end RUNs. Pass active_runs() as `left` at the first
-  // call. True: every RUN that was there at the first call was visited, or is over.
+  // Visits at most `most` of the RUNs that are not over; a visit may end RUNs. Pass active_runs()
+  // as `left` at the first call. True: every RUN that was there at the first call was visited, or
+  // is over.
   bool visit_active_runs(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit)
       LOCKSLEY_REQUIRES(kIoThread);
 
@@ -115,10 +117,12 @@ class Registry {
     return forgotten_.contains(retained_.hash_of(admin.number, id));
   }
 
-  // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in the store.
+  // Removes the record from memory and keeps its place. Needs: the batch is over, and its end is in
+  // the store.
   void retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // At the start: adds batches that are over and in the store, without loading them, in the order of their sequence
-  // numbers; restored() makes them known. Between the two no batch is added, retired or looked up.
+  // At the start: adds batches that are over and in the store, without loading them, in the order
+  // of their sequence numbers; restored() makes them known. Between the two no batch is added,
+  // retired or looked up.
   void restore(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   void restored() LOCKSLEY_REQUIRES(kIoThread);
   RetainedBatches& retained() LOCKSLEY_REQUIRES(kIoThread) { return retained_; }
@@ -126,18 +130,19 @@ class Registry {
   // Removes a retained batch, and returns its entry; none if it is not retained.
   std::optional<RetainedBatch> forget_retained(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Brings the counts of queued jobs and bytes up to date with `status`. A batch that is over leaves the
-  // active batches, and is due to be forgotten after its retention. True if this call saw the batch end.
-  // Batches of RUN are updated, too: they count towards the same limits.
+  // Brings the counts of queued jobs and bytes up to date with `status`. A batch that is over
+  // leaves the active batches, and is due to be forgotten after its retention. True if this call
+  // saw the batch end. Batches of RUN are updated, too: they count towards the same limits.
   bool update(BatchRecord& record, const BatchStatus& status, Instant now) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch was over and goes on (RETRY): it becomes active again, and its record stays in memory. Returns
-  // its entry among the retired batches; none if it was not retired.
+  // The batch was over and goes on (RETRY): it becomes active again, and its record stays in
+  // memory. Returns its entry among the retired batches; none if it was not retired.
   std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes charge(); assign()
-  // hands the charge to the batch, which bears it until its jobs have ended, and uses the customer until it is over.
-  // `memory_bytes` is an estimate; the batch is charged what its payloads really hold.
+  // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes
+  // charge(); assign() hands the charge to the batch, which bears it until its jobs have ended, and
+  // uses the customer until it is over. `memory_bytes` is an estimate; the batch is charged what
+  // its payloads really hold.
   struct Charge {
     std::uint64_t jobs = 0;
     std::uint64_t batches = 0;
@@ -148,9 +153,11 @@ class Registry {
   void charge(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
   void refund(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
   void assign(BatchRecord& record, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the jobs and the memory that a batch is charged: it was restored, or its payloads were released.
+  // Sets the jobs and the memory that a batch is charged: it was restored, or its payloads were
+  // released.
   void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the batch is over.
+  // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the
+  // batch is over.
   void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   // Sets the bytes that the batch is charged for the record itself.
@@ -159,10 +166,12 @@ class Registry {
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
     return account_of_all().used(Resource::kQueuedJobs);
   }
-  // The most bytes that memory keeps of a batch that is over and in the store alone (RetainedBatches).
+  // The most bytes that memory keeps of a batch that is over and in the store alone
+  // (RetainedBatches).
   static constexpr std::uint64_t kRetainedBytes = 112;
-  // About how many bytes memory keeps of any other batch, besides its payloads and results. `options`: those of the
-  // command that makes it, or its own. `waits`: for how many batches it waits.
+  // About how many bytes memory keeps of any other batch, besides its payloads and results.
+  // `options`: those of the command that makes it, or its own. `waits`: for how many batches it
+  // waits.
   static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
     return record_bytes_with(
         options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);
@@ -172,17 +181,19 @@ class Registry {
 
   std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) { return active_.size(); }
 
-  // Visits batches, newest first, beginning with the newest before `cursor` (0: the newest of all), until
-  // `visit` returns false. Returns the cursor to go on from, 0 if there are no more batches; a cursor stays
-  // valid while batches come and go. `active_only` passes over batches that are over, at no cost; `tenant`
-  // passes over batches of other tenants. Ends after `most` batches, including those of other tenants; a
-  // batch that has to be loaded counts as kLoadCost. The error is that of find().
+  // Visits batches, newest first, beginning with the newest before `cursor` (0: the newest of all),
+  // until `visit` returns false. Returns the cursor to go on from, 0 if there are no more batches;
+  // a cursor stays valid while batches come and go. `active_only` passes over batches that are
+  // over, at no cost; `tenant` passes over batches of other tenants. Ends after `most` batches,
+  // including those of other tenants; a batch that has to be loaded counts as kLoadCost. The error
+  // is that of find().
   struct Listing {
     std::uint64_t cursor = 0;
     bool active_only = false;
     const Tenant* tenant = nullptr;  // null: of all
     std::size_t most = 0;
-    // Asked now and then while batches of other tenants are passed over: true ends it. Empty: never.
+    // Asked now and then while batches of other tenants are passed over: true ends it. Empty:
+    // never.
     std::function<bool()> is_late = {};
   };
   std::expected<std::uint64_t, std::string> list(const Listing& listing,
@@ -190,15 +201,17 @@ class Registry {
       LOCKSLEY_REQUIRES(kIoThread);
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
-  // The first active batch for which `is_wanted` holds: from this sequence number on, and then from the beginning. Null: there
-  // is none. O(active batches); O(log n) if the batch `from` still qualifies.
+  // The first active batch for which `is_wanted` holds: from this sequence number on, and then from
+  // the beginning. Null: there is none. O(active batches); O(log n) if the batch `from` still
+  // qualifies.
   const BatchRecord* find_active(std::uint64_t from,
                                  const std::function<bool(const BatchRecord&)>& is_wanted) const
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // Visits active batches, and then RUNs that have a sequence number. Starts at `at` and advances it; visits at most `most`.
-  // True when all were visited. Batches may come and go between two calls: one that is active all the time is
-  // visited once or more, one that comes meanwhile perhaps not at all. A visit ends no batch.
+  // Visits active batches, and then RUNs that have a sequence number. Starts at `at` and advances
+  // it; visits at most `most`. True when all were visited. Batches may come and go between two
+  // calls: one that is active all the time is visited once or more, one that comes meanwhile
+  // perhaps not at all. A visit ends no batch.
   struct ActivePlace {
     std::uint64_t sequence = 0;              // of the next batch
     std::optional<std::size_t> runs_left{};  // none: batches come first
@@ -209,7 +222,8 @@ class Registry {
   DueQueue& due() LOCKSLEY_REQUIRES(kIoThread) { return due_; }
   // Sets or moves what is due of a batch; kNever: nothing.
   void schedule(BatchRecord& record, Due kind, Instant at) LOCKSLEY_REQUIRES(kIoThread);
-  // The record of this sequence number, if it is in memory; else null. Finds a RUN, too, if it has a number.
+  // The record of this sequence number, if it is in memory; else null. Finds a RUN, too, if it has
+  // a number.
   BatchRecord* by_sequence(std::uint64_t sequence) const LOCKSLEY_REQUIRES(kIoThread);
 
  private:

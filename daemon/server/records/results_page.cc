@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kRowHead = 40;               // of RESULTS, about what surrounds an output
 constexpr std::uint64_t kMostPassedOver = 10'000;  // of RESULTS in one page; guess: a millisecond
 
-// Decides which rows a page takes: as many shown rows as the demand allows, and the rows between them.
+// Decides which rows a page takes: as many shown rows as the demand allows, and the rows between
+// them.
 class PageRows {
  public:
   // Needs: page.first and page.superseded are set.
@@ -83,7 +84,8 @@ class CopiedRows {
   void add(const ResultRow& row, std::string_view output) {
     append_row(bytes_, row.index, row.status, output);
   }
-  // Moves the rows into a segment of their own, whose first row is `first`. No effect if there are none.
+  // Moves the rows into a segment of their own, whose first row is `first`. No effect if there are
+  // none.
   void put_into(std::vector<ResultLog::Segment>& segments, std::uint64_t first, std::uint64_t rows) {
     if (bytes_.empty()) return;
     auto chunk = std::make_shared<ResultLog::Chunk>();

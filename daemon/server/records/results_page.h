@@ -11,8 +11,9 @@
 
 namespace locksley::daemon {
 
-// Cursor 0 stands for the first row, and n + 1 for row n. So a reply can use 0 for the end: the batch is over,
-// and every row was delivered. A cursor is valid as long as the batch exists; reading alone removes nothing.
+// Cursor 0 stands for the first row, and n + 1 for row n. So a reply can use 0 for the end: the
+// batch is over, and every row was delivered. A cursor is valid as long as the batch exists;
+// reading alone removes nothing.
 constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0 ? 0 : cursor - 1; }
 
 // The rows of one reply of RESULTS: from `cursor` on, or from the first row that was not discarded;
@@ -34,8 +35,8 @@ struct ResultsPage {
     return sum;
   }
 };
-// Whether the row at `place` is superseded: its job failed and was queued again since. A later row has the
-// outcome of that attempt.
+// Whether the row at `place` is superseded: its job failed and was queued again since. A later row
+// has the outcome of that attempt.
 inline bool is_superseded(std::uint64_t place, const ResultRow& row, const SupersededRows& superseded) {
   return is_failure(row.status) && superseded.covers(place, row.index);
 }
@@ -64,8 +65,8 @@ struct ResultsDemand {
 };
 // None if some of the rows are not in memory.
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);
-// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot be read, or
-// if its first rows are discarded meanwhile.
+// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot
+// be read, or if its first rows are discarded meanwhile.
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand);
 
 }  // namespace locksley::daemon

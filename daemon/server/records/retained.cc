@@ -84,7 +84,8 @@ std::optional<RetainedBatch> RetainedBatches::remove(std::uint64_t sequence) {
   }
   --size_;
   remove_slot(table_of(batch.id_hash), batch);
-  // The entries of batches that were removed before their time stay in the heap until they are many.
+  // The entries of batches that were removed before their time stay in the heap until they are
+  // many.
   if (!is_sweeping_ && going_.size() > 2 * size_ + kPageSlots) is_sweeping_ = true;
   sweep_some();
   return batch;

@@ -27,15 +27,15 @@ struct RetainedBatch {
 };
 static_assert(sizeof(RetainedBatch) == 40);
 
-// The retained batches, found by the hash of their id, by sequence number, and by the instant at which they
-// are forgotten. A look-up by id reads from the store which of the batches with that hash, usually one, has
-// the id. A batch takes 70 to 110 bytes, so a million entries take the memory of a few tens of thousands of
-// whole records.
+// The retained batches, found by the hash of their id, by sequence number, and by the instant at
+// which they are forgotten. A look-up by id reads from the store which of the batches with that
+// hash, usually one, has the id. A batch takes 70 to 110 bytes, so a million entries take the
+// memory of a few tens of thousands of whole records.
 //
-// Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n) and move at
-// most kPageSlots entries, and those of one of many small tables: with ten million batches this takes 0.5 ms at worst
-// (tests/unit/daemon/server/records/retained_calls_test.cc). Only allocation fails.
-// Pointers to entries are valid until the next change.
+// Owned by the Registry; the I/O thread only. Nothing blocks. Adding and removing are O(log n) and
+// move at most kPageSlots entries, and those of one of many small tables: with ten million batches
+// this takes 0.5 ms at worst (tests/unit/daemon/server/records/retained_calls_test.cc). Only
+// allocation fails. Pointers to entries are valid until the next change.
 class RetainedBatches {
  public:
   // `seed` is secret, so that clients cannot choose ids that all have one hash.
@@ -46,8 +46,9 @@ class RetainedBatches {
 
   // Needs: its sequence number is not 0, and has no entry.
   void add(const RetainedBatch& batch);
-  // At a start: adds batches in the order of their sequence numbers, and then makes all of them known at once. Until
-  // restored() only restore() and size() may be called. A million batches take a tenth of the time of add().
+  // At a start: adds batches in the order of their sequence numbers, and then makes all of them
+  // known at once. Until restored() only restore() and size() may be called. A million batches take
+  // a tenth of the time of add().
   void restore(const RetainedBatch& batch);
   void restored();
   // Removes an entry and returns it; none if there is none.
@@ -65,20 +66,21 @@ class RetainedBatches {
   }
   // The entry with the largest sequence number below `sequence`; null if there is none.
   const RetainedBatch* before(std::uint64_t sequence) const;
-  // Finds the tenant's first entry whose sequence number is at least `from`, and sets `from` to that number. Searches at most
-  // about kMostSearched entries of other tenants: some microseconds. Null: none found so far; the next call continues at
-  // `from`, which is the largest number if there is none.
+  // Finds the tenant's first entry whose sequence number is at least `from`, and sets `from` to
+  // that number. Searches at most about kMostSearched entries of other tenants: some microseconds.
+  // Null: none found so far; the next call continues at `from`, which is the largest number if
+  // there is none.
   static constexpr std::size_t kMostSearched = 1024;
   const RetainedBatch* next_of(std::uint32_t tenant, std::uint64_t& from) const;
   // The sequences of all whose ids have this hash.
   std::vector<std::uint64_t> with_hash(std::uint64_t id_hash) const;
 
-  // No batch has a forget_at before this instant; Instant::max(): there is no batch. It may be earlier than every
-  // forget_at, if batches were forgotten before their time. O(1).
+  // No batch has a forget_at before this instant; Instant::max(): there is no batch. It may be
+  // earlier than every forget_at, if batches were forgotten before their time. O(1).
   Instant earliest_forget_bound();
-  // The batch with the earliest forget_at, if that is not after `at`. Null: there is none; or the call has come upon many
-  // entries of batches that were forgotten before their time. In the second case earliest_forget_bound() is not after
-  // `at`, and the caller calls again.
+  // The batch with the earliest forget_at, if that is not after `at`. Null: there is none; or the
+  // call has come upon many entries of batches that were forgotten before their time. In the second
+  // case earliest_forget_bound() is not after `at`, and the caller calls again.
   const RetainedBatch* due_at(Instant at);
 
  private:
@@ -87,8 +89,9 @@ class RetainedBatches {
   static constexpr std::size_t kPageSlots = std::size_t{1} << kPageShift;
   using Page = std::vector<RetainedBatch>;
 
-  // An open-addressed table from hash to sequence; 0: the slot is free. A power of two of slots, at most three quarters of
-  // them taken; empty at first. There are many tables, so that one which grows moves few entries.
+  // An open-addressed table from hash to sequence; 0: the slot is free. A power of two of slots, at
+  // most three quarters of them taken; empty at first. There are many tables, so that one which
+  // grows moves few entries.
   struct Slot {
     std::uint64_t id_hash = 0;
     std::uint64_t sequence = 0;
@@ -125,9 +128,10 @@ class RetainedBatches {
   bool is_restoring_ = false;  // restore() was called, and restored() was not
   std::map<std::uint64_t, Page> pages_;
   std::array<Table, std::size_t{1} << kTableBits> tables_;
-  // The instants at which batches are forgotten. Entries of batches that were forgotten before their time stay. Once
-  // there are many of these, each change takes a few entries from the end of `going_`, and moves those of batches that
-  // are still retained to `swept_`; when `going_` is empty, the two are swapped.
+  // The instants at which batches are forgotten. Entries of batches that were forgotten before
+  // their time stay. Once there are many of these, each change takes a few entries from the end of
+  // `going_`, and moves those of batches that are still retained to `swept_`; when `going_` is
+  // empty, the two are swapped.
   Heap going_;
   Heap swept_;
   bool is_sweeping_ = false;

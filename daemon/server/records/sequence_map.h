@@ -9,12 +9,13 @@
 
 namespace locksley::daemon {
 
-// Objects in the order of their sequence numbers, each of which has one. The numbers of batches grow, and most batches leave
-// in about that order, so those that are there lie close together: a page has a place for each of kPlaces successive
-// numbers. To add and to remove most often takes no allocation and no search beyond a few pages.
+// Objects in the order of their sequence numbers, each of which has one. The numbers of batches
+// grow, and most batches leave in about that order, so those that are there lie close together: a
+// page has a place for each of kPlaces successive numbers. To add and to remove most often takes no
+// allocation and no search beyond a few pages.
 //
-// A plain container of one thread; it does not own the objects. O(log n), with n of pages. An object that is alone in its
-// page takes some 200 bytes. Only adding may fail (std::bad_alloc).
+// A plain container of one thread; it does not own the objects. O(log n), with n of pages. An
+// object that is alone in its page takes some 200 bytes. Only adding may fail (std::bad_alloc).
 template <class Object>
 class SequenceMap {
  public:

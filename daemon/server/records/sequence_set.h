@@ -8,10 +8,12 @@
 
 namespace locksley::daemon {
 
-// A set of sequence numbers of batches, in their order. A page has a bit for each of 64 successive numbers, so that to insert
-// and to erase most often takes no allocation: those that are there lie close together.
+// A set of sequence numbers of batches, in their order. A page has a bit for each of 64 successive
+// numbers, so that to insert and to erase most often takes no allocation: those that are there lie
+// close together.
 //
-// A plain container of one thread. O(log n), with n of pages. Only inserting may fail (std::bad_alloc).
+// A plain container of one thread. O(log n), with n of pages. Only inserting may fail
+// (std::bad_alloc).
 class SequenceSet {
  public:
   // No effect if it is there.

@@ -7,10 +7,12 @@
 
 namespace locksley::daemon {
 
-// A hash map in kShards parts, so that no insertion takes long: a growing hash table moves all its entries at
-// once, which took 25 ms of the I/O thread with 100,000 batches. A part of a map of a million has a thousand.
+// A hash map in kShards parts, so that no insertion takes long: a growing hash table moves all its
+// entries at once, which took 25 ms of the I/O thread with 100,000 batches. A part of a map of a
+// million has a thousand.
 //
-// A plain container of one thread. Some 60 KiB when it is empty. Pointers to values hold until they are erased.
+// A plain container of one thread. Some 60 KiB when it is empty. Pointers to values hold until they
+// are erased.
 template <class Key, class Value, class Hash>
 class ShardedMap {
  public:

@@ -7,8 +7,8 @@
 
 namespace locksley::daemon {
 
-// The names that a client has given itself, and the form in which it wants its replies. Set by HELLO and CLIENT, shown
-// by CLIENT LIST.
+// The names that a client has given itself, and the form in which it wants its replies. Set by
+// HELLO and CLIENT, shown by CLIENT LIST.
 struct ClientInfo {
   // What CLIENT REPLY set.
   enum class ReplyMode : std::uint8_t { kOn, kOff, kSkipNext, kSkipping };

@@ -10,13 +10,14 @@
 
 namespace locksley::daemon {
 
-// What connections hold in memory, charged to the account of the connection's user: unfinished commands
-// (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for their readers or for the store,
-// what was read for the reply to a command under way, events to be matched, names of subscriptions, commands queued since
-// MULTI. Connections that have not logged in have one account together; like a user's, it leaves room to others.
+// What connections hold in memory, charged to the account of the connection's user: unfinished
+// commands (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for
+// their readers or for the store, what was read for the reply to a command under way, events to be
+// matched, names of subscriptions, commands queued since MULTI. Connections that have not logged in
+// have one account together; like a user's, it leaves room to others.
 //
-// Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a sum acts
-// on the answer.
+// Owned by Sessions. The I/O thread only. Nothing blocks. It only counts: the caller that adds to a
+// sum acts on the answer.
 class ClientMemory {
  public:
   // `config` is what is in force; it may change.
@@ -51,8 +52,8 @@ class ClientMemory {
       account_->charge(Resource::kInputBytes, input_);
     }
 
-    // False: the connection is to be refused. Its input has grown beyond fair_input(), and the account, or that of all, is
-    // over its limit of unfinished commands.
+    // False: the connection is to be refused. Its input has grown beyond fair_input(), and the
+    // account, or that of all, is over its limit of unfinished commands.
     bool set_input(std::uint64_t bytes) {
       if (bytes == input_) return true;
       account_->charge(Resource::kInputBytes, bytes);
@@ -78,7 +79,8 @@ class ClientMemory {
   };
 
  private:
-  // An equal share, or what a few small commands take: a connection that holds no more is not to blame.
+  // An equal share, or what a few small commands take: a connection that holds no more is not to
+  // blame.
   std::uint64_t fair_input() const {
     const config::Limits& limits = config_.limits;
     return std::max<std::uint64_t>(

@@ -11,10 +11,11 @@ namespace locksley::daemon {
 
 class Session;
 
-// Executes the commands that a session reads. An interface, so that sessions need not know the commands: the
-// implementation is the Dispatcher of daemon/server/commands.
+// Executes the commands that a session reads. An interface, so that sessions need not know the
+// commands: the implementation is the Dispatcher of daemon/server/commands.
 //
-// Owned by the Server; outlives all sessions, which share it. The I/O thread only. Errors are replies.
+// Owned by the Server; outlives all sessions, which share it. The I/O thread only. Errors are
+// replies.
 class CommandExecutor {
  public:
   enum class Executed : std::uint8_t {
@@ -24,13 +25,13 @@ class CommandExecutor {
 
   virtual ~CommandExecutor() = default;
 
-  // Finds the command, checks what the command table says of it, and executes it. Sets `spec` to what was
-  // found; leaves it alone if there is no such command. May take the arguments out of the command. Never
-  // blocks.
+  // Finds the command, checks what the command table says of it, and executes it. Sets `spec` to
+  // what was found; leaves it alone if there is no such command. May take the arguments out of the
+  // command. Never blocks.
   virtual Executed execute(Session& session, proto::Command& command,
                            const proto::CommandSpec*& spec) const = 0;
-  // What the command may put into the store, so that it waits for room there (WriteCharges). What is about a batch that is in memory
-  // alone puts nothing there.
+  // What the command may put into the store, so that it waits for room there (WriteCharges). What
+  // is about a batch that is in memory alone puts nothing there.
   enum class Writes : std::uint8_t {
     kNothing,
     kChange,  // of a batch that there is; of the changes of a batch in one group only the last is written
@@ -39,12 +40,12 @@ class CommandExecutor {
   // O(options), or O(users) for an admin. Never blocks.
   virtual Writes writes(Session& session, const proto::Command& command) const
       LOCKSLEY_REQUIRES(kIoThread) = 0;
-  // For a command that execute() said blocks: may suspend until the command has its reply. May take the arguments out of
-  // the command, which outlives it. finish() comes afterwards.
+  // For a command that execute() said blocks: may suspend until the command has its reply. May take
+  // the arguments out of the command, which outlives it. finish() comes afterwards.
   virtual Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
                                            proto::Command& command) const = 0;
-  // Called once the command has its reply, or will not be executed. Frees its remaining memory: on another thread if that is
-  // much.
+  // Called once the command has its reply, or will not be executed. Frees its remaining memory: on
+  // another thread if that is much.
   virtual void finish(Session& session, proto::Command& command) const LOCKSLEY_REQUIRES(kIoThread) = 0;
 };
 

@@ -11,8 +11,8 @@
 
 namespace locksley::daemon {
 
-// The user of a connection and the credential that logged it in, or since when there is no user. Counts the
-// connection among those of its user's tenant.
+// The user of a connection and the credential that logged it in, or since when there is no user.
+// Counts the connection among those of its user's tenant.
 //
 // A member of a Session, which sets it to null when it ends: tenants count connections.
 // The I/O thread only. Nothing blocks.
@@ -24,7 +24,8 @@ class Login {
 
   // Null: no user has logged in.
   const UserRef& user() const { return user_; }
-  // Whether the user may send commands of this group: one test of a bit. False for all while there is none.
+  // Whether the user may send commands of this group: one test of a bit. False for all while there
+  // is none.
   bool may(proto::CommandGroup group) const { return (groups_ & bit_of(group)) != 0; }
   // From when limits.login_timeout counts. Needs: there is no user.
   Instant stranger_since() const { return stranger_since_; }

@@ -8,20 +8,20 @@
 
 namespace locksley::daemon {
 
-// Counts what another thread reads for the command under way to the memory of its connection: from the end of the read until
-// this is destroyed. A result may be as large as limits.output_buffer, and the connection may wait long for its turn to copy
-// it into a reply.
+// Counts what another thread reads for the command under way to the memory of its connection: from
+// the end of the read until this is destroyed. A result may be as large as limits.output_buffer,
+// and the connection may wait long for its turn to copy it into a reply.
 //
-// A local variable of the command's coroutine, declared before what is read; at most one at a time. The I/O thread only.
-// The connection may be dropped when the read ends: it then holds too much.
+// A local variable of the command's coroutine, declared before what is read; at most one at a time.
+// The I/O thread only. The connection may be dropped when the read ends: it then holds too much.
 class ReadMemory {
  public:
   explicit ReadMemory(Session& session) : session_(session) {}
   ReadMemory(const ReadMemory&) = delete;
   ReadMemory& operator=(const ReadMemory&) = delete;
 
-  // To be called at the end of a read; counts read.memory_bytes(). No effect once this is destroyed. What an earlier read has
-  // brought does not count any more.
+  // To be called at the end of a read; counts read.memory_bytes(). No effect once this is
+  // destroyed. What an earlier read has brought does not count any more.
   template <class Read>
   std::function<void(const Read&)> on_read() {
     counted_ = std::make_shared<Counted>(session_);

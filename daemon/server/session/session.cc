@@ -50,7 +50,8 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .write(self->state_.log(), spdlog::level::err);
   }
   if (!self->subscriptions_.is_clear()) co_await self->end_subscriptions();
-  // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at once.
+  // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at
+  // once.
   Slices& slices = self->state_.slices();
   if (!slices.has_time()) co_await self->wait_for_slice();
   const Instant began = now();
@@ -66,7 +67,8 @@ Coroutine<void> Session::converse() {
   if (NetworkThreads* const network = state_.network(); network != nullptr && !life().is_closing()) {
     transport().hand_over(*network, *this);
   }
-  // False while commands that have arrived are yet to be executed: a peer that sends faster than they are executed waits.
+  // False while commands that have arrived are yet to be executed: a peer that sends faster than
+  // they are executed waits.
   bool needs_input = true;
   while (!is_dropped()) {
     if (life().now() == Life::kStranger && now() >= login_deadline()) co_return;
@@ -110,7 +112,8 @@ Coroutine<void> Session::converse() {
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
     if (!output_.sendable().empty()) transport().wait_writable(*this);
     if (output_.is_held()) offer_early();
-    // Only two long turns in a row count as costly: in one, another program may have had the processor.
+    // Only two long turns in a row count as costly: in one, another program may have had the
+    // processor.
     const bool was_long = took > kCheapTurn;
     const bool is_costly = std::exchange(was_long_, was_long) && was_long;
     if (was_long) state_.slices().charge(took);

@@ -38,16 +38,16 @@ class Sessions;
 
 // One connection: reads commands, has them executed in order, writes their replies.
 //
-// It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command waits for, a
-// timer and an order to close all wake it, and it checks which of them happened. It reads and writes without
-// blocking, and asks Asio only when the socket is ready; so no operation is ever cancelled half-way, and no
-// byte is lost by a race. Its parts are classes of their own: Connection (the socket from the handshake to the
-// farewell, and the states), SessionOutput (replies, and which of them wait for the store), Subscriptions, Login,
-// ClientMemory::Share.
+// It is one coroutine, serve(), that sleeps on one Wakeup. Its socket, the batch that a command
+// waits for, a timer and an order to close all wake it, and it checks which of them happened. It
+// reads and writes without blocking, and asks Asio only when the socket is ready; so no operation
+// is ever cancelled half-way, and no byte is lost by a race. Its parts are classes of their own:
+// Connection (the socket from the handshake to the farewell, and the states), SessionOutput
+// (replies, and which of them wait for the store), Subscriptions, Login, ClientMemory::Share.
 //
-// Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until the
-// coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An error of the
-// connection ends this connection alone.
+// Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until
+// the coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An
+// error of the connection ends this connection alone.
 //
 // Bounds:
 //   - Input. A turn reads up to kMostRead, and only once all commands that have arrived are executed;
@@ -88,9 +88,11 @@ class Session final : private Subscriptions::Sink,
 
   // ---- Login: session_login.cc ----
 
-  // False until the peer has logged in. While no users are configured, every peer counts as logged in.
+  // False until the peer has logged in. While no users are configured, every peer counts as logged
+  // in.
   bool is_logged_in() const { return login_.user() != nullptr; }
-  // Needs: is_logged_in(). Do not keep the reference: each change of the configuration replaces the object.
+  // Needs: is_logged_in(). Do not keep the reference: each change of the configuration replaces the
+  // object.
   const User& user() const { return *login_.user(); }
   UserRef user_ref() const { return login_.user(); }
   // That of its user. Needs: is_logged_in().
@@ -114,8 +116,8 @@ class Session final : private Subscriptions::Sink,
   Sessions& sessions() { return sessions_; }
   // Ends all subscriptions, in slices if they are many: before log_out(), and at the end.
   Coroutine<void> end_subscriptions() LOCKSLEY_REQUIRES(kIoThread);
-  // The subscriptions get the events of this user's audience from now on; if the user may not read, they end. In slices if they
-  // are many; before log_in().
+  // The subscriptions get the events of this user's audience from now on; if the user may not read,
+  // they end. In slices if they are many; before log_in().
   Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
@@ -124,40 +126,44 @@ class Session final : private Subscriptions::Sink,
   Transaction& transaction() { return transaction_; }
   // The audit's line about the command that is executed; null: it has none.
   std::unique_ptr<Audit::Entry>& audit_entry() { return audit_entry_; }
-  // Executes the commands of the transaction, which is open and not spoiled, one after another; other connections
-  // have their turns in between. Writes one reply, the array of their replies. Ends early if the connection is dropped.
-  // session_transaction.cc
+  // Executes the commands of the transaction, which is open and not spoiled, one after another;
+  // other connections have their turns in between. Writes one reply, the array of their replies.
+  // Ends early if the connection is dropped. session_transaction.cc
   Coroutine<void> run_transaction() LOCKSLEY_REQUIRES(kIoThread);
   // Writes a reply, in the protocol of the connection.
   proto::ReplyWriter reply();
   // Bytes of replies that were written and not sent.
   std::size_t output_size() const { return output_.size(); }
-  // Writes the reply that is in `views` (OutputBuffer::of_views()), in slices if it has very many bytes. These stay where they are
-  // until all are copied.
+  // Writes the reply that is in `views` (OutputBuffer::of_views()), in slices if it has very many
+  // bytes. These stay where they are until all are copied.
   Coroutine<void> reply_in_slices(proto::OutputBuffer views) LOCKSLEY_REQUIRES(kIoThread);
-  // Replies of at least this many bytes should be written by reply_in_slices(). Some 100 us of copying.
+  // Replies of at least this many bytes should be written by reply_in_slices(). Some 100 us of
+  // copying.
   static constexpr std::size_t kLargeReply = 256 * 1024;
   // Writes an error reply, and counts it by its code.
   void fail(std::string_view text);
-  // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything up to
-  // `ticket` is on the disk; if that write fails, an error goes out in its place. 0: at once. `earlier`: the ticket of
-  // an earlier write that the reply reports, too, so that it fails with either; 0: there is none.
+  // The reply that `write(ReplyWriter&)` writes goes out, and all replies after it, once everything
+  // up to `ticket` is on the disk; if that write fails, an error goes out in its place. 0: at once.
+  // `earlier`: the ticket of an earlier write that the reply reports, too, so that it fails with
+  // either; 0: there is none.
   template <class Write>
   void reply_when_stored(Ticket ticket, Write write, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
-  // Replies that are written from now on go out once the writes up to `ticket` have had their outcome, whatever it is.
-  // 0: they wait for nothing new. `earlier`: as above.
+  // Replies that are written from now on go out once the writes up to `ticket` have had their
+  // outcome, whatever it is. 0: they wait for nothing new. `earlier`: as above.
   void hold_replies(Ticket ticket, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
-  // The messages of channels that arrive from now on are sent after all replies that were written so far. Without it a
-  // message passes the replies that wait for the store. After the confirmation of a subscription, and after the reply to
-  // HELLO, which changes the form of messages. A subscriber by RESP2 can send no command whose reply waits for the store, so
-  // its messages pass no reply at all.
+  // The messages of channels that arrive from now on are sent after all replies that were written
+  // so far. Without it a message passes the replies that wait for the store. After the confirmation
+  // of a subscription, and after the reply to HELLO, which changes the form of messages. A
+  // subscriber by RESP2 can send no command whose reply waits for the store, so its messages pass
+  // no reply at all.
   void messages_follow() { output_.messages_follow(); }
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life().go_to(Life::kLastReply); }
-  // Call it when the memory that the connection holds may have changed. `more`: bytes that a command under way holds.
+  // Call it when the memory that the connection holds may have changed. `more`: bytes that a
+  // command under way holds.
   void update_memory(std::size_t more = 0);
-  // For ReadMemory: what was read for the command under way counts to that memory until forget_read(), which takes effect with
-  // the next update_memory().
+  // For ReadMemory: what was read for the command under way counts to that memory until
+  // forget_read(), which takes effect with the next update_memory().
   void count_read(std::size_t bytes);
   void forget_read() { read_bytes_ = 0; }
 
@@ -166,13 +172,13 @@ class Session final : private Subscriptions::Sink,
     kTimeout,
     kGone,  // the peer has gone or the connection is to close: no reply is wanted
   };
-  // Waits until `done(*record)`, or until the deadline. Looks when the batch is over or has the row `row`
-  // (BatchRecord::kItsEnd: when it is over).
+  // Waits until `done(*record)`, or until the deadline. Looks when the batch is over or has the row
+  // `row` (BatchRecord::kItsEnd: when it is over).
   template <class Done>
   Coroutine<Awaited> await_batch(std::shared_ptr<BatchRecord> record, Done done, Instant deadline,
                                  std::uint64_t row = BatchRecord::kItsEnd) LOCKSLEY_REQUIRES(kIoThread);
-  // Waits for rows of the batch that are being read from the store, which takes a moment: a peer that has
-  // closed its side gets the reply all the same. False if the connection is to close.
+  // Waits for rows of the batch that are being read from the store, which takes a moment: a peer
+  // that has closed its side gets the reply all the same. False if the connection is to close.
   template <class Done>
   Coroutine<bool> await_rows(std::shared_ptr<BatchRecord> record, Done done) LOCKSLEY_REQUIRES(kIoThread);
   // Waits in the same way until `done()`; the code that makes it true calls wake().
@@ -196,15 +202,15 @@ class Session final : private Subscriptions::Sink,
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
-  // Drops it, because it holds more than the other connections of its user while `limit` (the key of a limit) is
-  // exceeded. From now on its memory does not count.
+  // Drops it, because it holds more than the other connections of its user while `limit` (the key
+  // of a limit) is exceeded. From now on its memory does not count.
   void evict(const std::string& limit);
   // Drops it, because it has not logged in and a new connection needs its place.
   void give_way() LOCKSLEY_REQUIRES(kIoThread);
   // Closes it as soon as its input is executed and what is written is out.
   void finish();
-  // The users in force have changed: takes over its user, or drops it if the user was removed or the
-  // credential that logged it in has changed.
+  // The users in force have changed: takes over its user, or drops it if the user was removed or
+  // the credential that logged it in has changed.
   void users_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The authorities of client certificates have changed; null: TLS is off. Drops the connection if
   // it needs a certificate (it logged in by one, or every client needs one) and has none of a
@@ -231,14 +237,17 @@ class Session final : private Subscriptions::Sink,
   // Executes complete commands until the turn is over. `began`: now, when the turn begins.
   TurnEnd execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
   TurnEnd refuse_stream();
-  // Nothing more is to be executed or read until some output is sent, or until the command that waits may write.
+  // Nothing more is to be executed or read until some output is sent, or until the command that
+  // waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the command may write, and its user has too much pending. If so, the session gets a place in the queue, and is woken when
-  // it may have room. `writes`: what the command may write; none: it is not known, and the call finds out if it must.
+  // Whether the command may write, and its user has too much pending. If so, the session gets a
+  // place in the queue, and is woken when it may have room. `writes`: what the command may write;
+  // none: it is not known, and the call finds out if it must.
   using Writes = CommandExecutor::Writes;
   bool must_wait_to_write(const proto::Command& command, std::optional<Writes>& writes)
       LOCKSLEY_REQUIRES(kIoThread);
-  // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the write.
+  // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the
+  // write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error);
   // To free more takes milliseconds: another thread does it.
   static constexpr std::size_t kMuchToFree = 1 << 20;
@@ -272,8 +281,8 @@ class Session final : private Subscriptions::Sink,
   void update_input_memory() LOCKSLEY_REQUIRES(kIoThread);
   // Of what was received and is not executed yet.
   std::uint64_t input_bytes() const;
-  // Frees what was received of a command that is not executed any more. A client that does not close takes no memory for it until its
-  // connection is closed here.
+  // Frees what was received of a command that is not executed any more. A client that does not
+  // close takes no memory for it until its connection is closed here.
   void drop_input() LOCKSLEY_REQUIRES(kIoThread);
   // Gives the memory of what was read back, unless a part of a command is in it.
   void release_input();
@@ -285,11 +294,12 @@ class Session final : private Subscriptions::Sink,
   // As flush(), and drops the connection if the peer has gone. False if it is dropped.
   bool flush_or_drop();
   bool is_over_output_limit();
-  // While a command waits: reads and writes what the socket allows. False if no reply is wanted any more.
+  // While a command waits: reads and writes what the socket allows. False if no reply is wanted any
+  // more.
   bool serve_socket() LOCKSLEY_REQUIRES(kIoThread);
   void wake_at(Instant at) { connection_.wake_at(*this, at); }
-  // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login. False if
-  // that has run out.
+  // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login.
+  // False if that has run out.
   bool rest();
   // Sends the last replies, and waits for the peer to close.
   Coroutine<void> say_goodbye();

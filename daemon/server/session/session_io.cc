@@ -131,8 +131,8 @@ bool Session::serve_socket() {
   match_events();
   const bool is_full = reader_.buffered_bytes() >= kBlockedInput;
   if (transport().is_at_end() || (is_full && transport().is_gone())) {
-    // The commands that are pipelined after this one are not executed either: a peer that half-closes while
-    // it is blocked has given up. What was executed before has its replies.
+    // The commands that are pipelined after this one are not executed either: a peer that
+    // half-closes while it is blocked has given up. What was executed before has its replies.
     life().go_to(Life::kLastReply);
     return false;
   }
@@ -143,7 +143,8 @@ bool Session::serve_socket() {
   }
   update_memory();
   release_input();
-  // The socket is readable for as long as the rest is not read, so no event tells that the peer has gone.
+  // The socket is readable for as long as the rest is not read, so no event tells that the peer has
+  // gone.
   is_full ? wake_at(now() + kLookAtPeer) : transport().wait_readable(*this);
   if (!output_.sendable().empty()) transport().wait_writable(*this);
   return true;

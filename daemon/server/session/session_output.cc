@@ -119,7 +119,8 @@ std::size_t SessionOutput::take_back_early() {
   are_sums_old_ = true;
   const std::size_t sent = queue_.early().take_back(*std::exchange(first.early, std::nullopt));
   if (sent == 0) return 0;
-  // The store has written what these replies report. Their unsent bytes go first, before messages that arrived meanwhile.
+  // The store has written what these replies report. Their unsent bytes go first, before messages
+  // that arrived meanwhile.
   first.bytes.consume(sent);
   first.bytes.append(std::move(sendable_));
   sendable_ = std::move(first.bytes);

@@ -17,16 +17,17 @@
 
 namespace locksley::daemon {
 
-// The replies of one connection in their order: first those that may be sent, then those that are held until
-// the store has written what they report, with all replies after them. The store may refuse an earlier write and take a
-// later one; so each held reply has the outcome of the writes that it reports, and of no others.
-// The messages of its subscriptions are put in between.
+// The replies of one connection in their order: first those that may be sent, then those that are
+// held until the store has written what they report, with all replies after them. The store may
+// refuse an earlier write and take a later one; so each held reply has the outcome of the writes
+// that it reports, and of no others. The messages of its subscriptions are put in between.
 //
-// A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the HeldReplies queue ends.
+// A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the
+// HeldReplies queue ends.
 class SessionOutput {
  public:
-  // Numbers a run of consecutive held replies that report the same writes; very many are several runs. The connection's
-  // first run has 0.
+  // Numbers a run of consecutive held replies that report the same writes; very many are several
+  // runs. The connection's first run has 0.
   using HeldNumber = std::uint64_t;
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
 
@@ -34,8 +35,8 @@ class SessionOutput {
   static constexpr std::size_t kMostMarked = 512;
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
-  // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the order of the tickets;
-  // it must call release() for `held`, with the text of the error reply.
+  // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the
+  // order of the tickets; it must call release() for `held`, with the text of the error reply.
   SessionOutput(HeldReplies& queue, Settled settled) : queue_(queue), settled_(std::move(settled)) {}
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
@@ -45,8 +46,8 @@ class SessionOutput {
   const proto::OutputBuffer& sendable() const { return sendable_; }
   // Where the next reply goes.
   proto::OutputBuffer& end() { return held_.empty() ? sendable_ : held_.back().bytes; }
-  // Where the next message of a subscription goes: to sendable(), since it reports no write, unless messages_follow() says
-  // otherwise. Never inside a whole reply.
+  // Where the next message of a subscription goes: to sendable(), since it reports no write, unless
+  // messages_follow() says otherwise. Never inside a whole reply.
   proto::OutputBuffer& messages() {
     if (messages_follow_reply_ <= sent_) return sendable_;
     set_apart(messages_follow_reply_ - 1);
@@ -66,34 +67,39 @@ class SessionOutput {
 
   bool is_held() const { return !held_.empty(); }
   bool empty() const { return sendable_.empty() && held_.empty(); }
-  // Bytes that were written and not sent. O(1): asked for every command, and very many replies may be held, each with a write of its
-  // own.
+  // Bytes that were written and not sent. O(1): asked for every command, and very many replies may
+  // be held, each with a write of its own.
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
-  // Replies that are written from now on wait for this ticket, and go out after the replies before them. `earlier`: the
-  // ticket of an earlier write that they report, too; 0: there is none.
+  // Replies that are written from now on wait for this ticket, and go out after the replies before
+  // them. `earlier`: the ticket of an earlier write that they report, too; 0: there is none.
   // Needs: no outcome has covered the tickets.
   void hold(Ticket ticket, Ticket earlier = 0);
-  // What was written between `begin` and `end` of end() since hold() is a reply that turns into an error if
-  // the store fails.
+  // What was written between `begin` and `end` of end() since hold() is a reply that turns into an
+  // error if the store fails.
   void mark(std::size_t begin, std::size_t end);
-  // A ticket of these replies has its outcome. If `error` is not empty, it stands in place of each of them that was
-  // marked. Returns how many errors that made. What waits for nothing any more becomes sendable.
+  // A ticket of these replies has its outcome. If `error` is not empty, it stands in place of each
+  // of them that was marked. Returns how many errors that made. What waits for nothing any more
+  // becomes sendable.
   std::size_t release(HeldNumber held, std::string_view error, proto::Protocol protocol);
-  // The store's writer may send the held replies to this socket, if they are small, and no others are held, and few
-  // connections wait (EarlyReplies). Until take_back_early() the socket must be left alone.
+  // The store's writer may send the held replies to this socket, if they are small, and no others
+  // are held, and few connections wait (EarlyReplies). Until take_back_early() the socket must be
+  // left alone.
   void offer_early(int socket);
-  // Ends that, and returns how many bytes were sent. Before anything else is sent, and before release().
+  // Ends that, and returns how many bytes were sent. Before anything else is sent, and before
+  // release().
   std::size_t take_back_early();
-  // The replies that are written between these two calls are the parts of one reply. It becomes sendable as a whole:
-  // after end_whole(), and after the store has settled every ticket that a part waits for. A part that reports a failed
-  // write turns into an error by itself. There is one such reply at a time.
+  // The replies that are written between these two calls are the parts of one reply. It becomes
+  // sendable as a whole: after end_whole(), and after the store has settled every ticket that a
+  // part waits for. A part that reports a failed write turns into an error by itself. There is one
+  // such reply at a time.
   void begin_whole();
   void end_whole();
   // Bytes of the parts that the reply under way has; 0: there is none.
   std::size_t whole_bytes() const;
-  // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller to free.
+  // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller
+  // to free.
   proto::OutputBuffer take_all();
 
  private:
@@ -110,7 +116,8 @@ class SessionOutput {
     Place earlier_place;  // likewise
     proto::OutputBuffer bytes = {};
     std::vector<Part> parts = {};  // of `bytes`: the marked replies
-    // Of the beginning of a whole reply: how many entries after it belong to it, and how many of them wait for the store.
+    // Of the beginning of a whole reply: how many entries after it belong to it, and how many of
+    // them wait for the store.
     bool is_whole = false;
     std::size_t members = 0;
     std::size_t unsettled = 0;

@@ -1,4 +1,5 @@
-// The TLS handshake, and the error messages for peers that speak TLS to a plain port or the reverse.
+// The TLS handshake, and the error messages for peers that speak TLS to a plain port or the
+// reverse.
 #include <spdlog/logger.h>
 
 #include <optional>

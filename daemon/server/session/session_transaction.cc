@@ -24,7 +24,8 @@ std::string no_room_error(std::uint64_t limit) {
 
 }  // namespace
 
-// The reply of EXEC while its commands are executed: replies are parts of it, whether they are wanted or not.
+// The reply of EXEC while its commands are executed: replies are parts of it, whether they are
+// wanted or not.
 class Session::ExecReply {
  public:
   explicit ExecReply(Session& session) : session_(session), mode_(session.info_.reply_mode) {

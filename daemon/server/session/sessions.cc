@@ -129,7 +129,8 @@ void Sessions::drop_all(std::string_view reason) {
   for (const auto& [id, session] : by_id_) session->drop(reason);
 }
 
-// The connections that hold something, by the account that is charged; of each account those that hold most come first.
+// The connections that hold something, by the account that is charged; of each account those that
+// hold most come first.
 class Sessions::Holders {
  public:
   explicit Holders(const ById& all) {

@@ -21,11 +21,11 @@ namespace locksley::daemon {
 
 class Session;
 
-// The connections of the client port: admits new ones or refuses them, finds them by id, and tells all of them
-// what concerns all.
+// The connections of the client port: admits new ones or refuses them, finds them by id, and tells
+// all of them what concerns all.
 //
-// Owned by the Server; `state` and `executor` outlive it. When it is destroyed all connections have gone. The
-// I/O thread only. Nothing blocks. A connection that fails ends alone.
+// Owned by the Server; `state` and `executor` outlive it. When it is destroyed all connections have
+// gone. The I/O thread only. Nothing blocks. A connection that fails ends alone.
 class Sessions {
  public:
   using ById = std::map<std::uint64_t, std::shared_ptr<Session>>;
@@ -41,8 +41,8 @@ class Sessions {
   void use_tls(std::shared_ptr<const TlsContext> context);
   const TlsContext* tls() const { return tls_.get(); }
 
-  // Begins a session on a new connection, or refuses it. At limits.max_clients it takes the place of one that has not logged in
-  // for long, if there is one.
+  // Begins a session on a new connection, or refuses it. At limits.max_clients it takes the place
+  // of one that has not logged in for long, if there is one.
   void accept(Socket socket) LOCKSLEY_REQUIRES(kIoThread);
   // Null if there is none.
   Session* find(std::uint64_t id) const;
@@ -55,8 +55,8 @@ class Sessions {
   // An outcome of the store has been acted upon.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_waiters_.store_advanced(); }
 
-  // Each connection closes once its received input is executed and its replies are out; `on_closed` is called when none
-  // is left, within this call or later.
+  // Each connection closes once its received input is executed and its replies are out; `on_closed`
+  // is called when none is left, within this call or later.
   void finish(std::function<void()> on_closed);
   void drop_all(std::string_view reason);
 
@@ -66,12 +66,12 @@ class Sessions {
   const CommandExecutor& executor() const { return executor_; }
   ClientMemory& memory() { return memory_; }
   Strangers& strangers() LOCKSLEY_REQUIRES(kIoThread) { return strangers_; }
-  // Drops connections, those that hold most first, until the account of `cause` and that of all are within
-  // their limits: connections of that user, and then of the user that holds most for its weight; the caller
-  // perhaps among them. Very many are dropped in slices.
+  // Drops connections, those that hold most first, until the account of `cause` and that of all are
+  // within their limits: connections of that user, and then of the user that holds most for its
+  // weight; the caller perhaps among them. Very many are dropped in slices.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the session's user has so much pending in the store that a command that writes must wait. If so, the session is woken
-  // when it may have room.
+  // Whether the session's user has so much pending in the store that a command that writes must
+  // wait. If so, the session is woken when it may have room.
   bool must_wait_to_write(Session& session) LOCKSLEY_REQUIRES(kIoThread);
   // The session has given up the command for which it waited.
   void waits_to_write_no_longer(Session& session) LOCKSLEY_REQUIRES(kIoThread);
@@ -85,7 +85,8 @@ class Sessions {
   bool make_room() LOCKSLEY_REQUIRES(kIoThread);
   // Tells each session of the last change, of which `changes` is the number; very many in slices.
   void tell_all(std::uint64_t& changes, void (*tell_one)(Session&));
-  // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True: no more is to be dropped.
+  // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
+  // no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
   const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
 

@@ -16,11 +16,12 @@
 
 namespace locksley::daemon {
 
-// What one connection subscribes to: channels, whose messages the hub of events delivers, and patterns, which
-// are matched here, so that the connection that has them pays for it and not the one that causes the event.
+// What one connection subscribes to: channels, whose messages the hub of events delivers, and
+// patterns, which are matched here, so that the connection that has them pays for it and not the
+// one that causes the event.
 //
-// A member of a Session; clear() comes before it is destroyed. The I/O thread only. Nothing blocks: matching
-// takes as long as its caller allows.
+// A member of a Session; clear() comes before it is destroyed. The I/O thread only. Nothing blocks:
+// matching takes as long as its caller allows.
 class Subscriptions final : public Subscriber {
  public:
   enum class Kind : std::uint8_t { kChannel, kPattern };
@@ -47,20 +48,24 @@ class Subscriptions final : public Subscriber {
   Subscriptions(const Subscriptions&) = delete;
   Subscriptions& operator=(const Subscriptions&) = delete;
 
-  // add() has no effect if the connection subscribes to the topic already, remove() none if it does not.
+  // add() has no effect if the connection subscribes to the topic already, remove() none if it does
+  // not.
   void add(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void remove(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void clear() LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the audience (Events) whose events the connection receives. Events that were published before stay queued.
+  // Sets the audience (Events) whose events the connection receives. Events that were published
+  // before stay queued.
   void set_audience(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread) {
     move_until(audience, Instant::max());
   }
-  // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether all is done. Ten thousand
-  // channels take some 20 ms, and so do as many events as limits.output_buffer lets wait. Between the parts the topics do
-  // not change. But a reload of the users may call set_audience(): it first takes back the move that is not done, also if
-  // it sets the present audience, and the next move_until() begins with the first channel again.
-  // An event that is published during a move comes once, to the audience in which its channel is then. But an event whose
-  // delivery is not done when its channel moves (Events::kAtOnce) may be missed, or come from both audiences.
+  // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether
+  // all is done. Ten thousand channels take some 20 ms, and so do as many events as
+  // limits.output_buffer lets wait. Between the parts the topics do not change. But a reload of the
+  // users may call set_audience(): it first takes back the move that is not done, also if it sets
+  // the present audience, and the next move_until() begins with the first channel again. An event
+  // that is published during a move comes once, to the audience in which its channel is then. But
+  // an event whose delivery is not done when its channel moves (Events::kAtOnce) may be missed, or
+  // come from both audiences.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
@@ -70,8 +75,8 @@ class Subscriptions final : public Subscriber {
   bool is_clear() const { return empty() && waiting_.empty(); }
   std::size_t size() const { return channels_.size() + patterns_.size(); }
 
-  // Matches waiting events with the patterns, in the order of both, and writes those that match; goes on
-  // where it stopped the time before. False if the time ran out first.
+  // Matches waiting events with the patterns, in the order of both, and writes those that match;
+  // goes on where it stopped the time before. False if the time ran out first.
   bool match_until(Instant deadline);
   bool has_waiting_events() const { return !waiting_.empty(); }
 
@@ -88,10 +93,11 @@ class Subscriptions final : public Subscriber {
  private:
   static std::uint64_t bytes_of(const ChannelEvent& event);
   void count_subscriber(std::int64_t change);
-  // Moves the channels back that a move_until() to another audience has moved, until about `until`. Returns whether all are
-  // back.
+  // Moves the channels back that a move_until() to another audience has moved, until about `until`.
+  // Returns whether all are back.
   bool take_back_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // Drops the waiting events, which no pattern matches any more, until about `until`. Returns whether all are gone.
+  // Drops the waiting events, which no pattern matches any more, until about `until`. Returns
+  // whether all are gone.
   bool drop_waiting_until(Instant until);
 
   Events& events_;
@@ -100,7 +106,8 @@ class Subscriptions final : public Subscriber {
   std::string audience_;
   Topics channels_;
   Topics patterns_;
-  // A move_until() that is not done: the audience to which the channels move, and the last channel that has moved. None: no move.
+  // A move_until() that is not done: the audience to which the channels move, and the last channel
+  // that has moved. None: no move.
   std::string moving_to_;
   std::optional<std::string> moved_up_to_;
   std::uint64_t topic_bytes_ = 0;

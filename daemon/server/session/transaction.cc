@@ -42,7 +42,8 @@ std::string Transaction::queue(proto::Command& command, const Account& account) 
   proto::ArgumentList& arguments = command.arguments;
   const std::size_t packed = sizeof(Number) * (1 + arguments.size()) + arguments.payload_bytes();
   const bool is_large = packed > kMostPacked;
-  // The command may lie in a block that is larger than itself, which would stay in memory until EXEC.
+  // The command may lie in a block that is larger than itself, which would stay in memory until
+  // EXEC.
   if (is_large) arguments.compact();
   const auto capacity = capacity_for(packed);
   const std::uint64_t own = is_large   ? bytes_of(command)
@@ -84,7 +85,8 @@ std::optional<std::size_t> Transaction::capacity_for(std::size_t bytes) const {
   const std::string& page = queue_->pages.back();
   if (page.size() + bytes > kPageBytes) return std::nullopt;
   if (page.size() + bytes <= page.capacity()) return page.capacity();
-  // The capacity to which libstdc++ would grow the page, too. pack() reserves it, so the page takes as much as was charged.
+  // The capacity to which libstdc++ would grow the page, too. pack() reserves it, so the page takes
+  // as much as was charged.
   return std::max(page.size() + bytes, 2 * page.capacity());
 }
 

@@ -14,22 +14,22 @@
 
 namespace locksley::daemon {
 
-// The transaction of one connection: the commands that were received since MULTI, until EXEC executes them or
-// DISCARD drops them.
+// The transaction of one connection: the commands that were received since MULTI, until EXEC
+// executes them or DISCARD drops them.
 //
 //   closed --open()--> open --run()--> running --close()--> closed
 //                      open ----------close()-------------> closed
 //
-// While it is open, commands are queued. A command that is refused spoils the transaction: EXEC will execute
-// nothing of it, so the queue is freed at once, and further commands are not kept. While it is running, EXEC takes
-// the commands out one after another.
+// While it is open, commands are queued. A command that is refused spoils the transaction: EXEC
+// will execute nothing of it, so the queue is freed at once, and further commands are not kept.
+// While it is running, EXEC takes the commands out one after another.
 //
-// Small commands are copied into pages, one after another: a million of them are few allocations, which are freed
-// quickly. The arguments of a large command stay where they were received.
+// Small commands are copied into pages, one after another: a million of them are few allocations,
+// which are freed quickly. The arguments of a large command stay where they were received.
 //
-// A member of a Session, which counts memory_bytes() among what the connection holds. The I/O thread only.
-// Nothing blocks. A command without room in the account of the connection's user is refused with an error that
-// names the limit.
+// A member of a Session, which counts memory_bytes() among what the connection holds. The I/O
+// thread only. Nothing blocks. A command without room in the account of the connection's user is
+// refused with an error that names the limit.
 class Transaction {
  public:
   // Takes what is dropped, of this many bytes, to free it. Called by close() and spoil().
@@ -50,9 +50,9 @@ class Transaction {
 
   // Needs: closed.
   void open();
-  // Queues the command. If `account` has no room for it, returns the error reply, and the transaction is
-  // spoiled; else returns an empty text. A command that is not kept stays with the caller. Needs: open, and memory_bytes() is
-  // charged to `account`.
+  // Queues the command. If `account` has no room for it, returns the error reply, and the
+  // transaction is spoiled; else returns an empty text. A command that is not kept stays with the
+  // caller. Needs: open, and memory_bytes() is charged to `account`.
   std::string queue(proto::Command& command, const Account& account);
   // A command was refused. No effect unless open.
   void spoil();
@@ -82,7 +82,8 @@ class Transaction {
     std::deque<std::string> pages;
     std::size_t read = 0;  // of the first page
   };
-  // The memory of an empty queue with libstdc++ and malloc: each deque takes an index and a node, 608 bytes.
+  // The memory of an empty queue with libstdc++ and malloc: each deque takes an index and a node,
+  // 608 bytes.
   static constexpr std::uint64_t kQueueBytes = sizeof(Queue) + 2 * std::uint64_t{608};
 
   static std::uint64_t bytes_of(const proto::Command& large) {

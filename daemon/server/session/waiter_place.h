@@ -9,12 +9,12 @@
 
 namespace locksley::daemon {
 
-// The place of a connection among the waiters of a batch (BatchRecord::waiters), from construction to
-// destruction. Meanwhile BatchNews wakes the connection when the batch is over or has the row `row`, and the
-// connection counts as blocked.
+// The place of a connection among the waiters of a batch (BatchRecord::waiters), from construction
+// to destruction. Meanwhile BatchNews wakes the connection when the batch is over or has the row
+// `row`, and the connection counts as blocked.
 //
-// A local variable of the coroutine that waits; batch, Wakeup and gauge outlive it. The I/O thread only.
-// Constructor and destructor are O(1). Only allocation fails.
+// A local variable of the coroutine that waits; batch, Wakeup and gauge outlive it. The I/O thread
+// only. Constructor and destructor are O(1). Only allocation fails.
 class WaiterPlace {
  public:
   WaiterPlace(Wakeup& wakeup, OwnedCounter& blocked, BatchRecord& record, std::uint64_t row)

@@ -13,9 +13,9 @@
 
 namespace locksley::daemon {
 
-// A queue of waiters for each user. When there is room to write (WriteCharges), the first waiter of the queue is woken, and once it
-// has had its turn, the next, as long as there is room: so a thousand connections of one user are not all woken for the room of
-// one command.
+// A queue of waiters for each user. When there is room to write (WriteCharges), the first waiter of
+// the queue is woken, and once it has had its turn, the next, as long as there is room: so a
+// thousand connections of one user are not all woken for the room of one command.
 //
 // A member of Sessions. The I/O thread only. Nothing blocks.
 class WriteWaiters {
@@ -44,8 +44,8 @@ class WriteWaiters {
   static bool may_wait(const Waiter& waiter, const Account& account) {
     return waiter.account_ != nullptr || !has_room_to_write(account);
   }
-  // Whether a command of this account that writes must wait. If so, the waiter has a place in the queue: that which it had, if it
-  // waited already. O(1), and O(log waiters) if it must wait.
+  // Whether a command of this account that writes must wait. If so, the waiter has a place in the
+  // queue: that which it had, if it waited already. O(1), and O(log waiters) if it must wait.
   bool must_wait(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   // It waits no longer: it has room, or ends. If it was woken, the next one is.
   void leave(Waiter& waiter) LOCKSLEY_REQUIRES(kIoThread);

@@ -17,14 +17,14 @@ namespace locksley::daemon {
 
 class User;
 
-// The audit: a line of the log, at `info`, for each command that changes something: the user, the peer, the
-// command, the batch, handler or customer, and the outcome. Never a payload, a password or another value of a
-// client; of CONFIG SET the keys alone.
+// The audit: a line of the log, at `info`, for each command that changes something: the user, the
+// peer, the command, the batch, handler or customer, and the outcome. Never a payload, a password
+// or another value of a client; of CONFIG SET the keys alone.
 //
-// Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and kMostOthers for
-// all others. The next line says in `unlogged` how many were left out. Writes that the store refused later have
-// kMostRefusals lines for each user and second, with the same member. A command whose line is left out costs
-// a look at the gate, and no memory.
+// Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and
+// kMostOthers for all others. The next line says in `unlogged` how many were left out. Writes that
+// the store refused later have kMostRefusals lines for each user and second, with the same member.
+// A command whose line is left out costs a look at the gate, and no memory.
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Audit {

@@ -8,8 +8,9 @@
 
 namespace locksley::daemon {
 
-// The interface behind CONFIG SET and CONFIG RELOAD, which main() connects with its Reconfiguration. Each
-// function calls `done` once, on the I/O thread: within the call, or later. By default both refuse.
+// The interface behind CONFIG SET and CONFIG RELOAD, which main() connects with its
+// Reconfiguration. Each function calls `done` once, on the I/O thread: within the call, or later.
+// By default both refuse.
 struct ConfigChanges {
   // The error: one sentence for each problem; nothing has changed then.
   using Result = std::expected<void, std::vector<std::string>>;

@@ -32,15 +32,16 @@ struct ControlArguments {
   const ReadFailures* failures = nullptr;   // likewise
 };
 
-// Makes the change, to a batch that `by` may see and change. Returns a number of jobs: those that kCancel kept
-// from running, or that kRetry queued again; else 0. The error is the text of the error reply. A reply has to
-// wait for BatchChanges::ticket().
+// Makes the change, to a batch that `by` may see and change. Returns a number of jobs: those that
+// kCancel kept from running, or that kRetry queued again; else 0. The error is the text of the
+// error reply. A reply has to wait for BatchChanges::ticket().
 std::expected<std::uint64_t, std::string> control(Batches& batches, const User& by, BatchRecord& record,
                                                   Control what, const ControlArguments& arguments = {})
     LOCKSLEY_REQUIRES(kIoThread);
 
-// CUSTOMER SET and DEL. `customer`: as the client says it (customer_named()). They return the ticket for which a reply
-// waits, 0: none; DEL also whether it had settings. The error is the text of the error reply.
+// CUSTOMER SET and DEL. `customer`: as the client says it (customer_named()). They return the
+// ticket for which a reply waits, 0: none; DEL also whether it had settings. The error is the text
+// of the error reply.
 std::expected<Ticket, std::string> set_customer(ServerState& state, const User& by, std::string_view customer,
                                                 const proto::CustomerSettings& changes)
     LOCKSLEY_REQUIRES(kIoThread);

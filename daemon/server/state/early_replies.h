@@ -11,15 +11,17 @@
 
 namespace locksley::daemon {
 
-// Replies that the store's writer sends itself, as soon as its group is on the disk: a client that is alone need not
-// wait until the I/O thread has been woken. The I/O thread offers a reply, and learns how much of it was sent when it
-// takes it back, at the latest with the outcome of the store. If the group failed, nothing was sent.
+// Replies that the store's writer sends itself, as soon as its group is on the disk: a client that
+// is alone need not wait until the I/O thread has been woken. The I/O thread offers a reply, and
+// learns how much of it was sent when it takes it back, at the latest with the outcome of the
+// store. If the group failed, nothing was sent.
 //
-// There are places for kMost replies, each of at most kMostBytes: with many clients the I/O thread is awake anyway.
+// There are places for kMost replies, each of at most kMostBytes: with many clients the I/O thread
+// is awake anyway.
 //
-// Owned by HeldReplies. Functions say which thread calls them. The mutex is not held while a socket is written. Only
-// take_back() blocks, while the writer sends the reply; the writer never waits for a peer. If the peer has gone or its
-// socket takes no more bytes, the I/O thread sends the rest.
+// Owned by HeldReplies. Functions say which thread calls them. The mutex is not held while a socket
+// is written. Only take_back() blocks, while the writer sends the reply; the writer never waits for
+// a peer. If the peer has gone or its socket takes no more bytes, the I/O thread sends the rest.
 class EarlyReplies {
  public:
   static constexpr std::size_t kMost = 16;        // measured: ten clients gain, a hundred would lose
@@ -32,8 +34,9 @@ class EarlyReplies {
 
   // ---- The I/O thread ----
 
-  // The writer may send these bytes to this socket once the group of this ticket is written. None: there is no place, or
-  // they are too many. Needs: nothing else is sent to the socket, nor is it closed, before take_back().
+  // The writer may send these bytes to this socket once the group of this ticket is written. None:
+  // there is no place, or they are too many. Needs: nothing else is sent to the socket, nor is it
+  // closed, before take_back().
   std::optional<Place> offer(Ticket ticket, int socket, const proto::OutputBuffer& bytes)
       LOCKSLEY_EXCLUDES(mutex_);
   // How many bytes were sent; none are sent afterwards.

@@ -13,16 +13,17 @@
 
 namespace locksley::daemon {
 
-// The queue of all replies that wait for the store, of connections and of the HTTP API: a reply that reports
-// a write goes out once the write is on the disk. The queue has tickets and callbacks; the bytes of a
-// connection's reply wait in its SessionOutput, since the replies after it wait, too.
+// The queue of all replies that wait for the store, of connections and of the HTTP API: a reply
+// that reports a write goes out once the write is on the disk. The queue has tickets and callbacks;
+// the bytes of a connection's reply wait in its SessionOutput, since the replies after it wait,
+// too.
 //
-// Owned by ServerState. The I/O thread only. Nothing blocks. A failed write is an outcome like any other: the
-// callback gets its error.
+// Owned by ServerState. The I/O thread only. Nothing blocks. A failed write is an outcome like any
+// other: the callback gets its error.
 class HeldReplies {
  public:
-  // Called once: with an empty text when the writes are on the disk, else with what the store said. It may
-  // hold further replies.
+  // Called once: with an empty text when the writes are on the disk, else with what the store said.
+  // It may hold further replies.
   using Settled = std::function<void(const std::string& error)>;
   using Queue = std::multimap<Ticket, Settled>;
   using Place = Queue::iterator;
@@ -31,7 +32,8 @@ class HeldReplies {
   HeldReplies(const HeldReplies&) = delete;
   HeldReplies& operator=(const HeldReplies&) = delete;
 
-  // Needs: no outcome that covers the ticket was passed to settle_some(). Those of equal tickets are called in the order of hold().
+  // Needs: no outcome that covers the ticket was passed to settle_some(). Those of equal tickets
+  // are called in the order of hold().
   Place hold(Ticket ticket, Settled settled) {
     if (spare_.empty()) return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
     auto node = std::move(spare_.back());
@@ -47,9 +49,10 @@ class HeldReplies {
   // Those of them that the store's writer may send.
   EarlyReplies& early() { return early_; }
 
-  // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's function; until about
-  // `until`, since one client may have very many. The replies of a failed write become errors, so one function may then take
-  // as long as many others. True: none is left. If false, call again with the same outcome before any later one.
+  // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's
+  // function; until about `until`, since one client may have very many. The replies of a failed
+  // write become errors, so one function may then take as long as many others. True: none is left.
+  // If false, call again with the same outcome before any later one.
   bool settle_some(const Outcome& outcome, Instant until) {
     for (int n = 1; !queue_.empty() && queue_.begin()->first <= outcome.up_to; ++n) {
       auto first = queue_.extract(queue_.begin());

@@ -45,14 +45,15 @@ Reason reason_of(const BatchStatus& status, const QueueView& view, bool is_over,
   if (executors == Executors::kAllAtLimit) return {"workers-at-limit", Progress::kUncertain};
   if (entry != nullptr && entry->concurrency != 0) {
     if (entry->is_at_rate && entry->is_at_rate()) return {"rate-limited"};
-    // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of its lane.
+    // The batch whose turn is next waits for nothing but a slot: one of its handler's, or one of
+    // its lane.
     if (view.ahead == 0) return {view.gate_is_closed ? "handler-at-limit" : "lane-at-limit"};
   }
   return {"waiting-its-turn"};
 }
 
-// How many jobs of a batch run at once, as far as is known: by the fraction of the lane that the batch received lately;
-// before it received anything, by the fraction that is its share.
+// How many jobs of a batch run at once, as far as is known: by the fraction of the lane that the
+// batch received lately; before it received anything, by the fraction that is its share.
 double slots_for(const QueueView& view, std::uint32_t workers) {
   return (view.received > 0.001 ? view.received : view.share) * workers;
 }

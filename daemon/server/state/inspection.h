@@ -1,5 +1,5 @@
-// What clients can see of the scheduler and of batches. The commands of the wire and the JSON of the HTTP API
-// share it, so that both say the same in the same words.
+// What clients can see of the scheduler and of batches. The commands of the wire and the JSON of
+// the HTTP API share it, so that both say the same in the same words.
 #pragma once
 
 #include <cstddef>
@@ -39,16 +39,16 @@ struct Explanation {
 Explanation explain(const ServerState& state, BatchRecord& record, const BatchStatus& status)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// The tenants that the user may see, by name. A tenant in several lanes has the sums of its counts and the
-// largest of its fractions.
+// The tenants that the user may see, by name. A tenant in several lanes has the sums of its counts
+// and the largest of its fractions.
 using TenantViews = std::map<std::string, TenantView>;
 // kAlways: the user's own tenant is one of them, even before its first batch.
 enum class OwnTenant : std::uint8_t { kAlways, kIfKnown };
 TenantViews tenants_seen_by(const ServerState& state, const UserRef& user, OwnTenant own)
     LOCKSLEY_REQUIRES(kIoThread);
 
-// tenants_seen_by() for a caller that must not work for long: an admin sees all tenants of all lanes.
-// The I/O thread only. `state` outlives it.
+// tenants_seen_by() for a caller that must not work for long: an admin sees all tenants of all
+// lanes. The I/O thread only. `state` outlives it.
 class TenantPages {
  public:
   TenantPages(const ServerState& state, UserRef user, OwnTenant own) LOCKSLEY_REQUIRES(kIoThread);
@@ -81,8 +81,8 @@ std::uint32_t slots_of(const ServerState& state, const Lane& lane);
 // How many jobs of a handler may run at once, if its lane has as many slots.
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry);
 
-// The members of the wire's maps, in their order: calls `visit` with each key and its value, which is a text, a
-// number, a fraction or a bool.
+// The members of the wire's maps, in their order: calls `visit` with each key and its value, which
+// is a text, a number, a fraction or a bool.
 
 inline constexpr std::size_t kStatusMembers = 19;
 template <class Visit>

@@ -37,7 +37,8 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
   look.record_ = record;
   look.view_.index = index;
   look.view_.attempt = record->attempt(index);
-  // Before the executors and the ring are asked: a job that moves on meanwhile is found there, or still counts as claimed.
+  // Before the executors and the ring are asked: a job that moves on meanwhile is found there, or
+  // still counts as claimed.
   const BatchStatus before = record->status();
   look.look_at_running(state);
   if (look.place_ == Place::kUnknown && !record->is_over()) look.look_at_queue(state, before);

@@ -17,8 +17,9 @@ namespace locksley::daemon {
 class Batches;
 class ServerState;
 
-// What is known of a job. The texts are empty, and the numbers 0, where it is not known. Output and payload may have many
-// megabytes: they stay where they are for as long as the view and the JobLookup that made it.
+// What is known of a job. The texts are empty, and the numbers 0, where it is not known. Output and
+// payload may have many megabytes: they stay where they are for as long as the view and the
+// JobLookup that made it.
 struct JobView {
   std::uint64_t index = 0;
   std::string_view status = {};
@@ -39,16 +40,16 @@ struct JobView {
 // Looks up a job in two steps: begin() takes what is known at once, and starts a search for its
 // result and payload; end() adds what the search has found.
 //
-// Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread searches, and frees a
-// large result.
+// Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread
+// searches, and frees a large result.
 class JobLookup {
  public:
   ~JobLookup();
   JobLookup(JobLookup&&) = default;
   JobLookup& operator=(JobLookup&&) = default;
 
-  // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not empty. The error is the
-  // text of the error reply: the batch has no such job.
+  // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not
+  // empty. The error is the text of the error reply: the batch has no such job.
   static std::expected<JobLookup, std::string> begin(ServerState& state,
                                                      const std::shared_ptr<BatchRecord>& record,
                                                      std::uint64_t index,
@@ -80,7 +81,8 @@ class JobLookup {
   std::shared_ptr<const FoundJob> found_;
 };
 
-// Calls `visit` with each key of the map and its value: a text, a number, or an optional one of them.
+// Calls `visit` with each key of the map and its value: a text, a number, or an optional one of
+// them.
 inline constexpr std::size_t kJobMembers = 13;
 template <class Visit>
 void visit_members(const JobView& job, const Visit& visit) {

@@ -20,8 +20,8 @@ enum class Progress : std::uint8_t {
 struct Prospects {
   Progress progress = Progress::kExpected;
   std::optional<double> measured = std::nullopt;  // none: too few jobs have ended, or the batch stands still
-  // For an estimate where nothing is measured: how many jobs the batch's share of the lane lets run at once; what one job has
-  // cost so far (0: not known); for how long no job has ended.
+  // For an estimate where nothing is measured: how many jobs the batch's share of the lane lets run
+  // at once; what one job has cost so far (0: not known); for how long no job has ended.
   double slots = 0;
   std::chrono::duration<double> job_cost{0};
   std::chrono::duration<double> silence{0};
@@ -34,9 +34,9 @@ struct Outlook {
   std::int64_t eta_ms;  // -1: not known
 };
 
-// A batch that is kept from running has only the rate that was measured, and no end without one: an estimate says how
-// fast it would run. A batch whose jobs take longer than they did gets a lower estimate the longer none ends.
-// Any thread; constant time.
+// A batch that is kept from running has only the rate that was measured, and no end without one: an
+// estimate says how fast it would run. A batch whose jobs take longer than they did gets a lower
+// estimate the longer none ends. Any thread; constant time.
 inline Outlook outlook_of(const Prospects& batch) {
   double rate = batch.measured.value_or(0);
   if (!batch.measured && batch.progress == Progress::kExpected && batch.job_cost.count() > 0) {

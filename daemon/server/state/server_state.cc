@@ -129,8 +129,8 @@ void ServerState::set_up(Lane& lane) {
 proto::Limits ServerState::reader_limits() const {
   proto::Limits limits;
   limits.max_command_bytes = config_.limits.max_command.count;
-  // A payload over limits.max_payload is still read, up to what Redis reads, so that the refusal can name the
-  // limit.
+  // A payload over limits.max_payload is still read, up to what Redis reads, so that the refusal
+  // can name the limit.
   limits.max_bulk_bytes = std::max<std::size_t>(limits.max_bulk_bytes, config_.limits.max_payload.count);
   return limits;
 }

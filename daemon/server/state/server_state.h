@@ -37,11 +37,12 @@ namespace locksley::daemon {
 class Authenticator;
 class NetworkThreads;
 
-// What the connections, the commands and the HTTP API share: the configuration in force, users, handlers,
-// lanes, batches, counters, and the replies that wait for the store. It knows no connection.
+// What the connections, the commands and the HTTP API share: the configuration in force, users,
+// handlers, lanes, batches, counters, and the replies that wait for the store. It knows no
+// connection.
 //
-// Owned by the Server, which lives as long as the daemon serves; the connections and the HTTP API borrow it.
-// The I/O thread only. Nothing blocks. The constructor cannot fail.
+// Owned by the Server, which lives as long as the daemon serves; the connections and the HTTP API
+// borrow it. The I/O thread only. Nothing blocks. The constructor cannot fail.
 class ServerState {
  public:
   // All parts outlive the ServerState.
@@ -117,8 +118,9 @@ class ServerState {
 
   // The limits of a connection's reader once its peer has logged in.
   proto::Limits reader_limits() const;
-  // Calls `done` once all writes up to this ticket are on the disk, with an empty text, or were refused, with
-  // the text of the error reply; at once if that is known. Never, if the daemon ends before.
+  // Calls `done` once all writes up to this ticket are on the disk, with an empty text, or were
+  // refused, with the text of the error reply; at once if that is known. Never, if the daemon ends
+  // before.
   using Stored = std::function<void(std::string error)>;
   void when_stored(Ticket ticket, Stored done) LOCKSLEY_REQUIRES(kIoThread);
   // Whether a client waits for a batch or for the store.
@@ -137,7 +139,8 @@ class ServerState {
   void update_password_hashes();
   // Charges the logs of the lane's jobs to the budget, and has clients woken that wait for them.
   void show_logs(Lane& lane);
-  // Prepares a lane without batches: the limits of users, the source of those of customers, and logs.
+  // Prepares a lane without batches: the limits of users, the source of those of customers, and
+  // logs.
   void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The defaults of customers of these users have changed: tells the lanes, in slices.
   void tell_lanes(std::vector<const Tenant*> users) LOCKSLEY_REQUIRES(kIoThread);

@@ -25,8 +25,8 @@ enum class Warning : std::uint8_t {
 };
 inline constexpr std::size_t kWarnings = 9;
 
-// Log lines about peers, one a minute of each kind, so that no peer can flood the log. Each line says in
-// `unlogged` how many of its kind were left out.
+// Log lines about peers, one a minute of each kind, so that no peer can flood the log. Each line
+// says in `unlogged` how many of its kind were left out.
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Warnings {
@@ -35,7 +35,8 @@ class Warnings {
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
 
-  // Writes the line, with the peer's address, unless one of this kind was written in the last minute.
+  // Writes the line, with the peer's address, unless one of this kind was written in the last
+  // minute.
   void warn(Warning kind, std::string_view peer, LogLine what);
 
  private:

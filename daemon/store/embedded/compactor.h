@@ -20,8 +20,8 @@ class RocksEngine;
 // Compacts the store's files when deleted rows take too much space. RocksDB drops deleted rows only
 // when it compacts, and it compacts only when new rows are written: a queue that fills and empties
 // may leave files of many times the live bytes. So when the files are larger than kMostRatio times
-// the live bytes plus kSlackMemtables, this class compacts all of them. At that ratio, each byte written is
-// rewritten about once.
+// the live bytes plus kSlackMemtables, this class compacts all of them. At that ratio, each byte
+// written is rewritten about once.
 //
 // Owned by the engine. start() and stop(): one thread. set_live_bytes():
 // any thread. stop() blocks until the compaction under way has been aborted. A compaction that
@@ -51,7 +51,8 @@ class Compactor {
   RocksEngine& engine_;
   const std::shared_ptr<spdlog::logger> log_;
 
-  // Written by set_live_bytes(), which comes with each batch; the thread reads both, and resets has_shrunk_.
+  // Written by set_live_bytes(), which comes with each batch; the thread reads both, and resets
+  // has_shrunk_.
   std::atomic<std::uint64_t> live_bytes_{0};
   std::atomic<bool> has_shrunk_{false};  // since the thread last measured
 

@@ -17,7 +17,8 @@ constexpr std::uint64_t kLeastMemtable = 256U << 10;
 constexpr std::uint64_t kPartOfDisk = 2048;
 constexpr std::uint64_t kRoom = 16;    // memtables
 constexpr std::uint64_t kReserve = 8;  // memtables: a start writes the log once more, as tables
-// While more than so many reserves are free, other programs are not expected to fill the disk at once.
+// While more than so many reserves are free, other programs are not expected to fill the disk at
+// once.
 constexpr std::uint64_t kLittle = 64;
 
 }  // namespace

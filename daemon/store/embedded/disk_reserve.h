@@ -10,8 +10,9 @@
 
 namespace locksley::daemon {
 
-// Sizes that follow from the size of the file system. On one of 128 GB and more they are RocksDB's usual
-// ones; on smaller ones a flush or a compaction must not need more room than the store leaves free.
+// Sizes that follow from the size of the file system. On one of 128 GB and more they are RocksDB's
+// usual ones; on smaller ones a flush or a compaction must not need more room than the store leaves
+// free.
 struct StoreSizes {
   std::uint64_t memtable;     // of one column family, and of a table file; the unit of the others
   std::uint64_t room;         // left free: a compaction takes up to some 12 memtables at a time
@@ -25,12 +26,13 @@ struct StoreSizes {
 
 // The store's share of a full disk: room that only deletions may use.
 //
-// The store refuses what would leave less than `room` bytes free. Other programs do not know that limit, so a
-// file of `reserve` bytes, RESERVE, takes some room away from them as long as little is free. When the disk is
-// full all the same, the file is deleted, and the store has that room to delete batches in.
+// The store refuses what would leave less than `room` bytes free. Other programs do not know that
+// limit, so a file of `reserve` bytes, RESERVE, takes some room away from them as long as little is
+// free. When the disk is full all the same, the file is deleted, and the store has that room to
+// delete batches in.
 //
-// Owned by the engine; its writer's thread only. Each call makes a system call or two. Nothing fails: a file
-// that cannot be made is missing.
+// Owned by the engine; its writer's thread only. Each call makes a system call or two. Nothing
+// fails: a file that cannot be made is missing.
 class DiskReserve {
  public:
   static constexpr const char* kFile = "RESERVE";
@@ -38,8 +40,9 @@ class DiskReserve {
   DiskReserve(std::string folder, StoreSizes sizes);
 
   const StoreSizes& sizes() const { return sizes_; }
-  // Whether so many bytes more can be written twice, as a log and as a table, with the room left free. If so,
-  // and if little more is free, makes the file. The error is a sentence for the operator.
+  // Whether so many bytes more can be written twice, as a log and as a table, with the room left
+  // free. If so, and if little more is free, makes the file. The error is a sentence for the
+  // operator.
   std::expected<void, std::string> check(std::uint64_t bytes);
   void release();
   // The same with a quarter of the room: the next start needs some.

@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 
-// Distributions build RocksDB for every processor of an architecture, so its library computes checksums with tables, a byte in a
-// cycle, where the instructions that most processors have take a twentieth of that. It calls this function of its own by its
-// name. The dynamic linker looks for names in the program first, and so finds this definition, which returns the same.
+// Distributions build RocksDB for every processor of an architecture, so its library computes
+// checksums with tables, a byte in a cycle, where the instructions that most processors have take a
+// twentieth of that. It calls this function of its own by its name. The dynamic linker looks for
+// names in the program first, and so finds this definition, which returns the same.
 namespace rocksdb::crc32c {
 
-// The CRC-32C (RFC 3720, appendix B.4) of the bytes of which `before` is the CRC-32C, followed by these.
+// The CRC-32C (RFC 3720, appendix B.4) of the bytes of which `before` is the CRC-32C, followed by
+// these.
 [[gnu::visibility("default")]] std::uint32_t Extend(std::uint32_t before, const char* data,
                                                     std::size_t size) {
   constexpr std::size_t kMost = std::size_t{1} << 30;  // ISA-L takes an int

@@ -14,14 +14,14 @@ namespace locksley::daemon {
 // batches are the last, and those of batches that end or are forgotten are a little before.
 //
 // RocksDB before version 9.2 takes a hint for a deleted range, too, whose list is another one (pull
-// request 12558 of RocksDB). If a range begins with a key that has a hint, the range is not deleted,
-// or an assertion of Debian's build ends the process. So only the rows of which a batch has one each
-// have hints: the batch, its changes and its end. No version of the store has deleted a range that
-// begins with such a key, so there is none in a log that a start replays, and RocksEngine begins no
-// range with one.
+// request 12558 of RocksDB). If a range begins with a key that has a hint, the range is not
+// deleted, or an assertion of Debian's build ends the process. So only the rows of which a batch
+// has one each have hints: the batch, its changes and its end. No version of the store has deleted
+// a range that begins with such a key, so there is none in a log that a start replays, and
+// RocksEngine begins no range with one.
 //
-// Owned by the options of the index, and so by its memtables. Without state: any thread may call it,
-// and nothing blocks or fails.
+// Owned by the options of the index, and so by its memtables. Without state: any thread may call
+// it, and nothing blocks or fails.
 class InsertHints final : public rocksdb::SliceTransform {
  public:
   // Whether rows with this key have a hint.

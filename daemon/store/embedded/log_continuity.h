@@ -35,7 +35,8 @@ class LogContinuity final : public rocksdb::WalFilter {
                                      bool* is_changed) override;
   const char* Name() const override { return "locksley.LogContinuity"; }
 
-  // How many records of the log with this name, without its folder, were whole. 0 if another log was replayed after it.
+  // How many records of the log with this name, without its folder, were whole. 0 if another log
+  // was replayed after it.
   std::uint64_t whole_records(std::string_view log) const;
 
  private:

@@ -42,7 +42,8 @@ void OpenAttempt::clean_up() const {
   if (!before_.files.contains(before_.manifest) || !now.files.contains(now.manifest)) return;
   // Until CURRENT names another manifest, nothing refers to the attempt's tables and logs.
   const bool is_unused = now.manifest == before_.manifest;
-  // After a power loss CURRENT may name the manifest before again, unless it is known to be on the disk.
+  // After a power loss CURRENT may name the manifest before again, unless it is known to be on the
+  // disk.
   const bool is_switched = !is_unused && is_on_disk(now.manifest);
   for (const std::string& name : now.files) {
     std::error_code error;

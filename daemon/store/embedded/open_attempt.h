@@ -9,11 +9,11 @@ class Env;
 
 namespace locksley::daemon {
 
-// Removes the files that an attempt to open the database leaves when it fails. RocksDB leaves them for its next
-// attempt, and on a full disk each attempt would leave more.
+// Removes the files that an attempt to open the database leaves when it fails. RocksDB leaves them
+// for its next attempt, and on a full disk each attempt would leave more.
 //
-// On the stack of the thread that opens: made before the attempt. Reads the folder. Nothing fails: a file that
-// cannot be removed stays.
+// On the stack of the thread that opens: made before the attempt. Reads the folder. Nothing fails:
+// a file that cannot be removed stays.
 class OpenAttempt {
  public:
   // `env`: null: the system's.

@@ -22,10 +22,10 @@ namespace locksley::daemon {
 // records overwrite them. The write-ahead log of etcd does the same. A large group gains nothing:
 // before it, the zeros are cut off, and it is appended as usual.
 //
-// RocksDB takes zeros for the end of a log. After a power failure, any sectors of the last record may
-// still be zeros, because overwritten pages reach the disk in any order. torn_log.h cuts off such a
-// record. That works for one record only. So before another record is written, in the same log or in a
-// new one, a record that may have overwritten zeros is synced.
+// RocksDB takes zeros for the end of a log. After a power failure, any sectors of the last record
+// may still be zeros, because overwritten pages reach the disk in any order. torn_log.h cuts off
+// such a record. That works for one record only. So before another record is written, in the same
+// log or in a new one, a record that may have overwritten zeros is synced.
 //
 // Owned by the Env of a database, and outlives its files. Any thread may call it. It blocks on the
 // disk as the file system below does. Zeros that cannot be written are no error: the log goes on

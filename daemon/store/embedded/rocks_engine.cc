@@ -346,8 +346,9 @@ EngineDone RocksEngine::commit(Group& group, Sync sync) {
   auto& rows = static_cast<RocksGroup&>(group);
   if (rows.failure()) return std::unexpected(*rows.failure());
   const EngineDone written = write(rows.batch());
-  // Not by WriteOptions::sync: if the sync of a log fails that was just closed, a flush that waits for it syncs it
-  // again, and an assertion of Debian's build of RocksDB 7.8 ends the process (pull requests 10555, 12448 of RocksDB).
+  // Not by WriteOptions::sync: if the sync of a log fails that was just closed, a flush that waits
+  // for it syncs it again, and an assertion of Debian's build of RocksDB 7.8 ends the process (pull
+  // requests 10555, 12448 of RocksDB).
   return written && sync == Sync::kSynced ? this->sync() : written;
 }
 

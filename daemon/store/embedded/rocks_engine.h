@@ -27,12 +27,14 @@ namespace locksley::daemon {
 
 // The embedded engine: a RocksDB database in a folder, with a column family for each table.
 //
-// Owned by the Store. Threads, blocking and errors: as Engine says. After a write or a sync has failed, reopen() lets
-// RocksDB replay its log and write the rows to new files, synced. That is needed because after a failed fsync the kernel
-// may take pages for clean that never reached the disk.
+// Owned by the Store. Threads, blocking and errors: as Engine says. After a write or a sync has
+// failed, reopen() lets RocksDB replay its log and write the rows to new files, synced. That is
+// needed because after a failed fsync the kernel may take pages for clean that never reached the
+// disk.
 class RocksEngine final : public Engine {
  public:
-  // If another process has the folder open, waits for some seconds until it has closed it. `env` null: the system's.
+  // If another process has the folder open, waits for some seconds until it has closed it. `env`
+  // null: the system's.
   static std::expected<std::unique_ptr<RocksEngine>, std::string> open(EngineOptions options,
                                                                        rocksdb::Env* env);
   // Makes a sound database of what is still readable in a damaged one: the records of a log before
@@ -49,7 +51,8 @@ class RocksEngine final : public Engine {
   EngineDone write_ahead(Group& group) override LOCKSLEY_REQUIRES(kStoreWriter);
   std::size_t write_ahead_bytes() const override { return sizes_.write_bytes; }
   EngineDone sync() override LOCKSLEY_REQUIRES(kStoreWriter);
-  // If it fails, the files are those that were there before. Deletes the reserve first, if the disk is full.
+  // If it fails, the files are those that were there before. Deletes the reserve first, if the disk
+  // is full.
   EngineDone reopen() override LOCKSLEY_REQUIRES(kStoreWriter);
 
   EngineDone check_room(std::uint64_t bytes) override LOCKSLEY_REQUIRES(kStoreWriter);
@@ -75,7 +78,8 @@ class RocksEngine final : public Engine {
 
   // Compacts all column families, so that deleted rows take no space.
   EngineDone compact();
-  // Makes a compact() that is under way, and all later ones, fail, until allow_compaction() or reopen().
+  // Makes a compact() that is under way, and all later ones, fail, until allow_compaction() or
+  // reopen().
   void abort_compaction();
   // Once that thread has ended: other compactions may run again.
   void allow_compaction();

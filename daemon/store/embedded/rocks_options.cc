@@ -60,7 +60,8 @@ rocksdb::DBOptions database_options(const EngineOptions& options, rocksdb::Env* 
   db.db_write_buffer_size = 3 * sizes.memtable;  // of all column families
   db.max_total_wal_size = 2 * sizes.memtable;
   db.max_open_files = 512;
-  // The disk begins to write while large groups are still being put together; the sync after them waits for less.
+  // The disk begins to write while large groups are still being put together; the sync after them
+  // waits for less.
   db.bytes_per_sync = 1U << 20;
   db.wal_bytes_per_sync = 1U << 20;
   db.stats_dump_period_sec = 0;
@@ -94,8 +95,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> families(const StoreSizes& sizes) {
   std::vector<rocksdb::ColumnFamilyDescriptor> result;
   for (const std::string& name : kFamilies) result.emplace_back(name, family_options(cache, sizes));
   rocksdb::ColumnFamilyOptions& index = result[static_cast<std::size_t>(Table::kIndex)].options;
-  // A daemon that runs small batches writes to no other table, and so its memory stays below 100 MiB, and the log that a
-  // start replays is short.
+  // A daemon that runs small batches writes to no other table, and so its memory stays below 100
+  // MiB, and the log that a start replays is short.
   index.write_buffer_size = sizes.memtable / 2;
   index.memtable_insert_with_hint_prefix_extractor = std::make_shared<InsertHints>();
   return result;

@@ -9,10 +9,11 @@
 
 namespace locksley::daemon {
 
-// RocksDB's write batches that are empty again, with the memory that they have: a large group would touch some hundred new
-// pages, and copy what it has each time that it grows.
+// RocksDB's write batches that are empty again, with the memory that they have: a large group would
+// touch some hundred new pages, and copy what it has each time that it grows.
 //
-// Shared by the engine and its groups. Any thread; a mutex, held for some instructions. Only allocation fails.
+// Shared by the engine and its groups. Any thread; a mutex, held for some instructions. Only
+// allocation fails.
 class SpareBatches {
  public:
   // An empty batch.
@@ -20,7 +21,8 @@ class SpareBatches {
   // Frees it if it has much memory, or if there are spare ones enough.
   void give_back(rocksdb::WriteBatch batch) LOCKSLEY_EXCLUDES(mutex_);
 
-  // A commit has two: the payloads of large batches, and all else. Guess: the results of a few large batches.
+  // A commit has two: the payloads of large batches, and all else. Guess: the results of a few
+  // large batches.
   static constexpr std::size_t kMost = 2;
   static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 

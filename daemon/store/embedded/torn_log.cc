@@ -22,7 +22,8 @@ struct Fragment {
 
 std::size_t end_of_block(std::size_t at) { return (at / kBlock + 1) * kBlock; }
 
-// The beginning of the fragment that follows `at`: the last bytes of a block have no room for a header.
+// The beginning of the fragment that follows `at`: the last bytes of a block have no room for a
+// header.
 std::size_t next_header(std::size_t at) { return end_of_block(at) - at < kHeader ? end_of_block(at) : at; }
 
 bool is_zeros(std::string_view log, std::size_t begin, std::size_t end) {

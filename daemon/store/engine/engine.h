@@ -1,5 +1,5 @@
-// What the store needs of a database below it. Encoding, group commit, tickets, recovery and what happens when the disk fails
-// are the store's, whatever the engine.
+// What the store needs of a database below it. Encoding, group commit, tickets, recovery and what
+// happens when the disk fails are the store's, whatever the engine.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// The rows of the index are read as a whole at the start, and stay small; payloads and results are read when they are
-// needed. Within a table rows lie in the order of their keys (Key).
+// The rows of the index are read as a whole at the start, and stay small; payloads and results are
+// read when they are needed. Within a table rows lie in the order of their keys (Key).
 enum class Table : std::uint8_t { kIndex, kPayloads, kResults };
 inline constexpr std::size_t kTables = 3;
 
@@ -44,8 +44,9 @@ struct EngineError {
 };
 using EngineDone = std::expected<void, EngineError>;
 
-// Rows of one table from one key on, in order, as they were when the cursor was made. On the stack of the thread that
-// reads; it does not outlive its EngineReading. All members may block on the disk.
+// Rows of one table from one key on, in order, as they were when the cursor was made. On the stack
+// of the thread that reads; it does not outlive its EngineReading. All members may block on the
+// disk.
 class RowCursor {
  public:
   virtual ~RowCursor() = default;
@@ -58,15 +59,17 @@ class RowCursor {
   virtual EngineDone status() const = 0;
 };
 
-// The rows that a cursor visits: those of `table` with low <= key < high; an empty `high` is no bound.
+// The rows that a cursor visits: those of `table` with low <= key < high; an empty `high` is no
+// bound.
 struct RowRange {
   Table table;
   std::string_view low;
   std::string_view high;
-  // If it is not empty, the cursor begins with the last row whose key is not above this one, if the range has such a
-  // row; else with the first.
+  // If it is not empty, the cursor begins with the last row whose key is not above this one, if the
+  // range has such a row; else with the first.
   std::string_view from_at_most = {};
-  // Very many rows, all of which will be read, and not again soon: the engine reads ahead, and keeps them out of its cache.
+  // Very many rows, all of which will be read, and not again soon: the engine reads ahead, and
+  // keeps them out of its cache.
   bool is_read_once = false;
 };
 
@@ -76,24 +79,26 @@ struct FoundRow {
   std::string value;
 };
 
-// How long a reading waits for an engine that is not open. kBriefly: 200 ms, about as long as opening takes.
+// How long a reading waits for an engine that is not open. kBriefly: 200 ms, about as long as
+// opening takes.
 enum class ReadingWait : std::uint8_t { kBriefly, kNot };
 
 // A database of rows, each a key and a value.
 //
-// Owned by the Store. Any thread reads, through an EngineReading; one thread writes (kStoreWriter). Reads, commits and
-// reopen() block on the disk, or on the network; reopen() and the destructor also wait for all readings. A failure is
-// an EngineError, never an exception.
+// Owned by the Store. Any thread reads, through an EngineReading; one thread writes (kStoreWriter).
+// Reads, commits and reopen() block on the disk, or on the network; reopen() and the destructor
+// also wait for all readings. A failure is an EngineError, never an exception.
 class Engine {
  public:
-  // Changes that are committed together, in the order in which they were put. Its own thread fills it and commits it.
+  // Changes that are committed together, in the order in which they were put. Its own thread fills
+  // it and commits it.
   class Group {
    public:
     virtual ~Group() = default;
     virtual void put(Table table, std::string_view key, std::string_view value) = 0;
     virtual void erase(Table table, std::string_view key) = 0;
-    // Deletes the rows of low <= key < high. kAllCommitted: this group has put no row there, so the engine may look
-    // at what it has, and delete few rows one by one. It then blocks on the disk.
+    // Deletes the rows of low <= key < high. kAllCommitted: this group has put no row there, so the
+    // engine may look at what it has, and delete few rows one by one. It then blocks on the disk.
     enum class Rows : std::uint8_t { kAllCommitted, kSomeOfThisGroup };
     virtual void erase_range(Table table, std::string_view low, std::string_view high, Rows rows) = 0;
     // About how many bytes it has.
@@ -101,7 +106,8 @@ class Engine {
     virtual bool empty() const = 0;
     virtual void clear() = 0;
   };
-  // kSynced: once commit() returns, the rows survive a power loss; kWritten: the end of this process.
+  // kSynced: once commit() returns, the rows survive a power loss; kWritten: the end of this
+  // process.
   enum class Sync : std::uint8_t { kSynced, kWritten };
 
   // Closes it in order. No reading may exist.
@@ -110,35 +116,39 @@ class Engine {
   // ---- The writer's thread ----
 
   virtual std::unique_ptr<Group> new_group() = 0;
-  // All of it or nothing, also after a crash. After an error reopen() comes before all else: what the failed commit
-  // wrote may be there or not.
+  // All of it or nothing, also after a crash. After an error reopen() comes before all else: what
+  // the failed commit wrote may be there or not.
   virtual EngineDone commit(Group& group, Sync sync) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Large values before the group that they belong to: writes the group and clears it, so that they are not in memory
-  // twice. A crash, or a later error, may leave them or not; the commit that follows makes them as durable as itself.
+  // Large values before the group that they belong to: writes the group and clears it, so that they
+  // are not in memory twice. A crash, or a later error, may leave them or not; the commit that
+  // follows makes them as durable as itself.
   virtual EngineDone write_ahead(Group& group) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // As many bytes as a group should have for write_ahead().
   virtual std::size_t write_ahead_bytes() const = 0;
   // Makes all that was committed survive a power loss.
   virtual EngineDone sync() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // After an error. If it succeeds, all that was acknowledged before is safe, and no later commit depends on what
-  // failed. If not, the engine is open for reading only, or closed if even that is impossible.
+  // After an error. If it succeeds, all that was acknowledged before is safe, and no later commit
+  // depends on what failed. If not, the engine is open for reading only, or closed if even that is
+  // impossible.
   virtual EngineDone reopen() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
-  // Room, where it is short. check_room(): whether so many bytes more can be written and all of it be deleted again; the
-  // error is a sentence for the operator. has_last_room(): the same with less to spare, for the last writes of a process.
+  // Room, where it is short. check_room(): whether so many bytes more can be written and all of it
+  // be deleted again; the error is a sentence for the operator. has_last_room(): the same with less
+  // to spare, for the last writes of a process.
   virtual EngineDone check_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   virtual bool has_last_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Gives up what was kept free for deletions.
   virtual void use_reserve() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Gives the room of deleted rows back: those of the batches with these numbers, the last one included.
+  // Gives the room of deleted rows back: those of the batches with these numbers, the last one
+  // included.
   virtual EngineDone reclaim(std::uint64_t first, std::uint64_t last) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
   // ---- Any thread ----
 
   // For messages: its folder, or its address.
   virtual const std::string& place() const = 0;
-  // A name of this database that no other one has, and that stays the same as long as it exists. A copy of an embedded one
-  // has another name.
+  // A name of this database that no other one has, and that stays the same as long as it exists. A
+  // copy of an embedded one has another name.
   virtual const std::string& id() const = 0;
   // Whether readings wait for another machine, and so may take very long.
   virtual bool is_on_network() const { return false; }
@@ -154,18 +164,21 @@ class Engine {
   };
   // Takes a system call or more.
   virtual Usage usage() const = 0;
-  // Work of its own beside the writer's, such as compaction: from start_upkeep(), which Store::start() calls, to
-  // stop_upkeep(). set_live_bytes(): the bytes of all batches, to compare usage() with.
+  // Work of its own beside the writer's, such as compaction: from start_upkeep(), which
+  // Store::start() calls, to stop_upkeep(). set_live_bytes(): the bytes of all batches, to compare
+  // usage() with.
   virtual void start_upkeep() = 0;
   virtual void stop_upkeep() = 0;
   virtual void set_live_bytes(std::uint64_t bytes) = 0;
 
-  // Copies of all rows, which are made while others commit. why_no_copies(): why the engine makes none, for the client who
-  // asks; empty: it makes them. copy_to(): makes `folder`, which must not exist, with all that was committed before the
-  // call, and perhaps some of what is committed meanwhile; a daemon can start from it. Returns once the folder and what is in
-  // it survive a power loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other
-  // copy_to() runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes. Ends early, with
-  // kNotOpen, after `stop` and before the engine closes. After an error a part of the folder may be there.
+  // Copies of all rows, which are made while others commit. why_no_copies(): why the engine makes
+  // none, for the client who asks; empty: it makes them. copy_to(): makes `folder`, which must not
+  // exist, with all that was committed before the call, and perhaps some of what is committed
+  // meanwhile; a daemon can start from it. Returns once the folder and what is in it survive a
+  // power loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other
+  // copy_to() runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes.
+  // Ends early, with kNotOpen, after `stop` and before the engine closes. After an error a part of
+  // the folder may be there.
   virtual std::string_view why_no_copies() const = 0;
   virtual EngineDone copy_to(const std::string& folder, const std::stop_token& stop) = 0;
 
@@ -193,11 +206,12 @@ class Engine {
   virtual std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds);
 };
 
-// A lease on an open engine, which stays open while a reading exists. Not valid if the engine is not open: while it is
-// being reopened, and after that has failed. The constructor waits for that as `wait` says.
+// A lease on an open engine, which stays open while a reading exists. Not valid if the engine is
+// not open: while it is being reopened, and after that has failed. The constructor waits for that
+// as `wait` says.
 //
-// On the stack of the thread that reads; create it, use it and destroy it there. All else needs is_valid(), and may
-// block on the disk.
+// On the stack of the thread that reads; create it, use it and destroy it there. All else needs
+// is_valid(), and may block on the disk.
 class EngineReading {
  public:
   using Wait = ReadingWait;
@@ -216,30 +230,34 @@ class EngineReading {
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) const {
     return engine_.get(table, key, value);
   }
-  // The same for a thread that serves others, too: an engine on another machine fails with kAway if that has not replied
-  // after `patience`. If it must connect first, it may block for some seconds longer.
+  // The same for a thread that serves others, too: an engine on another machine fails with kAway if
+  // that has not replied after `patience`. If it must connect first, it may block for some seconds
+  // longer.
   std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
                                               std::chrono::milliseconds patience) const {
     return engine_.get_within(table, key, value, patience);
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }
-  // The row at which scan(range) would begin; none: the range is empty. An engine on another machine finds it in one round trip,
-  // and sends no other row.
+  // The row at which scan(range) would begin; none: the range is empty. An engine on another
+  // machine finds it in one round trip, and sends no other row.
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) const {
     return engine_.first_row(range);
   }
-  // The same with the patience of get_within(). After `stop` an engine on another machine fails at once, with kAway.
+  // The same with the patience of get_within(). After `stop` an engine on another machine fails at
+  // once, with kAway.
   std::expected<std::optional<FoundRow>, EngineError> first_row_within(
       const RowRange& range, std::chrono::milliseconds patience, const std::stop_token& stop = {}) const {
     return engine_.first_row_within(range, patience, stop);
   }
-  // All rows of the index that are of a batch and of these kinds, which are ascending: in the order of their batches, and
-  // those of one batch in the order of their keys. A start reads all batches so. Use no kind that names a customer.
+  // All rows of the index that are of a batch and of these kinds, which are ascending: in the order
+  // of their batches, and those of one batch in the order of their keys. A start reads all batches
+  // so. Use no kind that names a customer.
   std::unique_ptr<RowCursor> scan_batches(std::span<const char> kinds) const {
     return engine_.scan_batches(kinds);
   }
-  // The highest batch that has a row in any table; 0: there are no rows. `kinds`: of all rows of the index that are of a batch.
+  // The highest batch that has a row in any table; 0: there are no rows. `kinds`: of all rows of
+  // the index that are of a batch.
   std::expected<std::uint64_t, EngineError> highest_batch(std::span<const char> kinds) const {
     return engine_.highest_batch(kinds);
   }
@@ -254,8 +272,8 @@ class EngineReading {
   const bool is_valid_;
 };
 
-// Opens an engine, and creates its database if there is none. The error is for the operator: it names the place, says
-// what is wrong and what to do.
+// Opens an engine, and creates its database if there is none. The error is for the operator: it
+// names the place, says what is wrong and what to do.
 struct EngineOptions {
   std::string path;
   config::Durability durability = config::Durability::kFsync;

@@ -8,10 +8,11 @@
 
 namespace locksley::daemon {
 
-// The key of a row, in the order in which rows lie: in the index a letter, which is the kind of the row, then one or
-// two 64-bit numbers, of which the first is the batch; in the other tables two numbers. Numbers are big-endian, so that
-// keys sort as their numbers do, and an engine can take a key apart. Only the settings of customers have names in place of
-// numbers (kCustomerKey; customer_key() in rows.h). Keys without a batch, of rows that there are once, are a letter.
+// The key of a row, in the order in which rows lie: in the index a letter, which is the kind of the
+// row, then one or two 64-bit numbers, of which the first is the batch; in the other tables two
+// numbers. Numbers are big-endian, so that keys sort as their numbers do, and an engine can take a
+// key apart. Only the settings of customers have names in place of numbers (kCustomerKey;
+// customer_key() in rows.h). Keys without a batch, of rows that there are once, are a letter.
 //
 // A value of fixed size, without memory of its own.
 class Key {

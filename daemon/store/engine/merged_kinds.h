@@ -9,11 +9,12 @@
 
 namespace locksley::daemon {
 
-// Rows of several kinds in the order of their batches, and those of a batch in the order of their kinds
-// (EngineReading::scan_batches()). The rules are those of RowCursor.
+// Rows of several kinds in the order of their batches, and those of a batch in the order of their
+// kinds (EngineReading::scan_batches()). The rules are those of RowCursor.
 class MergedKinds final : public RowCursor {
  public:
-  // Each over all rows of one kind of the index that has batches in its keys; ascending by kind, at least one.
+  // Each over all rows of one kind of the index that has batches in its keys; ascending by kind, at
+  // least one.
   explicit MergedKinds(std::vector<std::unique_ptr<RowCursor>> kinds);
 
   bool is_valid() const override { return status_.has_value() && batches_[at_] != kEnd; }

@@ -7,7 +7,8 @@
 namespace locksley::daemon {
 
 bool ReadingGate::enter(ReadingWait wait) {
-  // About the time that opening takes: a caller that waits briefly must not be held up by a failing disk.
+  // About the time that opening takes: a caller that waits briefly must not be held up by a failing
+  // disk.
   constexpr auto kBrief = std::chrono::milliseconds(200);
   const MutexLock lock(mutex_);
   if (wait == ReadingWait::kBriefly && !is_open_) {

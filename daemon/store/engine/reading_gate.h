@@ -9,8 +9,8 @@ namespace locksley::daemon {
 
 // Lets readings in while an engine is open, and lets the engine close once the last has ended.
 //
-// A member of an engine. enter() and leave(): any thread; open() and close(): the thread that opens and closes
-// the engine. close() blocks until there is no reading; enter() as its `wait` says.
+// A member of an engine. enter() and leave(): any thread; open() and close(): the thread that opens
+// and closes the engine. close() blocks until there is no reading; enter() as its `wait` says.
 class ReadingGate {
  public:
   // Whether there may be a reading; if so, leave() ends it.

@@ -21,7 +21,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// How many rows a table of a store has, the bytes of their keys and values, and a digest of these in the order of the keys.
+// How many rows a table of a store has, the bytes of their keys and values, and a digest of these
+// in the order of the keys.
 struct TableSum {
   std::uint64_t rows = 0;
   std::uint64_t bytes = 0;
@@ -40,20 +41,25 @@ struct MigrationError {
   std::string what;  // a sentence without its full stop
 };
 
-// Copies all rows of a store into an empty one, compares the two, and then marks the source as migrated and the copy as
-// whole. It can end at any moment, also by kill -9 or by a loss of power: another run with the same two stores goes on. Until
-// the end no daemon starts on the copy, and from then on none on the source (migration_forbids_start()).
+// Copies all rows of a store into an empty one, compares the two, and then marks the source as
+// migrated and the copy as whole. It can end at any moment, also by kill -9 or by a loss of power:
+// another run with the same two stores goes on. Until the end no daemon starts on the copy, and
+// from then on none on the source (migration_forbids_start()).
 //
-// Both stores get a mark with the same random id, and the copy a format that forbids to start on it, before the first row is
-// copied. Rows are copied in groups, each of which has the position that it has reached. A walk through both stores writes
-// what differs; so if a daemon has served from the source between two runs, that is copied, too. The comparison reads
-// everything of both stores, and is what counts: if it finds a difference, the copy is made once more from its beginning. At
-// the end the source is marked before the copy, so there is no moment at which daemons could start on both.
+// Both stores get a mark with the same random id, and the copy a format that forbids to start on
+// it, before the first row is copied. Rows are copied in groups, each of which has the position
+// that it has reached. A walk through both stores writes what differs; so if a daemon has served
+// from the source between two runs, that is copied, too. The comparison reads everything of both
+// stores, and is what counts: if it finds a difference, the copy is made once more from its
+// beginning. At the end the source is marked before the copy, so there is no moment at which
+// daemons could start on both.
 //
-// Memory: one group, of about write_ahead_bytes(), or one row, whichever is more; and what the engines read ahead.
+// Memory: one group, of about write_ahead_bytes(), or one row, whichever is more; and what the
+// engines read ahead.
 //
-// On the stack of the thread that has the role of the writer of both stores; they are open, outlive it, and no Store uses
-// them. Blocks on the disk, or on the network. The log gets a line for each part of the work.
+// On the stack of the thread that has the role of the writer of both stores; they are open, outlive
+// it, and no Store uses them. Blocks on the disk, or on the network. The log gets a line for each
+// part of the work.
 class Migration {
  public:
   enum class Phase : std::uint8_t { kCopying, kComparing };
@@ -120,8 +126,8 @@ class Migration {
   std::array<TableSum, kTables> sums_;
 };
 
-// Makes a store that was migrated usable again, as it was. `engine` is open, and no Store uses it. The error is a sentence:
-// it was not migrated, or it cannot be read or written.
+// Makes a store that was migrated usable again, as it was. `engine` is open, and no Store uses it.
+// The error is a sentence: it was not migrated, or it cannot be read or written.
 std::expected<void, std::string> undo_migration(Engine& engine) LOCKSLEY_REQUIRES(kStoreWriter);
 
 }  // namespace locksley::daemon

@@ -18,7 +18,8 @@ constexpr std::size_t kNumber = sizeof(std::uint64_t);
 constexpr std::uint64_t kHighestNumber = ~std::uint64_t{0};
 // Guess: it bounds what one step may sort where very small batches are followed by very large ones.
 constexpr std::uint64_t kMostWidth = 4096;
-// After a step of so many batches without a row the next row is searched for: there may be millions that were forgotten. Guess.
+// After a step of so many batches without a row the next row is searched for: there may be millions
+// that were forgotten. Guess.
 constexpr std::uint64_t kGapWidth = 512;
 
 std::unexpected<std::string> cannot_read(const Engine& engine, std::string_view why) {
@@ -148,8 +149,9 @@ PairWalk::Done PairWalk::step(const Visit& visit) {
     if (auto entered = enter_section(); !entered) return entered;
     if (is_at_end_) return {};
   }
-  // Keys without a batch: a kind alone is taken for number 0, and names of customers for any. An engine may take a range of
-  // one batch for one that has no such keys, so they are read in a wider range.
+  // Keys without a batch: a kind alone is taken for number 0, and names of customers for any. An
+  // engine may take a range of one batch for one that has no such keys, so they are read in a wider
+  // range.
   const bool has_customers = table_ == Table::kIndex && kind_ == kCustomerKey;
   const bool has_names = has_customers || (table_ == Table::kIndex && low_number_ == 0);
   if (has_names) width_ = std::max<std::uint64_t>(width_, 2);

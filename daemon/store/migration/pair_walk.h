@@ -19,14 +19,17 @@ struct PairedRow {
   std::optional<std::string_view> target;
 };
 
-// Visits the rows of one table of two stores, in the order of their keys: each key once, with what either store has there.
+// Visits the rows of one table of two stores, in the order of their keys: each key once, with what
+// either store has there.
 //
-// It reads in steps, and no EngineReading exists between two of them, so the caller may commit there. A step reads the rows
-// of as many batches as the visitor took in the steps before, or up to twice as many: an engine that has to sort what it
-// reads over several batches (PostgreSQL) so sorts about as much as is visited. Neither store changes during a step; between
-// steps only rows change that were visited.
+// It reads in steps, and no EngineReading exists between two of them, so the caller may commit
+// there. A step reads the rows of as many batches as the visitor took in the steps before, or up to
+// twice as many: an engine that has to sort what it reads over several batches (PostgreSQL) so
+// sorts about as much as is visited. Neither store changes during a step; between steps only rows
+// change that were visited.
 //
-// On the stack of the thread that reads. All members may block on the disk, or on the network. The engines outlive it.
+// On the stack of the thread that reads. All members may block on the disk, or on the network. The
+// engines outlive it.
 class PairWalk {
  public:
   // Begins behind the row `after`; empty: with the first one.
@@ -43,7 +46,8 @@ class PairWalk {
   const std::string& after() const { return after_; }
 
  private:
-  // Rows whose keys begin alike, and continue with the number of a batch: a kind of row of the index, or a whole table.
+  // Rows whose keys begin alike, and continue with the number of a batch: a kind of row of the
+  // index, or a whole table.
   struct Section {
     std::string prefix;
     std::string end;         // no key of it is as great; empty: it has no end
@@ -57,7 +61,8 @@ class PairWalk {
   // Raises section_.last to that of the last row that `engine` has there; whether there is a row.
   std::expected<bool, std::string> look_for_last(Engine& engine);
   std::uint64_t number_in(std::string_view key) const;
-  // After a step without a row: moves on to the next batch that has one, by bisection. Needs: there is one.
+  // After a step without a row: moves on to the next batch that has one, by bisection. Needs: there
+  // is one.
   Done skip_gap();
   // Whether the visitor took all.
   std::expected<bool, std::string> visit_range(std::string_view high, const Visit& visit);

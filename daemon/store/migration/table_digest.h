@@ -9,8 +9,8 @@
 
 namespace locksley::daemon {
 
-// A digest of rows in their order. Equal tables have equal digests; it detects mistakes, and is no defence against an
-// attacker. A value that cannot be copied; one thread's.
+// A digest of rows in their order. Equal tables have equal digests; it detects mistakes, and is no
+// defence against an attacker. A value that cannot be copied; one thread's.
 class TableDigest {
  public:
   void add(std::string_view key, std::string_view value);

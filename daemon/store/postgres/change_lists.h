@@ -1,4 +1,5 @@
-// Tells daemons that stand by which batches each group has changed. Internal to daemon/store/postgres.
+// Tells daemons that stand by which batches each group has changed. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <atomic>
@@ -22,18 +23,21 @@ struct ChangeList {
   std::vector<std::int64_t> batches;  // ascending
 };
 
-// While another daemon stands by, each group is written with a list of the batches that it has changed. So that daemon reads
-// these again, and not the whole index, when it takes over (IndexFollowing).
+// While another daemon stands by, each group is written with a list of the batches that it has
+// changed. So that daemon reads these again, and not the whole index, when it takes over
+// (IndexFollowing).
 //
-// The lists lie in one half of locksley_change until they have kFull bytes, and then in the other one, which is truncated
-// before that. If it cannot be truncated, because a session uses it, the lists go on where they are, up to kMost bytes; then no
-// further list is written. A daemon that stands by and misses a list reads the whole index again.
+// The lists lie in one half of locksley_change until they have kFull bytes, and then in the other
+// one, which is truncated before that. If it cannot be truncated, because a session uses it, the
+// lists go on where they are, up to kMost bytes; then no further list is written. A daemon that
+// stands by and misses a list reads the whole index again.
 //
-// list() is for the writer, and all else for the thread of the beats. Nothing blocks, but for run().
+// list() is for the writer, and all else for the thread of the beats. Nothing blocks, but for
+// run().
 class ChangeLists {
  public:
-  // Of the daemon `node`. `reply`: a statement that takes longer has failed. `bytes`: that the first half has already; none: this
-  // daemon's role may not write lists.
+  // Of the daemon `node`. `reply`: a statement that takes longer has failed. `bytes`: that the
+  // first half has already; none: this daemon's role may not write lists.
   ChangeLists(std::int32_t node, std::chrono::milliseconds reply, std::optional<std::uint64_t> bytes)
       : node_(node), reply_(reply), may_write_(bytes.has_value()), bytes_(bytes.value_or(0)) {}
 
@@ -54,8 +58,8 @@ class ChangeLists {
   const bool may_write_;
   // Another daemon stands by. At the start that is not known yet, and may be so.
   std::atomic<bool> is_wanted_ = true;
-  // Where the next list goes, and about how many bytes are there. A list that goes into the half of a moment ago is found
-  // there.
+  // Where the next list goes, and about how many bytes are there. A list that goes into the half of
+  // a moment ago is found there.
   std::atomic<std::int16_t> half_ = 0;
   std::atomic<std::uint64_t> bytes_;
 };

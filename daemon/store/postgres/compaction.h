@@ -1,4 +1,5 @@
-// Keeps the tables of generations from being much larger than what is live in them. Internal to daemon/store/postgres.
+// Keeps the tables of generations from being much larger than what is live in them. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <array>
@@ -16,12 +17,14 @@
 
 namespace locksley::daemon {
 
-// Truncates tables whose rows have all been deleted. Of generations that are mostly deleted it moves the remaining rows into
-// one table, so that their own tables can be truncated, too. This is the cleaner of a log-structured file system (Rosenblum and
-// Ousterhout, "The Design and Implementation of a Log-Structured File System", 1992): the fewer live rows, the sooner.
+// Truncates tables whose rows have all been deleted. Of generations that are mostly deleted it
+// moves the remaining rows into one table, so that their own tables can be truncated, too. This is
+// the cleaner of a log-structured file system (Rosenblum and Ousterhout, "The Design and
+// Implementation of a Log-Structured File System", 1992): the fewer live rows, the sooner.
 // MovePlanner says which.
 //
-// For one thread. The writer waits while a transaction of this is under way, which moves 8 MiB, or one batch of up to 16 MiB.
+// For one thread. The writer waits while a transaction of this is under way, which moves 8 MiB, or
+// one batch of up to 16 MiB.
 class Compaction {
  public:
   struct Limits {
@@ -36,7 +39,8 @@ class Compaction {
         limits_(limits),
         ways_{Way{MovePlanner(Table::kPayloads, sizes)}, Way{MovePlanner(Table::kResults, sizes)}} {}
 
-  // Once. kDone, or what hinders it: kLocked, kForbidden or kFenced. After an error the connection is of no use.
+  // Once. kDone, or what hinders it: kLocked, kForbidden or kFenced. After an error the connection
+  // is of no use.
   PgExpected<Freed> run(PgConnection& connection);
 
  private:
@@ -53,8 +57,9 @@ class Compaction {
   PgExpected<void> compact(PgConnection& connection, Table table);
   // As many tables as it can in kMeasureTime; at least one, if it is time.
   PgExpected<void> measure(PgConnection& connection, const Generations& generations, Way& way);
-  // In steps, until all has moved or it is `end`. False: nothing has, because the estimate was wrong, its first batch is too large,
-  // it would take too long to find out what to move, no table is free, the writer is busy, or something hinders it.
+  // In steps, until all has moved or it is `end`. False: nothing has, because the estimate was
+  // wrong, its first batch is too large, it would take too long to find out what to move, no table
+  // is free, the writer is busy, or something hinders it.
   PgExpected<bool> move(PgConnection& connection, const Generations& generations, MovePlanner::Move what,
                         Instant end);
 

@@ -58,9 +58,10 @@ std::string one_line(std::string_view message) {
 
 constexpr auto kSettingsTime = std::chrono::seconds(3);  // as connect_timeout
 
-// Whatever a role, a database or the server's configuration says of these. That a wait for the standby was cancelled is told
-// only by a warning. In other isolation levels it is an error to update a row that another session has updated meanwhile, such
-// as the row of this daemon. The client has deadlines of its own.
+// Whatever a role, a database or the server's configuration says of these. That a wait for the
+// standby was cancelled is told only by a warning. In other isolation levels it is an error to
+// update a row that another session has updated meanwhile, such as the row of this daemon. The
+// client has deadlines of its own.
 std::string session_settings(int version) {
   std::string sql =
       "set client_min_messages = warning; set default_transaction_isolation = 'read committed'; "
@@ -89,7 +90,8 @@ Parameter Parameter::one_char(unsigned char value) {
 }
 
 namespace {
-// One dimension, no null, the type of the elements; then the number of elements, and 1, the first index.
+// One dimension, no null, the type of the elements; then the number of elements, and 1, the first
+// index.
 constexpr std::size_t kCountAt = 12;
 }  // namespace
 
@@ -187,7 +189,8 @@ PgExpected<std::unique_ptr<PgConnection>> PgConnection::open(const std::string& 
                                         "hostaddr",
                                         "port",
                                         static_cast<const char*>(nullptr)};
-  // Seconds, and milliseconds: a server that is gone is noticed before its daemon's lease has ended twice.
+  // Seconds, and milliseconds: a server that is gone is noticed before its daemon's lease has ended
+  // twice.
   const auto of_server = [&](std::string ServerAddress::* part) {
     return server == nullptr ? "" : (server->*part).c_str();  // an empty word counts as none
   };

@@ -1,4 +1,5 @@
-// A connection to PostgreSQL: libpq with deadlines, and errors as the store's. Internal to daemon/store/postgres.
+// A connection to PostgreSQL: libpq with deadlines, and errors as the store's. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <libpq-fe.h>
@@ -107,11 +108,13 @@ struct OptionsDeleter {
 // What a URL says, in libpq's words; null if it cannot be read.
 std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& url);
 
-// A session with a server that can be written. After the loss of the connection, or of a deadline, it
-// is of no use any more: its owner destroys it, and connects again. The server may go on with what it was told.
+// A session with a server that can be written. After the loss of the connection, or of a deadline,
+// it is of no use any more: its owner destroys it, and connects again. The server may go on with
+// what it was told.
 //
-// One thread at a time, but for break_off(). Members with a deadline block on the network, for the reply until then; and what sends
-// something, for kSendTime at most, whatever the deadline is. open() has time-outs of its own: 3 s for each address, and 3 s more.
+// One thread at a time, but for break_off(). Members with a deadline block on the network, for the
+// reply until then; and what sends something, for kSendTime at most, whatever the deadline is.
+// open() has time-outs of its own: 3 s for each address, and 3 s more.
 class PgConnection {
  public:
   // `server`: this one of those that the URL names; null: the first that can be written.
@@ -121,8 +124,8 @@ class PgConnection {
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
 
-  // Whether the server has closed it, as far as this machine knows, or has said something without being asked. Never blocks.
-  // Needs: nothing is under way.
+  // Whether the server has closed it, as far as this machine knows, or has said something without
+  // being asked. Never blocks. Needs: nothing is under way.
   bool is_closed() const;
 
   // Whatever waits for the server fails now, and later. Any thread.
@@ -132,27 +135,32 @@ class PgConnection {
   std::uint32_t timeline() const { return timeline_; }
   void set_timeline(std::uint32_t timeline) { timeline_ = timeline; }
 
-  // One command, or several without parameters, separated by semicolons. Of several, the last result. Text results.
+  // One command, or several without parameters, separated by semicolons. Of several, the last
+  // result. Text results.
   PgExpected<Result> run(const std::string& sql, Instant deadline);
   // One statement. Binary results.
   PgExpected<Result> run(const std::string& sql, const Parameters& parameters, Instant deadline);
-  // The same in two steps, so that the server works meanwhile: nothing else may be called between them.
+  // The same in two steps, so that the server works meanwhile: nothing else may be called between
+  // them.
   PgExpected<void> ask(const std::string& sql, const Parameters& parameters);
   PgExpected<Result> answer(Instant deadline) { return last_result(deadline); }
-  // One statement as a transaction, in one round trip. Binary results. After it take_warning() has only what the server warned of
-  // in the COMMIT. After an error of the server the transaction was rolled back.
+  // One statement as a transaction, in one round trip. Binary results. After it take_warning() has
+  // only what the server warned of in the COMMIT. After an error of the server the transaction was
+  // rolled back.
   PgExpected<Result> run_committed(const char* sql, const Parameters& parameters, Instant deadline);
 
-  // Several statements in one round trip: send() each, end_pipeline(), next() for the result of each in their order, and
-  // finish(). After an error of the server, the rest of the pipeline was not run. A statement with a name is parsed once for
-  // each session: the name is a literal, and stands for the same text always; null: it is parsed each time.
+  // Several statements in one round trip: send() each, end_pipeline(), next() for the result of
+  // each in their order, and finish(). After an error of the server, the rest of the pipeline was
+  // not run. A statement with a name is parsed once for each session: the name is a literal, and
+  // stands for the same text always; null: it is parsed each time.
   PgExpected<void> send(const char* name, const char* sql, const Parameters& parameters);
   PgExpected<void> end_pipeline();
   PgExpected<Result> next(Instant deadline);
   PgExpected<void> finish(Instant deadline);
 
-  // COPY … TO STDOUT, row by row: ask_copy(), after which the server works; begin_copy_out(); and copy_row() until it is
-  // empty, after which the connection can be used for something else. A row is as the server sends it.
+  // COPY … TO STDOUT, row by row: ask_copy(), after which the server works; begin_copy_out(); and
+  // copy_row() until it is empty, after which the connection can be used for something else. A row
+  // is as the server sends it.
   PgExpected<void> ask_copy(const std::string& sql);
   PgExpected<void> begin_copy_out(Instant deadline) { return begin_copy(PGRES_COPY_OUT, deadline); }
   PgExpected<CopiedRow> copy_row(Instant deadline);
@@ -161,8 +169,9 @@ class PgConnection {
   // COPY … FROM STDIN: sends `bytes`, at most some megabytes.
   PgExpected<void> copy_in(const std::string& sql, std::string_view bytes, Instant deadline);
 
-  // The last warning of the server since the last call; empty: there was none. Only one of a COMMIT says that the wait for the
-  // standby was cancelled; a statement before it may be warned of anything, such as transaction ids that run out.
+  // The last warning of the server since the last call; empty: there was none. Only one of a COMMIT
+  // says that the wait for the standby was cancelled; a statement before it may be warned of
+  // anything, such as transaction ids that run out.
   std::string take_warning() { return std::exchange(warning_, {}); }
 
  private:

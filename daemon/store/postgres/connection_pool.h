@@ -12,7 +12,8 @@
 
 namespace locksley::daemon {
 
-// Connections that readings take and give back; as many as there are readings at once, of which a few are kept.
+// Connections that readings take and give back; as many as there are readings at once, of which a
+// few are kept.
 //
 // A member of the engine. Any thread. take() blocks on the network while it connects.
 class ConnectionPool {
@@ -29,13 +30,15 @@ class ConnectionPool {
   PgExpected<Taken> take() LOCKSLEY_EXCLUDES(mutex_);
   // A connection that is in order and in no transaction.
   void give_back(Taken connection) LOCKSLEY_EXCLUDES(mutex_);
-  // From now on, until clear(), readings fail, those that are under way too: they may wait for a server that says nothing.
+  // From now on, until clear(), readings fail, those that are under way too: they may wait for a
+  // server that says nothing.
   void break_off() LOCKSLEY_EXCLUDES(mutex_);
   // Closes those that are kept. Needs: none is taken.
   void clear() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  // A start has four copies at once, and a connection for patterns; later the reader and workers have one each.
+  // A start has four copies at once, and a connection for patterns; later the reader and workers
+  // have one each.
   static constexpr std::size_t kKept = 6;
 
   void close(PgConnection* connection) LOCKSLEY_EXCLUDES(mutex_);

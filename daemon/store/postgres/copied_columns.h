@@ -6,11 +6,12 @@
 
 namespace locksley::daemon {
 
-// The columns of one row of `COPY … TO STDOUT (FORMAT binary)`, which are taken one after the other. That format has a header
-// before the first row; then each row is the number of its columns, and the size and the bytes of each; and the end is a row
-// of -1 columns.
+// The columns of one row of `COPY … TO STDOUT (FORMAT binary)`, which are taken one after the
+// other. That format has a header before the first row; then each row is the number of its columns,
+// and the size and the bytes of each; and the end is a row of -1 columns.
 //
-// On the stack, beside the row. Bytes that are no such row are a broken contract of the server, which ends the process.
+// On the stack, beside the row. Bytes that are no such row are a broken contract of the server,
+// which ends the process.
 class CopiedColumns {
  public:
   // `row`: as the server sent it, which outlives this. `is_first`: the header is before it.

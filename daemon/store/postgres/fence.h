@@ -25,8 +25,9 @@ class Fence {
   bool is_fenced() const { return is_fenced_; }
   // Another daemon has taken over.
   void be_fenced();
-  // The database has lost groups that were acknowledged: `acknowledged` is the number of the last one that was, `committed` of
-  // the last one that is there. What this daemon has in memory follows from groups that are gone.
+  // The database has lost groups that were acknowledged: `acknowledged` is the number of the last
+  // one that was, `committed` of the last one that is there. What this daemon has in memory follows
+  // from groups that are gone.
   void be_set_back(std::int64_t acknowledged, std::int64_t committed);
 
  private:

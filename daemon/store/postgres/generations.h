@@ -10,15 +10,17 @@
 
 namespace locksley::daemon {
 
-// Payloads lie in nine tables, and results in nine others: one for each of eight generations of batches, and table 0, for
-// batches that are older than the generations. All payloads of a batch are in one of the former, and all its results in one
-// of the latter: the number of the batch decides in which. Once the newest generation has enough bytes, new batches begin
-// another one, in an empty table.
+// Payloads lie in nine tables, and results in nine others: one for each of eight generations of
+// batches, and table 0, for batches that are older than the generations. All payloads of a batch
+// are in one of the former, and all its results in one of the latter: the number of the batch
+// decides in which. Once the newest generation has enough bytes, new batches begin another one, in
+// an empty table.
 //
-// A table whose rows have all been deleted is truncated. That gives its room back at once, also beside a session that is
-// idle in a transaction; vacuum would have to wait for that session. Once half of a generation has been deleted, or a third
-// of the rows in a table of moved rows, its remaining rows may move to the table of the generation before, or to one that is kept
-// empty for this; then its own table is truncated. See compaction.h.
+// A table whose rows have all been deleted is truncated. That gives its room back at once, also
+// beside a session that is idle in a transaction; vacuum would have to wait for that session. Once
+// half of a generation has been deleted, or a third of the rows in a table of moved rows, its
+// remaining rows may move to the table of the generation before, or to one that is kept empty for
+// this; then its own table is truncated. See compaction.h.
 //
 // A value, which SharedGenerations guards. The table locksley_generation says the same.
 class Generations {
@@ -26,7 +28,8 @@ class Generations {
   static constexpr std::int16_t kTablesOfBatches = 8;  // numbered from 1
   static constexpr std::int16_t kRest = 0;             // the table that is not a generation's
 
-  // From this batch on, to the first of the next span, rows of `table` are in the table with this number.
+  // From this batch on, to the first of the next span, rows of `table` are in the table with this
+  // number.
   struct Span {
     Table table = Table::kPayloads;
     std::int64_t first = 0;
@@ -34,7 +37,8 @@ class Generations {
     friend bool operator==(const Span&, const Span&) = default;
   };
 
-  // `spans`: in the order of their batches. `last_payloads`, `last_results`: no batch with a higher number has such rows.
+  // `spans`: in the order of their batches. `last_payloads`, `last_results`: no batch with a higher
+  // number has such rows.
   void load(const std::vector<Span>& spans, std::int64_t last_payloads, std::int64_t last_results);
 
   // Needs: payloads or results.
@@ -45,8 +49,8 @@ class Generations {
     std::uint64_t results = 0;
     std::uint64_t of(Table table) const { return table == Table::kPayloads ? payloads : results; }
   };
-  // Begins a generation where the newest one has enough bytes and two tables are empty: one stays so. Returns what has
-  // begun.
+  // Begins a generation where the newest one has enough bytes and two tables are empty: one stays
+  // so. Returns what has begun.
   std::vector<Span> begin(const Enough& enough);
   // The group was written.
   void count(const PostgresGroup& group);
@@ -61,10 +65,12 @@ class Generations {
   std::int16_t before(const Span& span) const;
   // Which table is empty; kRest: none.
   std::int16_t empty_table(Table table) const { return of(table).empty_table(); }
-  // The rows of the batches below `end` have moved from the table of `span`, which is one of earlier(), to the table
-  // `target`: before(), or an empty one. Without `end`: all have moved, and its table is empty now.
+  // The rows of the batches below `end` have moved from the table of `span`, which is one of
+  // earlier(), to the table `target`: before(), or an empty one. Without `end`: all have moved, and
+  // its table is empty now.
   void move(const Span& span, std::optional<std::int64_t> end, std::int16_t target);
-  // Its table was truncated, because its rows had all been deleted. No effect if there is no such span.
+  // Its table was truncated, because its rows had all been deleted. No effect if there is no such
+  // span.
   void end(const Span& span);
 
  private:

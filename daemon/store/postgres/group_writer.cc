@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t kMostRows = 512;
 constexpr std::size_t kMostBytes = 512U << 10;
 
-// The condition of each statement: the fence before it holds the row until the transaction ends. The upper bits of the beat
-// are the epoch.
+// The condition of each statement: the fence before it holds the row until the transaction ends.
+// The upper bits of the beat are the epoch.
 #define LOCKSLEY_MAY_WRITE(node, epoch) "node = " node " and alive and beat >> 40 = " epoch
 #define LOCKSLEY_FENCED(node, epoch) \
   " exists (select 1 from locksley_node where " LOCKSLEY_MAY_WRITE(node, epoch) ")"
@@ -252,9 +252,10 @@ class Sender {
 
 }  // namespace
 
-// Rows are found by their keys, whatever the server thinks of an empty table that is about to become large. A transaction of
-// a daemon that is paused ends by itself. A group that waits for a table that another session has locked gives up its own row
-// soon, so that there are beats between two attempts.
+// Rows are found by their keys, whatever the server thinks of an empty table that is about to
+// become large. A transaction of a daemon that is paused ends by itself. A group that waits for a
+// table that another session has locked gives up its own row soon, so that there are beats between
+// two attempts.
 const char* const kWriterSettings =
     "set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan "
     "= off; "
@@ -264,7 +265,8 @@ const char* const kWriterSettings =
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, Instant deadline) {
   using Outcome = Written::Outcome;
-  // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq says nothing.
+  // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq
+  // says nothing.
   const auto failed = [](const PgError& error) -> Written {
     if (error.is_lost()) return {.outcome = Outcome::kUnknown, .error = error.error};
     return {.outcome = error.state == kLockNotAvailable ? Outcome::kLocked : Outcome::kRefused,

@@ -29,19 +29,21 @@ struct Written {
   std::string warning = {};  // of kDone: what the server warned of, which does not concern the outcome
 };
 
-// How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is that is kSafe.
+// How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is
+// that is kSafe.
 enum class Safety : std::uint8_t { kSafe, kAhead };
 
-// Who writes: the daemon, by its row in locksley_node, in an epoch of that row. Each new connection for groups begins one, and
-// what was sent by an earlier one has no effect from then on: a paused session of the server may have it before it, and go on
-// with it long after the group was written again, and others after it.
+// Who writes: the daemon, by its row in locksley_node, in an epoch of that row. Each new connection
+// for groups begins one, and what was sent by an earlier one has no effect from then on: a paused
+// session of the server may have it before it, and go on with it long after the group was written
+// again, and others after it.
 struct Writer {
   std::int32_t node = 0;
   std::int64_t epoch = 0;
 };
 
-// What a transaction writes: a group; the generations in whose tables its rows go, some of which begin with it; and the list of
-// what it changes, if daemons that stand by want it.
+// What a transaction writes: a group; the generations in whose tables its rows go, some of which
+// begin with it; and the list of what it changes, if daemons that stand by want it.
 struct Changes {
   const PostgresGroup& group;
   const Generations& generations;
@@ -49,23 +51,26 @@ struct Changes {
   const std::optional<ChangeList>& list;
 };
 
-// One transaction: the fence, which takes this daemon's row and says that the daemon lives, and the changes, none of which
-// happens if that row is not alive, or in a later epoch. `number`: becomes the `committed` of the row; none: that stays, and
-// there is no list.
+// One transaction: the fence, which takes this daemon's row and says that the daemon lives, and the
+// changes, none of which happens if that row is not alive, or in a later epoch. `number`: becomes
+// the `committed` of the row; none: that stays, and there is no list.
 //
-// Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any more.
+// Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any
+// more.
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, Instant deadline);
 // The same with no changes: a beat.
 Written write_beat(PgConnection& connection, const Writer& writer, Instant deadline);
 
-// An epoch, and the number of the last group of this daemon, which does not change any more but by groups of this epoch.
+// An epoch, and the number of the last group of this daemon, which does not change any more but by
+// groups of this epoch.
 struct Epoch {
   std::int64_t number = 0;
   std::int64_t committed = 0;
 };
-// Begins the next one, which is a beat, too; waits for a transaction of the last that is under way. The error is kFenced if the
-// daemon's row is not alive. After any other, one may have begun or not.
+// Begins the next one, which is a beat, too; waits for a transaction of the last that is under way.
+// The error is kFenced if the daemon's row is not alive. After any other, one may have begun or
+// not.
 PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Instant deadline);
 
 inline constexpr std::string_view kFencedWords = "another daemon has taken over";

@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The rows of some kinds, batch by batch. The rows of a batch lie one after the other in one string, in any order: a batch that
-// has ended has two or three.
+// The rows of some kinds, batch by batch. The rows of a batch lie one after the other in one
+// string, in any order: a batch that has ended has two or three.
 //
 // One thread at a time. Nothing blocks or fails.
 class IndexCopy {

@@ -15,11 +15,12 @@
 
 namespace locksley::daemon {
 
-// IndexFollowing, from the constructor until take() or the destructor, so that the thread that watches the active daemon does
-// not wait for the index. Writes to the ClusterBoard how many batches it has.
+// IndexFollowing, from the constructor until take() or the destructor, so that the thread that
+// watches the active daemon does not wait for the index. Writes to the ClusterBoard how many
+// batches it has.
 //
-// Of one thread, which outlives this. take() and the destructor wait for what is under way: a statement, 2 s at most, or an
-// attempt to connect (PrimaryFinder).
+// Of one thread, which outlives this. take() and the destructor wait for what is under way: a
+// statement, 2 s at most, or an attempt to connect (PrimaryFinder).
 class IndexFollower {
  public:
   // As IndexFollowing; all references outlive this.

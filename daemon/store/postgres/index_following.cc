@@ -16,8 +16,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The whole index is read from its beginning to its end; single batches are found by their keys, whatever the server thinks of
-// the size of the table.
+// The whole index is read from its beginning to its end; single batches are found by their keys,
+// whatever the server thinks of the size of the table.
 constexpr auto kSettings =
     "set jit = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off";
 constexpr auto kForAll = "set enable_seqscan = on";

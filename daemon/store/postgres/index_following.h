@@ -24,46 +24,54 @@ class logger;
 
 namespace locksley::daemon {
 
-// Reads the rows of the index once, and then the lists of the batches that the active daemon changes (ChangeLists). A batch
-// that was changed is not read again at once, since it will soon change again, or be deleted: only while there are very many,
-// and for the rest when this daemon takes over. So a takeover reads what was changed last, and not the whole index.
+// Reads the rows of the index once, and then the lists of the batches that the active daemon
+// changes (ChangeLists). A batch that was changed is not read again at once, since it will soon
+// change again, or be deleted: only while there are very many, and for the rest when this daemon
+// takes over. So a takeover reads what was changed last, and not the whole index.
 //
-// Whatever it has read may be old, or come from a server that is no longer the one to write. It counts only if at the end the
-// same connection sees that this daemon is the active one, and that no list is missing:
+// Whatever it has read may be old, or come from a server that is no longer the one to write. It
+// counts only if at the end the same connection sees that this daemon is the active one, and that
+// no list is missing:
 //
-// - The list of a group is written with it. The groups of a daemon are numbered, and its row has the number of the last one. So
+// - The list of a group is written with it. The groups of a daemon are numbered, and its row has
+//   the number of the last one. So
 //   a missing list is noticed, whatever the reason: then the copy is given up, and read again later. A group that has failed
 //   may leave a gap, which counts as a missing list.
-// - Rows are read after the number from which on lists are read. So what is changed meanwhile is in a later list, and is read
+// - Rows are read after the number from which on lists are read. So what is changed meanwhile is in
+//   a later list, and is read
 //   again.
-// - The transaction in which this daemon took over is later in the log of that server than all that was read before from it,
+// - The transaction in which this daemon took over is later in the log of that server than all that
+//   was read before from it,
 //   and is confirmed: so nothing of that is lost with a server. An old primary may have that transaction, too; but it does not
 //   have the epoch that this daemon has begun since on the server that it will write.
 //
-// One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most at each statement; look() also
-// while it connects (PrimaryFinder).
+// One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most
+// at each statement; look() also while it connects (PrimaryFinder).
 class IndexFollowing {
  public:
-  // How long it makes no attempt; guesses, because to read the whole index is a burden for the server.
+  // How long it makes no attempt; guesses, because to read the whole index is a burden for the
+  // server.
   struct Pauses {
     std::chrono::milliseconds after_loss = std::chrono::seconds(30);
     std::chrono::milliseconds if_busy = std::chrono::minutes(5);  // so much changes that it is of no use
   };
 
-  // For the daemon `own`. `kinds`: of the rows that are copied, ascending. `session`: the name of the connection. Both
-  // references outlive this.
+  // For the daemon `own`. `kinds`: of the rows that are copied, ascending. `session`: the name of
+  // the connection. Both references outlive this.
   IndexFollowing(PrimaryFinder& primary, std::int32_t own, std::string session, std::string kinds,
                  spdlog::logger& log, Pauses pauses);
 
-  // Reads what has changed since the last call; at first all. An error is logged, and the next calls try again.
+  // Reads what has changed since the last call; at first all. An error is logged, and the next
+  // calls try again.
   void look();
   // look() returns soon, now and later. Any thread.
   void stop() { is_stopping_ = true; }
   // How many the copy has; none: there is no copy.
   std::optional<std::uint64_t> batches() const;
 
-  // Once this daemon is the active one and has begun an epoch, both of which the database has confirmed, and before it has
-  // written rows: reads what is left. Null: there is no copy that can be used.
+  // Once this daemon is the active one and has begun an epoch, both of which the database has
+  // confirmed, and before it has written rows: reads what is left. Null: there is no copy that can
+  // be used.
   std::unique_ptr<IndexCopy> finish();
 
  private:
@@ -86,8 +94,8 @@ class IndexFollowing {
   PgExpected<void> read_all(std::int64_t committed);
   // The lists of all groups up to `committed` and perhaps further.
   StillGood read_lists(std::int64_t committed);
-  // Reads at most so many of the changed batches, in the order of their numbers, and after the last ones the first. So those that
-  // change again and again do not keep the others from being read.
+  // Reads at most so many of the changed batches, in the order of their numbers, and after the last
+  // ones the first. So those that change again and again do not keep the others from being read.
   PgExpected<void> read_batches(std::size_t most);
   StillGood read_rest();
   // So much that all is read as fast.
@@ -100,7 +108,8 @@ class IndexFollowing {
   static constexpr std::size_t kMostChanged = 10'000;
   static constexpr std::size_t kReadAtOnce = 2'000;
   static constexpr std::int64_t kListsAtOnce = 256;
-  // Of a larger part of all batches, all are read as fast: a batch that is found by its key takes the server 8 times as long.
+  // Of a larger part of all batches, all are read as fast: a batch that is found by its key takes
+  // the server 8 times as long.
   static constexpr std::size_t kMostShare = 8;
 
   PrimaryFinder& primary_;
@@ -119,7 +128,8 @@ class IndexFollowing {
   std::set<std::int64_t> changed_;            // batches of which the copy may be old
   std::int64_t next_ = 0;                     // the next of them to be read, or one after it
   std::optional<std::int64_t> seen_;          // the number of the last group when read_all() was called last
-  // A list was missing. Then the whole index is read only once the active daemon is seen to write lists.
+  // A list was missing. Then the whole index is read only once the active daemon is seen to write
+  // lists.
   bool has_missed_ = false;
   Instant paused_until_{};
 };

@@ -1,4 +1,5 @@
-// Keeps the table of the index from being much larger than its rows. Internal to daemon/store/postgres.
+// Keeps the table of the index from being much larger than its rows. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <chrono>
@@ -11,11 +12,13 @@
 
 namespace locksley::daemon {
 
-// Vacuum gives the room of deleted rows back, but not while a session is idle in a transaction. Each batch leaves about a
-// kilobyte of deleted rows in the index. So once the table is larger than twice its live rows by TableSizes::least(), and by a
-// sixteenth of all live bytes, the table is truncated and its rows are written anew.
+// Vacuum gives the room of deleted rows back, but not while a session is idle in a transaction.
+// Each batch leaves about a kilobyte of deleted rows in the index. So once the table is larger than
+// twice its live rows by TableSizes::least(), and by a sixteenth of all live bytes, the table is
+// truncated and its rows are written anew.
 //
-// The writer waits meanwhile, so this is done only while the live rows have at most 8 MiB; a larger index is left to vacuum.
+// The writer waits meanwhile, so this is done only while the live rows have at most 8 MiB; a larger
+// index is left to vacuum.
 //
 // For one thread.
 class IndexRewrite {
@@ -24,8 +27,8 @@ class IndexRewrite {
                std::chrono::milliseconds reply)
       : generations_(generations), sizes_(sizes), node_(node), reply_(reply) {}
 
-  // Once. kHasRows: the table is not worth it, or too large, or the writer is busy. A statement that takes longer than `reply`
-  // has failed. After an error the connection is of no use.
+  // Once. kHasRows: the table is not worth it, or too large, or the writer is busy. A statement
+  // that takes longer than `reply` has failed. After an error the connection is of no use.
   PgExpected<Freed> run(PgConnection& connection) LOCKSLEY_EXCLUDES(generations_.mutex);
 
  private:

@@ -10,11 +10,13 @@
 
 namespace locksley::daemon {
 
-// All rows of the index of one kind that has batches in its keys, in the order of their keys: the server sorts them, and sends
-// one after the other (COPY), which takes half of the time that pages of a cursor take. The rules are those of RowCursor.
+// All rows of the index of one kind that has batches in its keys, in the order of their keys: the
+// server sorts them, and sends one after the other (COPY), which takes half of the time that pages
+// of a cursor take. The rules are those of RowCursor.
 class KindCopy final : public RowCursor {
  public:
-  // The server begins to work. `pool` outlives this. Before all else call wait_first(), so that several can begin before.
+  // The server begins to work. `pool` outlives this. Before all else call wait_first(), so that
+  // several can begin before.
   KindCopy(ConnectionPool& pool, char kind);
 
   void wait_first();

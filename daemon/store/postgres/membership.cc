@@ -20,7 +20,8 @@ namespace locksley::daemon {
 namespace {
 
 constexpr auto kJoinPatience = std::chrono::seconds(10);
-// How long a fencing waits for a transaction of the daemon that it fences, before it ends that daemon's sessions.
+// How long a fencing waits for a transaction of the daemon that it fences, before it ends that
+// daemon's sessions.
 constexpr auto kLockTimeout = "500ms";
 constexpr int kLooksInLease = 10;
 
@@ -63,12 +64,14 @@ class Joining {
   PgExpected<void> enroll();
   // The row goes, as far as the database can be reached.
   void withdraw();
-  // Says that this daemon lives, and looks at all rows. Makes a row for this daemon, if it has none.
+  // Says that this daemon lives, and looks at all rows. Makes a row for this daemon, if it has
+  // none.
   PgExpected<Look> look();
   // Whether it was silent for a lease.
   bool is_silent(const NodeRow& active);
   PgExpected<Adoption> adopt(const std::optional<NodeRow>& former);
-  // In a transaction, which it leaves open: the next step of adopt() after an error or a result that ends it.
+  // In a transaction, which it leaves open: the next step of adopt() after an error or a result
+  // that ends it.
   PgExpected<Adoption> give_up(Adoption why);
   PgExpected<void> end_sessions_of(std::int32_t node);
   // Looks, and takes over if it is time. Whether this daemon is the active one.
@@ -153,7 +156,8 @@ PgExpected<bool> Joining::advance() {
     if (const auto ended = end_sessions_of(seen->active->node); !ended) return std::unexpected(ended.error());
   }
   if (*adopted != Adoption::kDone) return false;
-  // Its readings hold locks and old rows for as long as the server takes them for open, which may be hours.
+  // Its readings hold locks and old rows for as long as the server takes them for open, which may
+  // be hours.
   if (seen->active) static_cast<void>(end_sessions_of(seen->active->node));
   // So that the board says at once who is active now.
   const auto rows = read_nodes(*connection_, now() + kJoinPatience);
@@ -205,7 +209,8 @@ PgExpected<Joining::Look> Joining::look() {
       seen.active = row;
     }
   }
-  // The row was taken for one of a daemon that has gone: this daemon was paused for very long. It gets another row.
+  // The row was taken for one of a daemon that has gone: this daemon was paused for very long. It
+  // gets another row.
   if (rows_changed(**beaten) != 1 && !seen.is_own_alive) own_ = 0;
   cluster_.set(nodes_.see(*rows, now()));
   return seen;

@@ -27,18 +27,20 @@ struct Joined {
   std::unique_ptr<PgConnection> connection = {};
 };
 
-// Each life of a daemon has a row in locksley_node. At first it stands by (committed = -1, alive = false); then it may be
-// the active one (alive), which owns all shards and alone may write; and once it is not alive any more, it never is again.
+// Each life of a daemon has a row in locksley_node. At first it stands by (committed = -1, alive =
+// false); then it may be the active one (alive), which owns all shards and alone may write; and
+// once it is not alive any more, it never is again.
 //
-// Makes a row for this daemon, and returns once this daemon is the active one. While another daemon is alive it
-// looks once in a tenth of the lease, says that it lives, and watches whether that daemon's beat changes. It takes over
-// when no daemon is alive, or when the beat was the same for a lease, seen by one connection. No clocks of different
-// machines are compared.
+// Makes a row for this daemon, and returns once this daemon is the active one. While another daemon
+// is alive it looks once in a tenth of the lease, says that it lives, and watches whether that
+// daemon's beat changes. It takes over when no daemon is alive, or when the beat was the same for a
+// lease, seen by one connection. No clocks of different machines are compared.
 //
-// With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the connection, too, and follows the
-// index of the active daemon meanwhile; until stand_by() says that this daemon ends, which is an error. Without it, another
-// daemon that lives is an error, and so is a lost connection. `connection`: to the database, with its tables. `primary` finds
-// it again after a loss. Writes what it sees to the ClusterBoard. Blocks.
+// With PostgresOptions::stand_by it waits for that as long as it takes, over losses of the
+// connection, too, and follows the index of the active daemon meanwhile; until stand_by() says that
+// this daemon ends, which is an error. Without it, another daemon that lives is an error, and so is
+// a lost connection. `connection`: to the database, with its tables. `primary` finds it again after
+// a loss. Writes what it sees to the ClusterBoard. Blocks.
 std::expected<Joined, std::string> join(const PostgresOptions& options, const std::string& store,
                                         PrimaryFinder& primary, std::unique_ptr<PgConnection> connection,
                                         spdlog::logger& log);

@@ -7,7 +7,8 @@
 namespace locksley::daemon {
 namespace {
 
-// One part in so many of what is live: the tables may be larger by it, and what was deleted from a settled table is left.
+// One part in so many of what is live: the tables may be larger by it, and what was deleted from a
+// settled table is left.
 constexpr std::uint64_t kWasteShare = 5;
 constexpr std::uint64_t kSettledWasteShare = 16;
 

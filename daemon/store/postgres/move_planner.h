@@ -26,19 +26,22 @@ struct MoveStep {
 
 // Of the generations of one kind. A generation's rows are worth moving in two cases:
 //
-// - At most half of what its table holds is live, and the tables need room: they are larger than their live rows by a fifth and
+// - At most half of what its table holds is live, and the tables need room: they are larger than
+//   their live rows by a fifth and
 //   the least bytes of a generation, or all are in use. More than half is left alone, because batches tend to be deleted in the
 //   order in which they came, so that most of those rows will be deleted soon.
-// - Its table is *settled*: most of its rows have moved before, so they have outlived their neighbours. It does not wait for the
+// - Its table is *settled*: most of its rows have moved before, so they have outlived their
+//   neighbours. It does not wait for the
 //   others: its rows move again once a third of what came into it has been deleted, if that is more than a sixteenth of what is
 //   live in the tables of earlier generations, and more than half of the least bytes of a generation. If the tables need room, half
 //   is enough. This costs little, because it happens rarely. Without it a settled table can be half empty while a whole
 //   generation is nearly empty, too.
 //
-// A settled table is compared with the rows that have come into it, and not with its size: else rows that fill their pages badly
-// would be moved for ever. The writer can put rows into it, too, if a batch ends late. No vacuum frees space inside these
-// tables, so each row makes them larger: what the writer adds is measured by their growth. The shares above were found by
-// simulation (tests/unit/daemon/store/postgres/move_planner_test.cc).
+// A settled table is compared with the rows that have come into it, and not with its size: else
+// rows that fill their pages badly would be moved for ever. The writer can put rows into it, too,
+// if a batch ends late. No vacuum frees space inside these tables, so each row makes them larger:
+// what the writer adds is measured by their growth. The shares above were found by simulation
+// (tests/unit/daemon/store/postgres/move_planner_test.cc).
 //
 // For one thread.
 class MovePlanner {
@@ -47,10 +50,11 @@ class MovePlanner {
 
   MovePlanner(Table table, const TableSizes& sizes) : table_(table), sizes_(sizes) {}
 
-  // The generations that may be over, in the order in which they should be measured: those of which nothing is known come first. What
-  // was known of others is forgotten.
+  // The generations that may be over, in the order in which they should be measured: those of which
+  // nothing is known come first. What was known of others is forgotten.
   std::vector<Span> to_measure(const Generations& generations);
-  // What its table holds. None: it could not be measured; the last figures stand, or zeros if there are none.
+  // What its table holds. None: it could not be measured; the last figures stand, or zeros if there
+  // are none.
   void set(const Span& span, std::optional<TableBytes> bytes);
 
   struct Move {
@@ -58,15 +62,16 @@ class MovePlanner {
     bool joins = false;  // its rows go to the table of the generation before; else to an empty one
     TableBytes bytes;    // what its table holds
   };
-  // The smallest live part comes first; those that have failed come last. Empty until all generations that may be over have been
-  // measured.
+  // The smallest live part comes first; those that have failed come last. Empty until all
+  // generations that may be over have been measured.
   std::vector<Move> moves(const Generations& generations) const;
   // Whether they include that of `span`.
   bool moves(const Generations& generations, const Span& span) const;
 
   // What its rows take, which was counted; its size is what it was.
   void set_live(const Span& span, std::uint64_t live);
-  // Rows have moved from the table of `from` to the table `target`, which was empty before, or that of the generation before.
+  // Rows have moved from the table of `from` to the table `target`, which was empty before, or that
+  // of the generation before.
   struct Target {
     std::int16_t number = 0;
     bool was_empty = false;

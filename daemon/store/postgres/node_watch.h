@@ -1,5 +1,5 @@
-// The rows of the daemons in locksley_node, and what they show over time. Internal to daemon/store/postgres, without
-// libpq.
+// The rows of the daemons in locksley_node, and what they show over time. Internal to
+// daemon/store/postgres, without libpq.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,8 @@ struct NodeRow {
   bool stands_by() const { return !is_alive && committed == kNeverActive; }
 };
 
-// What one daemon sees of all of them, look by look: whose beats change. No clocks of different machines are compared.
+// What one daemon sees of all of them, look by look: whose beats change. No clocks of different
+// machines are compared.
 //
 // One thread at a time. Nothing blocks or fails.
 class NodeWatch {
@@ -42,7 +43,8 @@ class NodeWatch {
 
   // Takes a look: the rows as they were `at` a moment. The picture of it.
   ClusterView see(const std::vector<NodeRow>& rows, Instant at);
-  // Of that look: rows of daemons that have been gone for so long, or are so many, that they can be forgotten.
+  // Of that look: rows of daemons that have been gone for so long, or are so many, that they can be
+  // forgotten.
   const std::vector<NodeRow>& outdated() const { return outdated_; }
 
  private:

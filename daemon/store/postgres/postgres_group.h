@@ -14,8 +14,9 @@
 
 namespace locksley::daemon {
 
-// What a group comes to: first its ranges are deleted, then single rows, then rows are put, each once. A deleted range
-// takes back what the group had put into it before, and what is put later stays: so the order of the changes is kept.
+// What a group comes to: first its ranges are deleted, then single rows, then rows are put, each
+// once. A deleted range takes back what the group had put into it before, and what is put later
+// stays: so the order of the changes is kept.
 class PostgresGroup final : public Engine::Group {
  public:
   // None: the row is deleted.

@@ -27,7 +27,8 @@ std::vector<std::string> parts_of(std::string_view list) {
   }
 }
 
-// The name of a file of the log begins with the timeline, as eight hexadecimal digits. A rented database may not say it: 0.
+// The name of a file of the log begins with the timeline, as eight hexadecimal digits. A rented
+// database may not say it: 0.
 PgExpected<std::uint32_t> timeline_of(PgConnection& connection) {
   const auto named = connection.run("select pg_walfile_name(pg_current_wal_lsn())", now() + kPatience);
   if (!named) {
@@ -80,7 +81,8 @@ PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::connect(const std::stri
     return std::unexpected(old_primary(**opened));
   }
   if (look == Look::kFirst) {
-    // Not in the order of the URL, once it is known: a server before it that is silent takes 3 s each time.
+    // Not in the order of the URL, once it is known: a server before it that is silent takes 3 s
+    // each time.
     const ServerAddress* const last = last_;
     auto opened = connect_to(name, last);
     if (opened ? !is_outdated(**opened) : last == nullptr) return opened;
@@ -111,7 +113,8 @@ PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::connect_to(const std::s
   return opened;
 }
 
-// A thread for each, because libpq cannot say that one of several addresses of a server has been tried for long enough.
+// A thread for each, because libpq cannot say that one of several addresses of a server has been
+// tried for long enough.
 PgExpected<std::unique_ptr<PgConnection>> PrimaryFinder::ask_all(const std::string& name) {
   std::vector<std::future<PgExpected<std::unique_ptr<PgConnection>>>> asked;
   // One after the other if there can be no more threads.

@@ -13,14 +13,16 @@ namespace locksley::daemon {
 
 // Of the servers that a URL names, the one that is to be written.
 //
-// After a promotion there may be two that can be written: an old primary that was paused or cut off comes back, and takes
-// commands until it is told that another server was promoted. Its standby has left it, so a commit there waits without end;
-// its rows are old, and the row of a daemon that took over meanwhile is not among them. Each promotion begins a new timeline
-// of the server's log, with the next number: the server with the highest number is the one. A daemon that has seen a number
+// After a promotion there may be two that can be written: an old primary that was paused or cut off
+// comes back, and takes commands until it is told that another server was promoted. Its standby has
+// left it, so a commit there waits without end; its rows are old, and the row of a daemon that took
+// over meanwhile is not among them. Each promotion begins a new timeline of the server's log, with
+// the next number: the server with the highest number is the one. A daemon that has seen a number
 // uses no server with a lower one any more.
 //
-// Owned by the engine, which outlives all users. Any thread. connect() blocks on the network: for 3 s if a server does not
-// reply (for each address of its name), of all servers together with kAll. The threads of kAll end before it returns.
+// Owned by the engine, which outlives all users. Any thread. connect() blocks on the network: for 3
+// s if a server does not reply (for each address of its name), of all servers together with kAll.
+// The threads of kAll end before it returns.
 class PrimaryFinder {
  public:
   explicit PrimaryFinder(std::string url);

@@ -23,7 +23,8 @@ std::string lock_sql(Table table) {
 }
 
 EngineError reading_error(PgError error) {
-  // The connection; a transaction that was rolled back; resources; a lock; an administrator, or the end of the server.
+  // The connection; a transaction that was rolled back; resources; a lock; an administrator, or the
+  // end of the server.
   constexpr std::array<std::string_view, 5> kPassing{"08", "40", "53", "55", "57"};
   const bool passes =
       error.is_lost() || std::ranges::find(kPassing, error.state.substr(0, 2)) != kPassing.end();

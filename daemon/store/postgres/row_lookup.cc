@@ -26,8 +26,8 @@ constexpr std::array<Query, kTables> kGetQueries{
      {"get_result", LOCKSLEY_GET("locksley_result")}}};
 constexpr Query kNameQuery{"get_name", "select value from locksley_name where place = $1 and name = $2"};
 
-// $1 shard, $2 batch, $3 the first part of the range, $4 the last one, $5 the one from which on, or the last one before it;
-// of the index $6 kind
+// $1 shard, $2 batch, $3 the first part of the range, $4 the last one, $5 the one from which on, or
+// the last one before it; of the index $6 kind
 #define LOCKSLEY_FIRST(table, kind)                                                             \
   "select part, value from " table " where shard = $1 and batch = $2" kind                      \
   " and part >= coalesce((select max(part) from " table " where shard = $1 and batch = $2" kind \
@@ -37,7 +37,8 @@ constexpr std::array<Query, kTables> kFirstQueries{
      {"first_payload", LOCKSLEY_FIRST("locksley_payload", "")},
      {"first_result", LOCKSLEY_FIRST("locksley_result", "")}}};
 
-// The result of the statement, which is sent alone, or in a transaction that locks the table before.
+// The result of the statement, which is sent alone, or in a transaction that locks the table
+// before.
 PgExpected<Result> run(PgConnection& connection, const Query& statement, const Parameters& parameters,
                        std::optional<Table> locked, std::chrono::milliseconds patience) {
   const Instant deadline = now() + patience;

@@ -20,7 +20,8 @@ namespace locksley::daemon {
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value, std::chrono::milliseconds patience);
 
-// As EngineReading::first_row(), with the patience of get_row() and until `stop`. Needs: the range is in one batch (PlaceRange::is_of_one_batch).
+// As EngineReading::first_row(), with the patience of get_row() and until `stop`. Needs: the range
+// is in one batch (PlaceRange::is_of_one_batch).
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
                                                                        const RowRange& range,
                                                                        std::chrono::milliseconds patience,

@@ -20,8 +20,8 @@ inline constexpr std::int32_t shard_of(std::int64_t batch) {
 
 // The columns of a row of a batch, in the order of its key. Values compare as the keys do.
 //
-// `part` of the index: -1 if the key ends with the batch. Of payloads and results: the number less 2^63, because a mark
-// has the highest bit, and bigint has a sign.
+// `part` of the index: -1 if the key ends with the batch. Of payloads and results: the number less
+// 2^63, because a mark has the highest bit, and bigint has a sign.
 struct RowPlace {
   static constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -32,8 +32,8 @@ struct RowPlace {
   friend auto operator<=>(const RowPlace&, const RowPlace&) = default;
 };
 
-// None: the key has no batch. Such rows lie in a table of names: those that the store has once, and the settings of
-// customers.
+// None: the key has no batch. Such rows lie in a table of names: those that the store has once, and
+// the settings of customers.
 std::optional<RowPlace> place_of(Table table, std::string_view key);
 std::string key_of(Table table, const RowPlace& place);
 // The lowest place whose key would not be below this bound.

@@ -20,8 +20,8 @@ std::string text(const PGresult& result, int column) { return PQgetvalue(&result
 
 // Values up to 8,000 bytes lie in their row, larger ones outside (toast_tuple_target).
 constexpr std::string_view kLayout = "toast_tuple_target = 8160";
-// It does not rest (cost_delay): with PostgreSQL's own setting it gave less room back than batches of 15 MB/s took when they
-// were deleted, and tables grew without a bound.
+// It does not rest (cost_delay): with PostgreSQL's own setting it gave less room back than batches
+// of 15 MB/s took when they were deleted, and tables grew without a bound.
 constexpr std::string_view kVacuum =
     "autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, "
     "toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0";

@@ -1,4 +1,5 @@
-// The tables in the database, and what the database must promise. Internal to daemon/store/postgres.
+// The tables in the database, and what the database must promise. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,22 @@
 
 namespace locksley::daemon {
 
-// Creates the tables if there are none; refuses those of another version, but for earlier ones that convert_schema() knows.
-// Returns the id of the database's store, which
-// its creation has chosen. The error is a sentence without the place.
+// Creates the tables if there are none; refuses those of another version, but for earlier ones that
+// convert_schema() knows. Returns the id of the database's store, which its creation has chosen.
+// The error is a sentence without the place.
 std::expected<std::string, std::string> prepare_schema(PgConnection& connection);
 
-// Tables of an earlier version get their form of today, which programs of that version cannot use. An error if this
-// daemon, with the row `node`, is not the active one. The error likewise. Blocks until indexes are made anew, and other daemons
-// wait meanwhile for the row.
+// Tables of an earlier version get their form of today, which programs of that version cannot use.
+// An error if this daemon, with the row `node`, is not the active one. The error likewise. Blocks
+// until indexes are made anew, and other daemons wait meanwhile for the row.
 std::expected<void, std::string> convert_schema(PgConnection& connection, std::int32_t node);
 
 // Whether the table of the lists of changed batches is there, in the schema of the other tables.
 PgExpected<bool> has_changes(PgConnection& connection, Instant deadline);
 
-// The tables of the lists of changed batches, which a store of an earlier version lacks: creates them if this role may. How many
-// bytes the first half has; none: the role may not write them. The error likewise.
+// The tables of the lists of changed batches, which a store of an earlier version lacks: creates
+// them if this role may. How many bytes the first half has; none: the role may not write them. The
+// error likewise.
 std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConnection& connection);
 
 // Whether a commit on this server means as much as `replication` says. The error likewise.

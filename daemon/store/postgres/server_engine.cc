@@ -151,7 +151,8 @@ EngineDone ServerEngine::commit(Group& group, Sync sync) {
       done_ = number;
       return {};
     }
-    // What went ahead of it may be gone with the server. And a server that loses the group twice may lose it again and again.
+    // What went ahead of it may be gone with the server. And a server that loses the group twice
+    // may lose it again and again.
     if (!is_locked) ++unknown;
     if (has_ahead || unknown == kMostUnknown) return fail(written.error);
   }
@@ -172,7 +173,8 @@ EngineDone ServerEngine::write_ahead(Group& group) {
   return fail(written.error);
 }
 
-// What went ahead is lost with a server, but not with a connection; which of them it was is not known.
+// What went ahead is lost with a server, but not with a connection; which of them it was is not
+// known.
 EngineDone ServerEngine::renew_closed() {
   if (has_ahead_ || !connection_->is_closed()) return {};
   LogLine("store: the database has closed the connection while it was idle: another one is made")

@@ -29,19 +29,22 @@
 
 namespace locksley::daemon {
 
-// Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in locksley_node is alive.
+// Rows in tables of a PostgreSQL database, which this daemon alone writes as long as its row in
+// locksley_node is alive.
 //
-// Owned by the Store. Threads, blocking and errors: as Engine says. ServerUpkeep has a thread of its own, from open() to the
-// destructor.
+// Owned by the Store. Threads, blocking and errors: as Engine says. ServerUpkeep has a thread of
+// its own, from open() to the destructor.
 //
-// A commit whose outcome is unknown is settled before commit() returns: the engine connects to the server that can be
-// written, begins an epoch there, after which nothing that the lost connection has sent can have an effect, and reads which
-// group was the last. It ends the readings that are under way, waits until they have ended, and makes one attempt to connect or
-// more. If no attempt succeeds within PostgresOptions::patience, or if the outcome is unknown a second time, the commit has failed,
-// and reopen() makes sure of the same. No reading begins meanwhile.
+// A commit whose outcome is unknown is settled before commit() returns: the engine connects to the
+// server that can be written, begins an epoch there, after which nothing that the lost connection
+// has sent can have an effect, and reads which group was the last. It ends the readings that are
+// under way, waits until they have ended, and makes one attempt to connect or more. If no attempt
+// succeeds within PostgresOptions::patience, or if the outcome is unknown a second time, the commit
+// has failed, and reopen() makes sure of the same. No reading begins meanwhile.
 //
-// Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see on_fenced. The same holds
-// once the database has lost a group that was acknowledged: other groups, and replies, follow from it.
+// Once another daemon has fenced this one, every commit and every reopen() fails with kFenced; see
+// on_fenced. The same holds once the database has lost a group that was acknowledged: other groups,
+// and replies, follow from it.
 class ServerEngine final : public Engine {
  public:
   static std::expected<std::unique_ptr<ServerEngine>, std::string> open(EngineOptions engine,
@@ -113,18 +116,20 @@ class ServerEngine final : public Engine {
 
   Written write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety)
       LOCKSLEY_REQUIRES(kStoreWriter) LOCKSLEY_EXCLUDES(generations_.mutex);
-  // After kUnknown: whether the group with this number was written. The error is that it cannot be known yet.
+  // After kUnknown: whether the group with this number was written. The error is that it cannot be
+  // known yet.
   std::expected<bool, EngineError> settle(std::int64_t number, Instant deadline)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // Makes another connection if the server has closed this one while no group was under way.
   EngineDone renew_closed() LOCKSLEY_REQUIRES(kStoreWriter);
-  // Connects, begins an epoch, reads the generations, and returns the number of the last group that was committed.
+  // Connects, begins an epoch, reads the generations, and returns the number of the last group that
+  // was committed.
   PgExpected<std::int64_t> reconnect(Instant deadline) LOCKSLEY_REQUIRES(kStoreWriter);
   // The part after connecting.
   PgExpected<std::int64_t> begin_epoch_over(std::unique_ptr<PgConnection> opened, Instant deadline)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // The first reopen(), over the connection with which this daemon became the active one: to connect again may take longer than
-  // other daemons wait for its next beat.
+  // The first reopen(), over the connection with which this daemon became the active one: to
+  // connect again may take longer than other daemons wait for its next beat.
   EngineDone begin(std::unique_ptr<PgConnection> adopted) LOCKSLEY_REQUIRES(kStoreWriter);
   // For reading and writing: from now on nothing begins.
   void close() LOCKSLEY_REQUIRES(kStoreWriter);
@@ -138,7 +143,8 @@ class ServerEngine final : public Engine {
   const std::unique_ptr<PrimaryFinder> primary_;
   ConnectionPool pool_;
   ReadingGate gate_;
-  // Of the index as it is; null: there is none. For one reading, and until a group changes the index.
+  // Of the index as it is; null: there is none. For one reading, and until a group changes the
+  // index.
   Mutex copy_mutex_;
   std::unique_ptr<IndexCopy> copy_ LOCKSLEY_GUARDED_BY(copy_mutex_);
   std::atomic<bool> has_copy_{false};  // written with the mutex

@@ -53,7 +53,8 @@ void ServerUpkeep::run() {
     const bool was_connected = connection_ != nullptr;
     const bool is_tended = tend().has_value();
     if (!is_tended) connection_.reset();
-    // Over a new connection: after the process was paused, this tells it whether it may still serve.
+    // Over a new connection: after the process was paused, this tells it whether it may still
+    // serve.
     at_once = was_connected && !is_tended;
     look_ = is_tended ? PrimaryFinder::Look::kFirst : PrimaryFinder::Look::kAll;
     mutex_.lock();
@@ -102,7 +103,8 @@ PgExpected<void> ServerUpkeep::beat(Instant deadline) {
   const auto beaten =
       connection_->run_committed("update locksley_node set beat = beat + 1 where node = $1 and alive",
                                  {Parameter::int4(node_)}, deadline);
-  // A transaction that has the row is a beat, once it is committed; or another daemon's, which fences this one.
+  // A transaction that has the row is a beat, once it is committed; or another daemon's, which
+  // fences this one.
   if (!beaten && beaten.error().state == kLockNotAvailable) return {};
   if (!beaten) return std::unexpected(beaten.error());
   if (rows_changed(**beaten) != 1) {

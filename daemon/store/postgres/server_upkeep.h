@@ -1,4 +1,5 @@
-// What the active daemon does on a PostgreSQL server beside its writer. Internal to daemon/store/postgres.
+// What the active daemon does on a PostgreSQL server beside its writer. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <chrono>
@@ -27,11 +28,12 @@ class logger;
 
 namespace locksley::daemon {
 
-// A thread that says that the daemon lives while nothing is committed, looks at the other daemons, measures how large the tables
-// are, and gives the room of deleted rows back. It has a connection of its own, and makes another one after a loss.
+// A thread that says that the daemon lives while nothing is committed, looks at the other daemons,
+// measures how large the tables are, and gives the room of deleted rows back. It has a connection
+// of its own, and makes another one after a loss.
 //
-// A member of the engine, from the constructor to the destructor, which waits for the rest of a round: a beat, looks and
-// measurements, of up to a lease each if the server is silent.
+// A member of the engine, from the constructor to the destructor, which waits for the rest of a
+// round: a beat, looks and measurements, of up to a lease each if the server is silent.
 class ServerUpkeep {
  public:
   // What it shares with the engine, which outlives it.
@@ -66,7 +68,8 @@ class ServerUpkeep {
   };
 
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // A beat and a measurement, if they are due, a look at the other daemons, and room. After an error the connection is of no use.
+  // A beat and a measurement, if they are due, a look at the other daemons, and room. After an
+  // error the connection is of no use.
   PgExpected<void> tend();
   // Only the look.
   PgExpected<void> look();

@@ -13,16 +13,17 @@
 
 namespace locksley::daemon {
 
-// The mutex is held by each transaction that depends on the generations or changes them: the writer's, and those of the
-// upkeep.
+// The mutex is held by each transaction that depends on the generations or changes them: the
+// writer's, and those of the upkeep.
 struct SharedGenerations {
   Mutex mutex;
   Generations value LOCKSLEY_GUARDED_BY(mutex);
   // The outcome of a change is unknown: they must be read anew.
   bool are_unknown LOCKSLEY_GUARDED_BY(mutex) = true;
 
-  // For the upkeep. A busy writer has the mutex nearly always, so it lets the upkeep go first between two groups. False: it has
-  // not for 50 ms; a writer that waits for a server is not waited for.
+  // For the upkeep. A busy writer has the mutex nearly always, so it lets the upkeep go first
+  // between two groups. False: it has not for 50 ms; a writer that waits for a server is not waited
+  // for.
   bool lock_between_groups() LOCKSLEY_TRY_ACQUIRE(true, mutex) {
     constexpr auto kPatience = std::chrono::milliseconds(50);
     upkeep_waits_ = true;
@@ -34,7 +35,8 @@ struct SharedGenerations {
     upkeep_waits_ = false;
     return false;
   }
-  // For the writer, before it locks the mutex: waits while the upkeep waits for it, but not for long.
+  // For the writer, before it locks the mutex: waits while the upkeep waits for it, but not for
+  // long.
   void let_upkeep_go_first() const {
     constexpr auto kPatience =
         std::chrono::milliseconds(2);  // guess: the upkeep's thread gets a processor meanwhile
@@ -45,7 +47,8 @@ struct SharedGenerations {
 
  private:
   static constexpr auto kPause = std::chrono::microseconds(50);
-  // A hint for the writer: if it reads the value of a moment ago, the upkeep waits for another group, or the writer for nothing.
+  // A hint for the writer: if it reads the value of a moment ago, the upkeep waits for another
+  // group, or the writer for nothing.
   std::atomic<bool> upkeep_waits_ = false;
 };
 
@@ -66,9 +69,10 @@ class TableSizes {
   std::uint64_t index() const { return index_; }
   std::uint64_t tables() const { return index_ + names_ + payloads_ + results_; }
   std::uint64_t least() const { return least_; }
-  // Two ninths of the live bytes, so that four or five generations hold them. Three more can be there: one that grows, one that is
-  // being deleted, and one with the remaining rows of others. The live bytes of one kind are not known: they are at most those of
-  // both kinds, and at most the size of its tables.
+  // Two ninths of the live bytes, so that four or five generations hold them. Three more can be
+  // there: one that grows, one that is being deleted, and one with the remaining rows of others.
+  // The live bytes of one kind are not known: they are at most those of both kinds, and at most the
+  // size of its tables.
   Generations::Enough enough() const {
     const auto of = [this](std::uint64_t tables) {
       return std::max(least_, std::min<std::uint64_t>(live_, tables) / 9 * 2);

@@ -18,9 +18,10 @@ const char* table_name(Table table) {
 std::string table_name(Table table, std::int16_t number) {
   return fmt::format("{}_{}", table_name(table), number);
 }
-// What a row takes: its part of a page, since a page holds no parts of rows, and an entry of the index. Of a value that lies outside
-// of its row, the value in place of the part of a page. The numbers are those of PostgreSQL's page layout: 8,168 bytes for
-// rows and their 4-byte pointers; a header of 24 bytes, columns of 30 besides the value, together a multiple of 8. The entry of the
+// What a row takes: its part of a page, since a page holds no parts of rows, and an entry of the
+// index. Of a value that lies outside of its row, the value in place of the part of a page. The
+// numbers are those of PostgreSQL's page layout: 8,168 bytes for rows and their 4-byte pointers; a
+// header of 24 bytes, columns of 30 besides the value, together a multiple of 8. The entry of the
 // index is an estimate from tables of small values.
 constexpr const char* kRowBytes =
     "(case when octet_length(value) <= 8000 then 8192 / (8168 / ((octet_length(value) + 61) / 8 * 8 + 4)) "
@@ -29,8 +30,8 @@ constexpr const char* kRowBytes =
 constexpr std::uint64_t kSampleBytes = std::uint64_t{4} << 20;
 constexpr std::string_view kQueryCanceled = "57014";  // a SQLSTATE: statement_timeout has passed
 
-// Queries that may be too slow: between begin() and end(). A table that takes longer than a second to read is left as it is,
-// because the beats wait meanwhile.
+// Queries that may be too slow: between begin() and end(). A table that takes longer than a second
+// to read is left as it is, because the beats wait meanwhile.
 class BoundedQueries {
  public:
   BoundedQueries(PgConnection& connection, Instant deadline) : connection_(connection), deadline_(deadline) {}

@@ -14,24 +14,27 @@ namespace locksley::daemon {
 class Engine;
 class Reader;
 
-// The jobs of a batch that have failed: disjoint ranges, in any order, and how many jobs these are. Immutable; any
-// thread may drop the last reference: the store's reader frees the ranges, since they may be millions. The Store outlives it.
+// The jobs of a batch that have failed: disjoint ranges, in any order, and how many jobs these are.
+// Immutable; any thread may drop the last reference: the store's reader frees the ranges, since
+// they may be millions. The Store outlives it.
 struct FailedJobList {
   std::shared_ptr<const std::vector<IndexRange>> ranges;
   std::uint64_t jobs = 0;
 };
 
-// Reads the rows of failed jobs of one batch, a part at a time: so others that read wait for one part only.
+// Reads the rows of failed jobs of one batch, a part at a time: so others that read wait for one
+// part only.
 //
-// Owned by the tasks of the Reader that read the parts; the Store outlives it. One thread at a time, any thread; each
-// part blocks on the disk. If the rows change meanwhile, what is read is of no use: the caller compares
-// BatchStatus::retry_rounds.
+// Owned by the tasks of the Reader that read the parts; the Store outlives it. One thread at a
+// time, any thread; each part blocks on the disk. If the rows change meanwhile, what is read is of
+// no use: the caller compares BatchStatus::retry_rounds.
 class FailedJobsReading {
  public:
   FailedJobsReading(Engine& engine, Reader& reader, std::uint64_t sequence)
       : engine_(engine), reader_(reader), sequence_(sequence) {}
 
-  // Reads the next part, for a millisecond or two. True: that was the last. The error is for the client.
+  // Reads the next part, for a millisecond or two. True: that was the last. The error is for the
+  // client.
   std::expected<bool, std::string> read_part();
   // What was read. Needs: the last read_part() returned true. Once.
   FailedJobList take();

@@ -49,8 +49,8 @@ SharedChunk PayloadFetcher::find(const SharedWants& wants, std::uint64_t index, 
 PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::uint64_t index) {
   if (stopping_ || !reachability_.is_reachable()) return nullptr;
   if (wants->all_.size() >= kMostWants) {
-    // Executors take the jobs that were handed back before all others. So if one asks for something else, that job runs elsewhere,
-    // or its row is read again.
+    // Executors take the jobs that were handed back before all others. So if one asks for something
+    // else, that job runs elsewhere, or its row is read again.
     const auto oldest =
         std::ranges::find_if(wants->all_, [](const SharedWant& each) { return each->is_over; });
     if (oldest == wants->all_.end()) return nullptr;
@@ -126,7 +126,8 @@ bool PayloadFetcher::wait_for_room(const Want& want) {
   return !stopping_ && want.is_wanted;
 }
 
-// The server may be paused, or the connection may have broken: then a longer wait does not help. Else the row is large for the link.
+// The server may be paused, or the connection may have broken: then a longer wait does not help.
+// Else the row is large for the link.
 PayloadFetcher::Outcome PayloadFetcher::after_failure(Wants& wants, std::chrono::milliseconds patience,
                                                       bool is_late) {
   const std::chrono::milliseconds longest = options_.longest_reading;

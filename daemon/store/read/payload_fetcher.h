@@ -23,37 +23,47 @@ namespace locksley::daemon {
 class Engine;
 class Reachability;
 
-// Reads payloads for executors that must not wait for a database on another machine: those of the pool, and the thread that
-// serves all worker machines. README.md, "Payloads on a server", has the design.
+// Reads payloads for executors that must not wait for a database on another machine: those of the
+// pool, and the thread that serves all worker machines. README.md, "Payloads on a server", has the
+// design.
 //
-// An executor asks; threads of this object read. If the payload comes at once, the executor has waited for it. If not, the
-// executor serves other batches, the batch pauses, and a function is called when the payload is there. It stays here until
-// the executor that runs its job has asked again, in bounded memory.
+// An executor asks; threads of this object read. If the payload comes at once, the executor has
+// waited for it. If not, the executor serves other batches, the batch pauses, and a function is
+// called when the payload is there. It stays here until the executor that runs its job has asked
+// again, in bounded memory.
 //
-// A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any thread may call anything, but
-// on_arrival() comes before all other calls. find() waits for Options::patience at most; stop() cuts off the readings that are
-// under way, and waits for some seconds if one of them connects; nothing else blocks. A payload that cannot be read fails as
-// find() says. So does one that the server, which replies to other questions, has not sent within Options::longest_reading.
+// A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any
+// thread may call anything, but on_arrival() comes before all other calls. find() waits for
+// Options::patience at most; stop() cuts off the readings that are under way, and waits for some
+// seconds if one of them connects; nothing else blocks. A payload that cannot be read fails as
+// find() says. So does one that the server, which replies to other questions, has not sent within
+// Options::longest_reading.
 class PayloadFetcher {
  public:
   struct Options {
-    // How long find() waits. A guess between two times. A row of 128 KiB from a server in the same network takes some 1 ms, so
-    // there nearly no batch pauses. And five times the default quantum is so short that no other batch notices it.
+    // How long find() waits. A guess between two times. A row of 128 KiB from a server in the same
+    // network takes some 1 ms, so there nearly no batch pauses. And five times the default quantum
+    // is so short that no other batch notices it.
     std::chrono::milliseconds patience{5};
-    // A guess: as many connections. One large payload then does not hold up all others, and a quick server is kept busy.
+    // A guess: as many connections. One large payload then does not hold up all others, and a quick
+    // server is kept busy.
     std::size_t threads = 4;
-    // How long the first reading of a batch waits for its row. One that has got no reply is followed by another, which waits
-    // twice as long, up to the longest. Guesses: 6 MiB come within the longest over a link of 10 KB/s.
+    // How long the first reading of a batch waits for its row. One that has got no reply is
+    // followed by another, which waits twice as long, up to the longest. Guesses: 6 MiB come within
+    // the longest over a link of 10 KB/s.
     std::chrono::milliseconds first_reading = ChunkPatience::kFirst;
     std::chrono::milliseconds longest_reading = std::chrono::minutes(10);
-    // How much may lie here until executors ask for it; then no more is read. A guess. Each thread may exceed it by a payload.
+    // How much may lie here until executors ask for it; then no more is read. A guess. Each thread
+    // may exceed it by a payload.
     std::uint64_t most_held_bytes = std::uint64_t{64} << 20;
-    // What has lain here for so long, while others wait for room, goes: its batch was paused, perhaps, or its job runs elsewhere.
-    // A guess: much longer than a batch pauses that waits for payloads.
+    // What has lain here for so long, while others wait for room, goes: its batch was paused,
+    // perhaps, or its job runs elsewhere. A guess: much longer than a batch pauses that waits for
+    // payloads.
     std::chrono::milliseconds longest_held{10'000};
   };
 
-  // The payloads that the executors of one batch want. Made by open(); its owner calls close() at the end.
+  // The payloads that the executors of one batch want. Made by open(); its owner calls close() at
+  // the end.
   class Wants;
   using SharedWants = std::shared_ptr<Wants>;
 
@@ -65,17 +75,17 @@ class PayloadFetcher {
 
   // Starts the first of the threads. Throws std::system_error. Once, before payloads are fetched.
   void start() { readers_.start(); }
-  // `on_arrival`: called by a reading thread, with the number of a batch of which find() has returned null, once it need not
-  // return null any more.
+  // `on_arrival`: called by a reading thread, with the number of a batch of which find() has
+  // returned null, once it need not return null any more.
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     on_arrival_ = std::move(on_arrival);
   }
   // `user`: whose batch it is; users are served round robin.
   SharedWants open(std::uint64_t sequence, Reader::User user) const;
 
-  // The row with the payload of job `index`; it stays here until drop(). Null: it is on its way, or cannot be read now. Waits
-  // until `until` at most. Throws std::runtime_error as read_chunk() does; kLast: the job ends with that error, and the row is
-  // read anew when it is wanted again.
+  // The row with the payload of job `index`; it stays here until drop(). Null: it is on its way, or
+  // cannot be read now. Waits until `until` at most. Throws std::runtime_error as read_chunk()
+  // does; kLast: the job ends with that error, and the row is read anew when it is wanted again.
   enum class Look : std::uint8_t { kFirst, kLast };
   SharedChunk find(const SharedWants& wants, std::uint64_t index, Look look, Instant until)
       LOCKSLEY_EXCLUDES(mutex_);
@@ -92,7 +102,8 @@ class PayloadFetcher {
   struct Want;
   using SharedWant = std::shared_ptr<Want>;
 
-  // At most so many of a batch are on their way, or lie here. Guess: as many as StoredPayloads keeps.
+  // At most so many of a batch are on their way, or lie here. Guess: as many as StoredPayloads
+  // keeps.
   static constexpr std::size_t kMostWants = 8;
   static constexpr std::uint64_t kHeldOverhead = 512;  // of a row that lies here; guess
 
@@ -107,10 +118,12 @@ class PayloadFetcher {
   // Waits until there is room for a row. False: it is not wanted any more.
   bool wait_for_room(const Want& want) LOCKSLEY_REQUIRES(mutex_);
   using Outcome = std::expected<SharedChunk, std::string>;  // null: it cannot be read now
-  // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there will be no other.
+  // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there
+  // will be no other.
   Outcome after_failure(Wants& wants, std::chrono::milliseconds patience, bool is_late)
       LOCKSLEY_REQUIRES(mutex_);
-  // Stores the outcome of a reading, and wakes who waits for it. True: find() has returned null for this payload already.
+  // Stores the outcome of a reading, and wakes who waits for it. True: find() has returned null for
+  // this payload already.
   bool deliver(Wants& wants, const SharedWant& want, Outcome outcome) LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;

@@ -11,15 +11,17 @@
 
 namespace locksley::daemon {
 
-// Whether the rows of an engine can be read now, for threads that must not wait for a database that is away: those that
-// read payloads.
+// Whether the rows of an engine can be read now, for threads that must not wait for a database that
+// is away: those that read payloads.
 //
-// A reading that gets no reply in time says so. If the engine does not reply to a question with a short answer either, a thread
-// of its own asks that again and again until there is a reply, and until then no other thread needs to try. So a payload that is
-// large for its network, or a reading that waits for a disk, holds up the thread that reads it, and no other (PayloadFetcher).
+// A reading that gets no reply in time says so. If the engine does not reply to a question with a
+// short answer either, a thread of its own asks that again and again until there is a reply, and
+// until then no other thread needs to try. So a payload that is large for its network, or a reading
+// that waits for a disk, holds up the thread that reads it, and no other (PayloadFetcher).
 //
-// A member of the Store; the Engine outlives it. is_reachable(): any thread; does not block. stop(): the thread that stops the store;
-// it waits for a question that is under way, for some seconds at most.
+// A member of the Store; the Engine outlives it. is_reachable(): any thread; does not block.
+// stop(): the thread that stops the store; it waits for a question that is under way, for some
+// seconds at most.
 class Reachability {
  public:
   explicit Reachability(Engine& engine) : engine_(engine) {}
@@ -28,16 +30,18 @@ class Reachability {
   Reachability& operator=(const Reachability&) = delete;
 
   bool is_reachable() const { return is_reachable_; }
-  // A reading of payloads of this batch has had no reply in time, or has lost the connection. Asks the short question, which blocks for
-  // a second, or until `stop`; if it must connect first, for some seconds longer. If the thread cannot be started, it has no effect: the next reading
-  // tries for itself.
+  // A reading of payloads of this batch has had no reply in time, or has lost the connection. Asks
+  // the short question, which blocks for a second, or until `stop`; if it must connect first, for
+  // some seconds longer. If the thread cannot be started, it has no effect: the next reading tries
+  // for itself.
   void note_away(std::uint64_t batch, const std::stop_token& stop = {}) LOCKSLEY_EXCLUDES(mutex_);
   // Ends the thread. Later calls of note_away() start none.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // Looks for a payload that never exists. That waits for a lock of the table, too: so a locked table counts as unreachable.
+  // Looks for a payload that never exists. That waits for a lock of the table, too: so a locked
+  // table counts as unreachable.
   bool replies(std::uint64_t batch, std::chrono::milliseconds patience, const std::stop_token& stop) const;
 
   Engine& engine_;

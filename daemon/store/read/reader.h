@@ -14,13 +14,15 @@
 namespace locksley::daemon {
 
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
-// thread. There is one, so a slow read delays only other reads; or several, if the constructor is told so. They serve users
-// round robin, so that however much one asks for, another waits for one task of each user that reads. start() starts the first
-// thread. A task that finds no thread free starts another one. A thread sleeps while there are no tasks.
+// thread. There is one, so a slow read delays only other reads; or several, if the constructor is
+// told so. They serve users round robin, so that however much one asks for, another waits for one
+// task of each user that reads. start() starts the first thread. A task that finds no thread free
+// starts another one. A thread sleeps while there are no tasks.
 //
-// Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run at a time as there are threads;
-// those of one user begin in the order of their post(). post() does not block. If it cannot start a thread, the task waits for the
-// threads that there are; without start() there may be none, and then it waits until a later post() can start one. stop() waits for
+// Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
+// at a time as there are threads; those of one user begin in the order of their post(). post() does
+// not block. If it cannot start a thread, the task waits for the threads that there are; without
+// start() there may be none, and then it waits until a later post() can start one. stop() waits for
 // the running tasks. A task must not throw.
 class Reader {
  public:
@@ -40,7 +42,8 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Starts the first thread. Throws std::system_error. Once, before the first post(), while the daemon starts.
+  // Starts the first thread. Throws std::system_error. Once, before the first post(), while the
+  // daemon starts.
   void start() LOCKSLEY_EXCLUDES(mutex_);
   // After stop(), destroys the task without running it.
   void post(Task task, User user = kNoUser) LOCKSLEY_EXCLUDES(mutex_);

@@ -25,15 +25,17 @@ struct StoredChunk {
 };
 using SharedChunk = std::shared_ptr<const StoredChunk>;
 
-// Reads the row that has the payload of job `index`. Any thread; blocks on the disk, or as EngineReading::first_row_within()
-// says. The error is kAway also while the engine is being reopened.
+// Reads the row that has the payload of job `index`. Any thread; blocks on the disk, or as
+// EngineReading::first_row_within() says. The error is kAway also while the engine is being
+// reopened.
 // Throws std::runtime_error if the store lacks the payload, or if it is damaged.
 std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t sequence,
                                                    std::uint64_t index, std::chrono::milliseconds patience,
                                                    const std::stop_token& stop = {});
 
-// How long a reading of payloads waits for a reply: twice as long as the last one took, since payloads may be large, and the link
-// slow; after one that has failed, twice as long as that waited.
+// How long a reading of payloads waits for a reply: twice as long as the last one took, since
+// payloads may be large, and the link slow; after one that has failed, twice as long as that
+// waited.
 struct ChunkPatience {
   static constexpr std::chrono::milliseconds kFirst{1000};   // guesses
   static constexpr std::chrono::milliseconds kMost{20'000};  // where a thread waits that serves others, too

@@ -50,7 +50,8 @@ std::size_t StoredPayloads::fetch(std::uint64_t first, std::span<std::string_vie
     try {
       found = chunk_of(first + ends.size(), search);
     } catch (const std::runtime_error&) {
-      // Those before it are given, since the fetcher does not have them any more. The next fetch begins with this one.
+      // Those before it are given, since the fetcher does not have them any more. The next fetch
+      // begins with this one.
       if (ends.empty()) throw;
       break;
     }

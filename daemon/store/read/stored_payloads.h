@@ -26,15 +26,17 @@ class Reachability;
 // holds some thousands of payloads. Keeps the chunks used last, so that several workers at
 // different places of the batch do not read the same chunk again and again.
 //
-// Owned by its batch, or by the one who looks for a payload; the others outlive it. Any thread may fetch, several at once. If the
-// thread that fetches reads by itself, a fetch blocks on the disk, and for a second or two on a server that does not reply, or for
-// twenty on one that sends a large payload slowly. If a PayloadFetcher reads, a fetch blocks for PayloadFetcher::patience() at most.
-// While the engine is being reopened or is away, or if the payload did not come in that time, a fetch returns 0.
-// Throws std::runtime_error if the store lacks a payload, or the disk cannot read it.
+// Owned by its batch, or by the one who looks for a payload; the others outlive it. Any thread may
+// fetch, several at once. If the thread that fetches reads by itself, a fetch blocks on the disk,
+// and for a second or two on a server that does not reply, or for twenty on one that sends a large
+// payload slowly. If a PayloadFetcher reads, a fetch blocks for PayloadFetcher::patience() at most.
+// While the engine is being reopened or is away, or if the payload did not come in that time, a
+// fetch returns 0. Throws std::runtime_error if the store lacks a payload, or the disk cannot read
+// it.
 class StoredPayloads final : public PayloadSource {
  public:
-  // The thread that fetches reads. `inside`: those inside the row of the batch's acceptance, if that has been read: they are kept
-  // until drop_cached(). `patience`: of the first reading.
+  // The thread that fetches reads. `inside`: those inside the row of the batch's acceptance, if
+  // that has been read: they are kept until drop_cached(). `patience`: of the first reading.
   StoredPayloads(Engine& engine, Reachability& reachability, std::uint64_t sequence, std::string inside = {},
                  std::chrono::milliseconds patience = ChunkPatience::kFirst);
   // The fetcher reads. `user`: whose batch it is.
@@ -46,8 +48,8 @@ class StoredPayloads final : public PayloadSource {
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
       LOCKSLEY_EXCLUDES(mutex_);
-  // At most kMostChunks of some 128 KiB: a large payload is a chunk by itself, which is of no use to another job, and
-  // is not kept. Besides what lies in the fetcher.
+  // At most kMostChunks of some 128 KiB: a large payload is a chunk by itself, which is of no use
+  // to another job, and is not kept. Besides what lies in the fetcher.
   std::uint64_t memory_bytes() const override LOCKSLEY_EXCLUDES(mutex_);
   void drop_cached() override LOCKSLEY_EXCLUDES(mutex_);
 

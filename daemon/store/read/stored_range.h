@@ -12,10 +12,11 @@
 
 namespace locksley::daemon {
 
-// The payloads of a range whose pattern lies in the store: the first fetch reads the pattern, and the others wait for it.
+// The payloads of a range whose pattern lies in the store: the first fetch reads the pattern, and
+// the others wait for it.
 //
-// Owned by its batch, or by the search for one job. Any thread may fetch, several at once. A fetch blocks and fails as that of
-// `pattern_row` does; the other functions do not block.
+// Owned by its batch, or by the search for one job. Any thread may fetch, several at once. A fetch
+// blocks and fails as that of `pattern_row` does; the other functions do not block.
 class StoredRange final : public PayloadSource {
  public:
   // `pattern_row`: the only payload of the batch in the store is the pattern.
@@ -26,7 +27,8 @@ class StoredRange final : public PayloadSource {
       LOCKSLEY_EXCLUDES(reading_, mutex_);
   // The pattern, once it was read, and what of it lies in memory before.
   std::uint64_t memory_bytes() const override LOCKSLEY_EXCLUDES(mutex_);
-  // The range with its pattern. Blocks and throws as fetch() does. Null: the pattern cannot be read now.
+  // The range with its pattern. Blocks and throws as fetch() does. Null: the pattern cannot be read
+  // now.
   std::shared_ptr<RangePayloads> read() LOCKSLEY_EXCLUDES(reading_, mutex_);
 
  private:

@@ -1,5 +1,6 @@
-// How the options of a command become the options of a batch in core, and which of these the store writes in
-// which order. With proto's table of options (proto/batch_options.h) the only list of them in the daemon.
+// How the options of a command become the options of a batch in core, and which of these the store
+// writes in which order. With proto's table of options (proto/batch_options.h) the only list of
+// them in the daemon.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,8 @@
 
 namespace locksley::daemon {
 
-// One member of core's options. `wire` points to the member of proto::BatchOptions that it comes from; nullptr:
-// no option of a command sets it.
+// One member of core's options. `wire` points to the member of proto::BatchOptions that it comes
+// from; nullptr: no option of a command sets it.
 template <class Wire, class Core>
 struct OptionField {
   Wire wire;
@@ -55,8 +56,8 @@ constexpr void for_each_option_field(const auto& visit) {
 
 namespace internal {
 
-// Options that are no member of core's options: AcceptedRow has them as times, as references to other batches,
-// or, EPHEMERAL, not at all.
+// Options that are no member of core's options: AcceptedRow has them as times, as references to
+// other batches, or, EPHEMERAL, not at all.
 inline constexpr std::string_view kOtherOptions[] = {"DEADLINE", "DELAY",  "AFTER",
                                                      "AFTEROK",  "RETAIN", "EPHEMERAL"};
 

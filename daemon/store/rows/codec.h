@@ -13,7 +13,8 @@
 
 namespace locksley::daemon {
 
-// The encodings of Protocol Buffers: unsigned integers as base-128 varints, signed integers in zigzag form.
+// The encodings of Protocol Buffers: unsigned integers as base-128 varints, signed integers in
+// zigzag form.
 constexpr std::size_t kLongestNumber = 10;  // bytes
 // Writes a number to memory that has room for it, and returns its end.
 inline char* write_number(char* at, std::uint64_t value) {

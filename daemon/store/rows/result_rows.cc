@@ -12,8 +12,9 @@
 namespace locksley::daemon {
 namespace {
 
-// The encodings of results: of jobs that ran, of a run of jobs that did not, and of several runs. Those that are
-// called later begin with ResultLog::Rows::bytes_before, which is 0 in the first two.
+// The encodings of results: of jobs that ran, of a run of jobs that did not, and of several runs.
+// Those that are called later begin with ResultLog::Rows::bytes_before, which is 0 in the first
+// two.
 enum class ResultForm : std::uint8_t { kRows, kRun, kLaterRows, kLaterRun, kLaterRuns };
 constexpr std::uint64_t kResultForms = 5;
 // Added to the status of a row with facts.

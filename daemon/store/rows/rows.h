@@ -42,7 +42,8 @@ struct AcceptedRow {
     std::uint64_t low;
     std::uint64_t high;
   };
-  // Of the payloads, or of a pattern that lies apart; only if the client chose the id, and so may send it again.
+  // Of the payloads, or of a pattern that lies apart; only if the client chose the id, and so may
+  // send it again.
   std::optional<Digest> digest;
   std::int64_t start_at = 0;  // no job starts before; Unix milliseconds, 0: at once
   struct After {
@@ -91,8 +92,8 @@ struct CustomerRow {
   proto::CustomerSettings settings;
 };
 
-// Whether the row leaves the pattern out, so that a row of payloads must have it, as its only payload. A look at the batch then
-// reads some hundred bytes, however long its pattern is.
+// Whether the row leaves the pattern out, so that a row of payloads must have it, as its only
+// payload. A look at the batch then reads some hundred bytes, however long its pattern is.
 bool lies_apart(const AcceptedRow::Range& range);
 // As above, for a pattern of so many bytes that is written now. Guess: a page of a file.
 inline constexpr std::size_t kMostPatternInside = 4096;
@@ -100,8 +101,9 @@ inline constexpr std::size_t kMostPatternInside = 4096;
 // New fields are added at the end of rows, and written only if they differ from their default. So
 // rows of an earlier version can be read, and a row that uses no new field is written as before.
 
-// Each decoder returns none for bytes that no encoder wrote. decode() is false for these, and needs a row of default
-// values: a start reads a million rows into their places, where moving each would take a tenth of the time.
+// Each decoder returns none for bytes that no encoder wrote. decode() is false for these, and needs
+// a row of default values: a start reads a million rows into their places, where moving each would
+// take a tenth of the time.
 std::string encode(const AcceptedRow& row);
 bool decode(std::string_view bytes, AcceptedRow& row);
 std::optional<AcceptedRow> decode_accepted(std::string_view bytes);
@@ -114,8 +116,8 @@ std::optional<proto::CustomerSettings> decode_settings(std::string_view bytes);
 
 // The failed jobs of a step, of BatchStep::failed or BatchStep::all_failed.
 std::span<const IndexRange> failed_ranges(const BatchStep& step);
-// A step without its results. The last step is the end of the batch. `failed_apart`: its failed jobs are not in this
-// row, but in rows of their own, as so many ranges; 0: they are in this row.
+// A step without its results. The last step is the end of the batch. `failed_apart`: its failed
+// jobs are not in this row, but in rows of their own, as so many ranges; 0: they are in this row.
 std::string encode(const BatchStep& step, std::uint64_t failed_apart = 0);
 struct StepRow {
   std::vector<IndexRange> ended;
@@ -144,9 +146,9 @@ std::optional<StepRow> decode_step(std::string_view bytes);
 std::string encode_failed(std::span<const IndexRange> ranges);
 std::optional<std::vector<IndexRange>> decode_failed(std::string_view bytes);
 
-// A small batch has two rows in its life: the row of its acceptance has its payloads inside, and, if all its jobs end in
-// one step and none fails, the row of its end has its results inside. Such a row begins with two bytes with which no other
-// row begins.
+// A small batch has two rows in its life: the row of its acceptance has its payloads inside, and,
+// if all its jobs end in one step and none fails, the row of its end has its results inside. Such a
+// row begins with two bytes with which no other row begins.
 struct SplitRow {
   std::string_view row;     // as decode_accepted() or decode_step() takes it
   std::string_view inside;  // an encoded chunk of payloads, or encoded results; empty: none
@@ -154,11 +156,14 @@ struct SplitRow {
 // None for bytes that no encoder wrote. Views of `bytes`.
 std::optional<SplitRow> split_row(std::string_view bytes);
 std::string join_rows(std::string_view row, std::string_view inside);
-// Most bytes of payloads, or of results, inside a row. Guess: the index, which each start reads as a whole, stays small.
+// Most bytes of payloads, or of results, inside a row. Guess: the index, which each start reads as
+// a whole, stays small.
 inline constexpr std::size_t kMostInside = 512;
-// Whether the row of this step has its results inside: of the last step of a batch, if it is its only one.
+// Whether the row of this step has its results inside: of the last step of a batch, if it is its
+// only one.
 bool has_results_inside(const BatchStep& step);
-// Whether a batch that is over, since this process accepted it, has had such a step. It then has no row of results.
+// Whether a batch that is over, since this process accepted it, has had such a step. It then has no
+// row of results.
 bool has_results_inside(const BatchStatus& status);
 
 // The results of a step. The key holds their place in the log. A row takes 2 or 3 bytes more than
@@ -174,8 +179,8 @@ struct VisitedRows {
 std::optional<VisitedRows> visit_rows(std::string_view bytes, std::uint64_t skip, std::uint64_t most,
                                       const std::function<bool(const ResultRow&)>& visit);
 
-// ResultLog::Rows::bytes_before of encoded results. 0 for results that an earlier version stored, which
-// did not write it.
+// ResultLog::Rows::bytes_before of encoded results. 0 for results that an earlier version stored,
+// which did not write it.
 std::uint64_t bytes_before(std::string_view bytes);
 
 // A decoded chunk of payloads: their number, the end of each, and their bytes. Access by index is
@@ -236,8 +241,8 @@ inline Key failed_key(std::uint64_t sequence, std::uint64_t number) {
 inline Key part_key(std::uint64_t sequence, std::uint64_t first) {
   return Key().append(sequence).append(first);
 }
-// Marks lie behind the results of their batch. A mark says that the results of the step which begins with this row have
-// some that are not ok. It has no value.
+// Marks lie behind the results of their batch. A mark says that the results of the step which
+// begins with this row have some that are not ok. It has no value.
 inline constexpr std::uint64_t kMarkBit = std::uint64_t{1} << 63;
 inline Key mark_key(std::uint64_t sequence, std::uint64_t first) {
   return part_key(sequence, first | kMarkBit);

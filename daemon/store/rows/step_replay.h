@@ -13,17 +13,19 @@ namespace locksley::daemon {
 
 // What the rows of a batch's steps say together, one row after the other.
 //
-// On the stack of the function that reads the rows. Memory: for each range of jobs that have ended, that have failed,
-// or whose attempts are known; not for each step. Nothing blocks.
+// On the stack of the function that reads the rows. Memory: for each range of jobs that have ended,
+// that have failed, or whose attempts are known; not for each step. Nothing blocks.
 class StepReplay {
  public:
-  // False if the step contradicts the steps before it. `number`: from the key of the row. The first row may have any
-  // number, because it may stand for the steps before it; the others follow without a gap.
+  // False if the step contradicts the steps before it. `number`: from the key of the row. The first
+  // row may have any number, because it may stand for the steps before it; the others follow
+  // without a gap.
   bool apply(std::uint64_t number, StepRow step);
 
   // How many steps the batch has recorded: the number of the next one.
   std::uint64_t steps() const { return steps_; }
-  // The state after the last step: its counters, times and outcome. Its ranges are those of this one step.
+  // The state after the last step: its counters, times and outcome. Its ranges are those of this
+  // one step.
   const StepRow& last() const { return last_; }
   // The jobs that have ended, ascending; none if a job has ended twice, or is not below `jobs`.
   std::optional<std::vector<IndexRange>> ended(std::uint64_t jobs) const;
@@ -34,7 +36,8 @@ class StepReplay {
   // Those of jobs that may run again.
   std::vector<NotedJob> notes() const { return notes_.all(); }
 
-  // One step, with the number of the last one, that says the same as all of them; none if they contradict one another.
+  // One step, with the number of the last one, that says the same as all of them; none if they
+  // contradict one another.
   std::optional<BatchStep> merged() const;
 
  private:

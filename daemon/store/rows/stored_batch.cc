@@ -122,7 +122,8 @@ std::expected<void, std::string> BatchAssembly::finish() {
   history.failed = steps_->failed();
   history.job_attempts = steps_->job_attempts();
   history.notes = steps_->notes();
-  // A cancelled batch takes no further jobs, although its last row of changes may say that it is open.
+  // A cancelled batch takes no further jobs, although its last row of changes may say that it is
+  // open.
   history.closed = history.closed || history.cancelled;
   const IndexRange whole{0, history.jobs};
   batch_.left = difference({&whole, 1}, *ended);

@@ -37,12 +37,14 @@ struct StoredBatch {
 // On the stack of the function that reads the rows. Nothing blocks.
 class BatchAssembly {
  public:
-  // `batch`: of default values. It is filled in place, since a start puts a million of them together.
+  // `batch`: of default values. It is filled in place, since a start puts a million of them
+  // together.
   explicit BatchAssembly(StoredBatch& batch) : batch_(batch) {}
 
   // The next row, in the order of the keys. The error says which row is damaged.
   std::expected<void, std::string> add(std::string_view key, std::string_view value);
-  // Whether the row of its acceptance was there. Without it there is no such batch, whatever else was.
+  // Whether the row of its acceptance was there. Without it there is no such batch, whatever else
+  // was.
   bool is_accepted() const { return is_accepted_; }
   bool is_over() const { return is_over_; }
   // After the last row. Needs: is_accepted().

@@ -11,12 +11,14 @@ struct BatchStatus;
 
 namespace locksley::daemon {
 
-// The row of a batch's end has at most so many ranges of failed jobs. More are in rows of their own, with so many each,
-// and are read only for a retry. So a look at a batch that is over takes some 20 us, however many of its jobs failed.
+// The row of a batch's end has at most so many ranges of failed jobs. More are in rows of their
+// own, with so many each, and are read only for a retry. So a look at a batch that is over takes
+// some 20 us, however many of its jobs failed.
 inline constexpr std::uint64_t kFailedRangesInRow = 1024;
 
-// Which rows a batch that is over has, as far as it is known: forgetting it then deletes no row that cannot be there, and
-// searches for none. By default nothing is known. A value of two bytes, since memory has one for each retained batch.
+// Which rows a batch that is over has, as far as it is known: forgetting it then deletes no row
+// that cannot be there, and searches for none. By default nothing is known. A value of two bytes,
+// since memory has one for each retained batch.
 struct StoredRows {
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_one_step : 1 = false;         // its first step was also its last

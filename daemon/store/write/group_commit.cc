@@ -228,7 +228,8 @@ void GroupCommit::commit() {
   if (is_awaited) expects_steps_until_ = steady_now() + kDelay;
   mutex_.unlock();
   if (is_awaited) on_outcome_({.up_to = group->ticket, .error = std::move(result.refusal)});
-  // Once the clients have been told, and while the mutex is not held. Empty already, if the group failed.
+  // Once the clients have been told, and while the mutex is not held. Empty already, if the group
+  // failed.
   writes.clear();
   if (writes.capacity() <= kMostSpare) spare_ = std::move(writes);
   mutex_.lock();

@@ -34,18 +34,20 @@ class logger;
 
 namespace locksley::daemon {
 
-// The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of a slow disk, of which the
-// sync takes little.
+// The cost (cost_of()) from which on a group gets no more writes. Guess: a twentieth of a second of
+// a slow disk, of which the sync takes little.
 inline constexpr std::size_t kMostInGroup = 4U << 20;
 
-// How many steps, and ranges of failed jobs, the store puts into one row, and how much into one group; less in tests.
+// How many steps, and ranges of failed jobs, the store puts into one row, and how much into one
+// group; less in tests.
 struct RowSizes {
   std::uint64_t steps = StepCompactor::kSteps;
   std::uint64_t failed_ranges = kFailedRangesInRow;
   std::size_t in_group = kMostInGroup;
 };
 
-// How long the writer waits for the next writes of clients that it has just answered. Longer in tests.
+// How long the writer waits for the next writes of clients that it has just answered. Longer in
+// tests.
 struct GroupPatience {
   int commits = 1;                                  // as long as so many commits like the last one take,
   Nanoseconds most = std::chrono::milliseconds(1);  // and no longer than this: a guess
@@ -53,25 +55,28 @@ struct GroupPatience {
 
 // Group commit: while one group is being synced, new writes gather in the next group, so that all
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
-// of batches, go with the next group, at most kDelay after their put(). A group that has kMostInGroup gets no
-// more writes, and the next one gathers: so no client waits for a very long write, and what a client pipelines is written while
-// more of it comes.
+// of batches, go with the next group, at most kDelay after their put(). A group that has
+// kMostInGroup gets no more writes, and the next one gathers: so no client waits for a very long
+// write, and what a client pipelines is written while more of it comes.
 //
-// Clients that are answered together often write again soon, one after the other. If the writer began the next group with
-// the first of these writes, the others would have to wait for the group after that. So after a group the writer waits
-// until there are as many writes as there were clients, if these were at least kManyClients and the next group is to be
-// synced; at most as long as GroupPatience says. So a write waits longer than without this by the time of a commit at most.
+// Clients that are answered together often write again soon, one after the other. If the writer
+// began the next group with the first of these writes, the others would have to wait for the group
+// after that. So after a group the writer waits until there are as many writes as there were
+// clients, if these were at least kManyClients and the next group is to be synced; at most as long
+// as GroupPatience says. So a write waits longer than without this by the time of a commit at most.
 //
 // Owned by the Store; the Engine outlives it. start() and stop(): one thread. All other members:
 // any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
 // the last sync.
 //
-// When a write or a sync fails, the group's acceptances are refused, and its other writes are kept in the backlog until
-// an attempt to write them succeeds (WriteBacklog). Until then error() says why. What is kept is bounded: results by
-// wait_for_room(), changes by the number of batches, of which only the newest change is kept (PendingWrites).
+// When a write or a sync fails, the group's acceptances are refused, and its other writes are kept
+// in the backlog until an attempt to write them succeeds (WriteBacklog). Until then error() says
+// why. What is kept is bounded: results by wait_for_room(), changes by the number of batches, of
+// which only the newest change is kept (PendingWrites).
 //
-// Jobs for which the disk has no room are refused before anything is written. If there is no room for anything else
-// either, the outcome is that of a failure; only deletions of batches are written then.
+// Jobs for which the disk has no room are refused before anything is written. If there is no room
+// for anything else either, the outcome is that of a failure; only deletions of batches are written
+// then.
 class GroupCommit {
  public:
   GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -84,17 +89,19 @@ class GroupCommit {
   // write, and after the backlog was written.
   void start(std::function<void(Outcome)> on_outcome);
 
-  // Adds a write to the group that gathers, or to a later one if it is large or follows a large one (StagedWrites). Returns the ticket
-  // of the write's group. Does nothing after stop(). Acceptances and ADDs must be awaited: their outcome is reported only then.
+  // Adds a write to the group that gathers, or to a later one if it is large or follows a large one
+  // (StagedWrites). Returns the ticket of the write's group. Does nothing after stop(). Acceptances
+  // and ADDs must be awaited: their outcome is reported only then.
   Ticket put(StoreWrite&& write, Urgency urgency) LOCKSLEY_EXCLUDES(mutex_);
   // The README promises that a result is durable this long after its publication, plus a sync.
   static constexpr auto kDelay = std::chrono::milliseconds(5);
 
-  // The ticket of the last group that has a write, or of the one that gathers if that is later; and of the last group that is in
-  // the database, with all before it.
+  // The ticket of the last group that has a write, or of the one that gathers if that is later; and
+  // of the last group that is in the database, with all before it.
   Ticket gathering() const { return last_.load(); }
   Ticket written() const { return written_.load(); }
-  // The ticket of the group that gathers: a write that was put before has a later one only if it is staged (StagedWrites).
+  // The ticket of the group that gathers: a write that was put before has a later one only if it is
+  // staged (StagedWrites).
   Ticket last_unstaged() const { return last_unstaged_.load(); }
 
   // Writes all groups and ends the thread. If the disk fails, the writes are lost, and
@@ -103,8 +110,9 @@ class GroupCommit {
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
   // written within kDelay. While the disk fails the bound is larger; it then only keeps results
-  // from filling the memory. `of_batch`: about how many of these bytes are those of the caller's batch. If they are no more
-  // than kFewPending, the bound is higher by kMorePending: such a batch does not wait for the results of one other batch.
+  // from filling the memory. `of_batch`: about how many of these bytes are those of the caller's
+  // batch. If they are no more than kFewPending, the bound is higher by kMorePending: such a batch
+  // does not wait for the results of one other batch.
   void wait_for_room(std::size_t of_batch = kMostPending) LOCKSLEY_EXCLUDES(mutex_);
   // Whether wait_for_room() would return at once for every batch. Never blocks.
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
@@ -114,12 +122,12 @@ class GroupCommit {
   static constexpr std::size_t kMorePending = 12U << 20;  // a guess: of some 200 batches with few
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
-  // From so many clients on the writer waits for their next writes. Measured: six clients gain by it, four
-  // do not (tests/bench/README.md).
+  // From so many clients on the writer waits for their next writes. Measured: six clients gain by
+  // it, four do not (tests/bench/README.md).
   static constexpr std::size_t kManyClients = 6;
 
-  // Frees the memory of all results that are on the disk. `done` is called by the writer's thread when they
-  // are free, but not after stop().
+  // Frees the memory of all results that are on the disk. `done` is called by the writer's thread
+  // when they are free, but not after stop().
   void free_results(std::function<void()> done) LOCKSLEY_EXCLUDES(mutex_);
 
   // Why the disk cannot be written; empty: it can.
@@ -160,8 +168,8 @@ class GroupCommit {
     std::size_t weight = 0;              // weight_of() all that does not wait for the disk any more
     std::optional<StagedWrites::Written> part = std::nullopt;  // none: it was not written
   };
-  // Writes it, and takes out of its writes what was refused or deleted. `failure`: why the disk cannot be written; then only
-  // deletions are, and only if it is full.
+  // Writes it, and takes out of its writes what was refused or deleted. `failure`: why the disk
+  // cannot be written; then only deletions are, and only if it is full.
   Result write_group(WriteQueue::Group& group, std::optional<std::string> failure)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // `part`: null: there is none. Returns what was written of it.
@@ -188,7 +196,8 @@ class GroupCommit {
   std::size_t pending_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   // When the group is written although no client waits for it.
   Nanoseconds due_ LOCKSLEY_GUARDED_BY(mutex_){};
-  // With how many awaited writes the writer will have waited enough; 0: it does not wait for any number.
+  // With how many awaited writes the writer will have waited enough; 0: it does not wait for any
+  // number.
   std::size_t expected_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   // If sleeping_: when it will look for what is due, by itself or because a write wakes it.
@@ -206,8 +215,8 @@ class GroupCommit {
 
   const GroupPatience patience_;
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(kStoreWriter){};  // the last commit
-  // 5 ms (kDelay) after the last commit with awaited writes. Until then, steps of its batches are likely to come: the
-  // writer sleeps no longer than that, so steps need not wake it.
+  // 5 ms (kDelay) after the last commit with awaited writes. Until then, steps of its batches are
+  // likely to come: the writer sleeps no longer than that, so steps need not wake it.
   Nanoseconds expects_steps_until_ LOCKSLEY_GUARDED_BY(kStoreWriter){};
   // The memory of the group before, for the writes of the group after this one; empty.
   Writes spare_ LOCKSLEY_GUARDED_BY(kStoreWriter);

@@ -12,11 +12,12 @@
 
 namespace locksley::daemon {
 
-// Writes in the order in which they came. A change of a batch, or of a customer, replaces the change before it, since
-// each has the whole row: so however often clients change batches while the disk is slow or fails, there is one change
-// a batch, and one a customer.
+// Writes in the order in which they came. A change of a batch, or of a customer, replaces the
+// change before it, since each has the whole row: so however often clients change batches while the
+// disk is slow or fails, there is one change a batch, and one a customer.
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Adding is O(1) on average.
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Adding is O(1) on
+// average.
 class PendingWrites {
  public:
   using Writes = std::vector<StoreWrite>;
@@ -24,8 +25,8 @@ class PendingWrites {
   void add(StoreWrite&& write);
   // All of them; replaced ones are std::monostate.
   const Writes& all() const { return writes_; }
-  // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a write is large, and is not
-  // moved again and again while their number grows.
+  // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a
+  // write is large, and is not moved again and again while their number grows.
   Writes take(Writes spare = {});
 
   bool empty() const { return writes_.empty(); }
@@ -35,7 +36,8 @@ class PendingWrites {
   std::size_t cost() const { return cost_; }
 
  private:
-  // Appends it; unless it is the first of its kind, it replaces the one at `known`, which becomes its place.
+  // Appends it; unless it is the first of its kind, it replaces the one at `known`, which becomes
+  // its place.
   void append(StoreWrite&& write, std::size_t& known, bool is_first);
   // Removes replaced ones.
   void compact();

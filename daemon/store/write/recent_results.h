@@ -11,21 +11,25 @@ class Batch;
 
 namespace locksley::daemon {
 
-// Which results are on the disk and still in memory, for clients that read them soon: oldest first, so that the oldest
-// leave memory first.
+// Which results are on the disk and still in memory, for clients that read them soon: oldest first,
+// so that the oldest leave memory first.
 //
-// A member of GroupCommit, which guards it; the writer's thread alone. A batch that has been destroyed has no rows, but
-// its entry takes memory, and so does the control block of its shared_ptr. So each time that there are twice as many entries
-// as after the last look, all of them are looked at, and those of such batches go: O(1) for each that is added. Nothing
-// blocks. Only allocation fails.
+// A member of GroupCommit, which guards it; the writer's thread alone. A batch that has been
+// destroyed has no rows, but its entry takes memory, and so does the control block of its
+// shared_ptr. So each time that there are twice as many entries as after the last look, all of them
+// are looked at, and those of such batches go: O(1) for each that is added. Nothing blocks. Only
+// allocation fails.
 class RecentResults {
  public:
-  // The memory that an entry takes besides its rows: the entry itself and the control block of its batch.
+  // The memory that an entry takes besides its rows: the entry itself and the control block of its
+  // batch.
   static constexpr std::size_t kEntryBytes = 96;
 
-  // The rows of `batch` below `end` are on the disk; those of them that were not before take `row_bytes`.
+  // The rows of `batch` below `end` are on the disk; those of them that were not before take
+  // `row_bytes`.
   void add(std::weak_ptr<Batch> batch, std::uint64_t end, std::size_t row_bytes);
-  // Frees the oldest rows until the rest of them, with their entries, takes at most `down_to_bytes`.
+  // Frees the oldest rows until the rest of them, with their entries, takes at most
+  // `down_to_bytes`.
   void free(std::size_t down_to_bytes);
 
   std::size_t size() const { return entries_.size(); }

@@ -17,26 +17,30 @@
 
 namespace locksley::daemon {
 
-// The payloads of a large write go into the groups that the writer takes next, a part into each, so that the writes of other clients go
-// with the same groups and do not wait for all of it. The write itself, which makes the payloads count, goes with the last part. Its
-// ticket is known when it is put, because each group takes one part.
+// The payloads of a large write go into the groups that the writer takes next, a part into each, so
+// that the writes of other clients go with the same groups and do not wait for all of it. The write
+// itself, which makes the payloads count, goes with the last part. Its ticket is known when it is
+// put, because each group takes one part.
 //
-// Writes about the same batch that are put meanwhile follow it, into the same group; but for steps of a batch whose jobs are added,
-// which are about other jobs. So do batches that are to start after a batch that is not accepted yet, and what is put about them.
+// Writes about the same batch that are put meanwhile follow it, into the same group; but for steps
+// of a batch whose jobs are added, which are about other jobs. So do batches that are to start
+// after a batch that is not accepted yet, and what is put about them.
 //
-// A change that has the outcome of batches for which its batch waits must be in the store before these are deleted, and their deletion
-// does not wait for anything that is here. So besides following the jobs that are added, such a change goes ahead of them, without them
-// (tell_ahead()).
+// A change that has the outcome of batches for which its batch waits must be in the store before
+// these are deleted, and their deletion does not wait for anything that is here. So besides
+// following the jobs that are added, such a change goes ahead of them, without them (tell_ahead()).
 //
-// A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails. However many writes are staged, by however many
-// users: the calls for a write are O(1) on average, and O(batches that the write waits for) for an acceptance. take() is O(writes that it
-// takes). part_for(), part_written() and write_whole(), which the writer calls once for a group, are O(large writes that are staged), of
-// which each user has few (WriteCharges).
+// A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails. However many
+// writes are staged, by however many users: the calls for a write are O(1) on average, and
+// O(batches that the write waits for) for an acceptance. take() is O(writes that it takes).
+// part_for(), part_written() and write_whole(), which the writer calls once for a group, are
+// O(large writes that are staged), of which each user has few (WriteCharges).
 class StagedWrites {
  public:
   using Writes = PendingWrites::Writes;
 
-  // Some payloads of a write that comes later: those from `from` on, until they and their sizes take `most_bytes`.
+  // Some payloads of a write that comes later: those from `from` on, until they and their sizes
+  // take `most_bytes`.
   struct Part {
     std::uint64_t sequence = 0;
     std::uint64_t first = 0;  // the index of the first job of the write
@@ -47,7 +51,8 @@ class StagedWrites {
     bool begins_batch = false;  // it is the first one of a batch that is not accepted yet
   };
 
-  // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of its payloads is kUnknown.
+  // `most_bytes`: the cost of a part; a write is large if it costs more. So much that parts_of() of
+  // its payloads is kUnknown.
   explicit StagedWrites(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   StagedWrites(const StagedWrites&) = delete;
   StagedWrites& operator=(const StagedWrites&) = delete;
@@ -55,16 +60,19 @@ class StagedWrites {
   bool empty() const { return staged_.empty(); }
   // Whether the write belongs here: because it is large, or because it follows one that is here.
   bool takes(const StoreWrite& write, std::size_t cost) const;
-  // `first`: the ticket of the first group that may have parts: no write that was put before comes after it. Returns the ticket of
-  // the write.
+  // `first`: the ticket of the first group that may have parts: no write that was put before comes
+  // after it. Returns the ticket of the write.
   Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
-  // Before add() of a change that tells_of_ends(). Each write of the same batch that is here already would replace it by an earlier row,
-  // so the change follows each of them, as it is without the jobs that are added later. Returns the change without any of these jobs,
-  // which goes into the group that gathers; none: it does not follow jobs that are added to a batch which the store has.
+  // Before add() of a change that tells_of_ends(). Each write of the same batch that is here
+  // already would replace it by an earlier row, so the change follows each of them, as it is
+  // without the jobs that are added later. Returns the change without any of these jobs, which goes
+  // into the group that gathers; none: it does not follow jobs that are added to a batch which the
+  // store has.
   std::optional<ChangeBatch> tell_ahead(const ChangeBatch& change);
   // The highest ticket of a step that is here; 0: there is none.
   Ticket last_step() const { return with_steps_ == nullptr ? 0 : with_steps_->ticket; }
-  // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its ticket.
+  // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its
+  // ticket.
   Ticket add_marker();
   // The ticket of the last write; 0: there was none yet.
   Ticket last() const { return last_; }
@@ -79,9 +87,11 @@ class StagedWrites {
     std::uint64_t bytes = 0;
   };
   void part_written(const Written& written);
-  // A part could not be written. All that is here goes with its own group, whole; while the disk fails, it is refused there.
+  // A part could not be written. All that is here goes with its own group, whole; while the disk
+  // fails, it is refused there.
   void write_whole();
-  // Appends the writes that go into the group of this ticket. Returns for how many of them a client waits.
+  // Appends the writes that go into the group of this ticket. Returns for how many of them a client
+  // waits.
   std::size_t take(Ticket ticket, Writes& to);
 
  private:
@@ -95,8 +105,8 @@ class StagedWrites {
     Ticket first;       // the group that has its first part
     std::size_t parts;  // that are yet to be written ahead
   };
-  // Those with writes of the batch, in the order of their tickets. The first may have its acceptance; each other one is an AddJobs of it.
-  // Null: there is none.
+  // Those with writes of the batch, in the order of their tickets. The first may have its
+  // acceptance; each other one is an AddJobs of it. Null: there is none.
   const std::vector<Staged*>* of_batch(std::uint64_t sequence) const;
   void note_batch(Staged& staged, std::uint64_t sequence);
   // `first`, which has writes of the batch, leaves.

@@ -8,14 +8,15 @@
 
 namespace locksley::daemon {
 
-// Merges the steps of a batch that has very many into one row, so that a batch that is open for weeks takes no more rows
-// than it has ranges of jobs, and a start reads no more than that.
+// Merges the steps of a batch that has very many into one row, so that a batch that is open for
+// weeks takes no more rows than it has ranges of jobs, and a start reads no more than that.
 //
-// A batch is due after so many steps, and again after as many, or more while its merged row is large: so each step is
-// rewritten about twice, however long the batch goes on.
+// A batch is due after so many steps, and again after as many, or more while its merged row is
+// large: so each step is rewritten about twice, however long the batch goes on.
 //
-// Owned by GroupCommit; the writer's thread. Reads the engine, at once at most kMostRead rows, or as many as the merged
-// row is large. If that fails, or if the rows contradict one another, nothing is merged: the next start says what is wrong.
+// Owned by GroupCommit; the writer's thread. Reads the engine, at once at most kMostRead rows, or
+// as many as the merged row is large. If that fails, or if the rows contradict one another, nothing
+// is merged: the next start says what is wrong.
 class StepCompactor {
  public:
   static constexpr std::uint64_t kSteps = 1024;           // guess: read in a millisecond
@@ -24,8 +25,8 @@ class StepCompactor {
   // `steps`: after how many steps a batch is due; kSteps, or fewer in tests.
   StepCompactor(Engine& engine, std::uint64_t steps) : engine_(engine), steps_(steps) {}
 
-  // Before step `number` is written, and before this group writes anything else of the batch: adds to `into` the row that
-  // replaces the steps before it, if the batch is due.
+  // Before step `number` is written, and before this group writes anything else of the batch: adds
+  // to `into` the row that replaces the steps before it, if the batch is due.
   void compact_if_due(std::uint64_t sequence, std::uint64_t number, Engine::Group& into)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // Its steps are deleted, or begin anew.

@@ -19,8 +19,8 @@ namespace {
 
 constexpr Nanoseconds kFirstPause = std::chrono::seconds(1);
 constexpr Nanoseconds kLongestPause = std::chrono::seconds(5);
-// How soon the room of deleted batches is given back on a full disk: a client that deletes many is not slowed
-// down by each.
+// How soon the room of deleted batches is given back on a full disk: a client that deletes many is
+// not slowed down by each.
 constexpr Nanoseconds kReclaimDelay = std::chrono::milliseconds(200);
 
 constexpr std::uint64_t kHighest = ~std::uint64_t{0} - 1;  // of a batch's number
@@ -51,8 +51,9 @@ bool brings_jobs(const StoreWrite& write) {
   return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
 }
 
-// If these changes count the jobs from `first` on, with payloads of so many bytes, which were refused: makes them those of a
-// batch without these jobs, which is open, so that its client can add them again.
+// If these changes count the jobs from `first` on, with payloads of so many bytes, which were
+// refused: makes them those of a batch without these jobs, which is open, so that its client can
+// add them again.
 void uncount(ChangesRow& row, std::uint64_t first, std::uint64_t bytes) {
   if (row.jobs <= first) return;
   row.jobs = first;
@@ -60,7 +61,8 @@ void uncount(ChangesRow& row, std::uint64_t first, std::uint64_t bytes) {
   row.is_closed = row.is_cancelled;
 }
 
-// Takes out what brings jobs, and uncounts it in the changes that follow. Returns whether there were jobs.
+// Takes out what brings jobs, and uncounts it in the changes that follow. Returns whether there
+// were jobs.
 bool erase_jobs(WriteBacklog::Writes& writes) {
   struct Erased {
     std::uint64_t first;  // job
@@ -182,7 +184,8 @@ std::unordered_set<std::uint64_t> WriteBacklog::batches_with_discards_only(const
     if (is_discard(each)) batches.insert(sequence_of(each));
   }
   if (batches.empty()) return batches;
-  // A step that comes later would bring results back; an older change would replace the one that discards.
+  // A step that comes later would bring results back; an older change would replace the one that
+  // discards.
   for (const StoreWrite& each : writes) {
     if (!is_discard(each)) batches.erase(sequence_of(each));
   }
@@ -302,7 +305,8 @@ EngineDone WriteBacklog::try_to_write_kept(std::size_t& dropped) {
 
 EngineDone WriteBacklog::reclaim() {
   if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_all_.open(now())) {
-    // Once in a while all that was deleted before: too little for the Compactor, as long as there was room.
+    // Once in a while all that was deleted before: too little for the Compactor, as long as there
+    // was room.
     deleted_first_ = 0;
     deleted_last_ = kHighest;
   }

@@ -1,4 +1,5 @@
-// What the disk did not take: the writes that are kept until it does, and what a full disk still takes meanwhile.
+// What the disk did not take: the writes that are kept until it does, and what a full disk still
+// takes meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +28,18 @@ class StepCompactor;
 
 // The policy for a disk that fails or is full.
 //
-// A group that could not be written is kept, but for what brings jobs: the clients of that are told that it was refused.
-// What is kept is written, synced, in attempts: the first 1 s after the failure, later ones after up to 5 s. Each
-// attempt first reopens the engine, which makes sure that everything acknowledged before is on the disk
-// (Engine::reopen).
+// A group that could not be written is kept, but for what brings jobs: the clients of that are told
+// that it was refused. What is kept is written, synced, in attempts: the first 1 s after the
+// failure, later ones after up to 5 s. Each attempt first reopens the engine, which makes sure that
+// everything acknowledged before is on the disk (Engine::reopen).
 //
-// On a disk that has no room (Engine::check_room), what brings jobs is refused before anything is written. If there is no
-// room for the rest either, the disk is full (is_full()): the database is in order and need not be reopened, and
-// deletions of batches, which make room, are written without waiting for an attempt.
+// On a disk that has no room (Engine::check_room), what brings jobs is refused before anything is
+// written. If there is no room for the rest either, the disk is full (is_full()): the database is
+// in order and need not be reopened, and deletions of batches, which make room, are written without
+// waiting for an attempt.
 //
-// A member of GroupCommit; the engine and the compactor outlive it. The writer's thread only. Calls block on the disk.
+// A member of GroupCommit; the engine and the compactor outlive it. The writer's thread only. Calls
+// block on the disk.
 class WriteBacklog {
  public:
   using Writes = PendingWrites::Writes;
@@ -52,20 +55,22 @@ class WriteBacklog {
     std::string why;        // empty: all of the group may be written
     bool has_jobs = false;  // something that brings jobs was taken out
   };
-  // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones of their batch, which was not
-  // known when they were put (AddJobs::settled): their indexes are too high. Changes that follow such jobs of their batch do not
-  // count them any more, and leave the batch open; and a batch that was to start after a refused one needs it ok now, so
-  // that it does not run if the daemon crashes before it has cancelled it. If there is no room for the rest either, the disk is_full(), and the group
-  // must not be written. `ticket`: the group's.
+  // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones
+  // of their batch, which was not known when they were put (AddJobs::settled): their indexes are
+  // too high. Changes that follow such jobs of their batch do not count them any more, and leave
+  // the batch open; and a batch that was to start after a refused one needs it ok now, so that it
+  // does not run if the daemon crashes before it has cancelled it. If there is no room for the rest
+  // either, the disk is_full(), and the group must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }
 
   // ---- A group that was not written ----
 
-  // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of batches that are deleted
-  // is dropped; returns how much that weighed (weight_of()). With deletions, the outcomes of the deleted batches are written for those
-  // that waited for them (tells_of_ends()): their changes stay kept, and may be written only much later.
+  // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of
+  // batches that are deleted is dropped; returns how much that weighed (weight_of()). With
+  // deletions, the outcomes of the deleted batches are written for those that waited for them
+  // (tells_of_ends()): their changes stay kept, and may be written only much later.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // What brings jobs among `writes` is refused. `ticket`: the group's. See refuse_without_room().
   void note_refused(const Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -82,27 +87,29 @@ class WriteBacklog {
   Nanoseconds next_attempt() const LOCKSLEY_REQUIRES(kStoreWriter) { return next_attempt_; }
   // The length of the pause before it.
   Nanoseconds pause() const LOCKSLEY_REQUIRES(kStoreWriter) { return pause_; }
-  // An attempt to write what is kept. Returns what was written; else a longer pause begins. `dropped`: as write_deletions()
-  // returns it, if only deletions could be written.
+  // An attempt to write what is kept. Returns what was written; else a longer pause begins.
+  // `dropped`: as write_deletions() returns it, if only deletions could be written.
   std::expected<Writes, EngineError> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
-  // On a full disk, at the end, when no deletion will need the room that is left free. empty() says whether all was
-  // written.
+  // On a full disk, at the end, when no deletion will need the room that is left free. empty() says
+  // whether all was written.
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  // Corrects what was put before a refusal was known. Returns whether there are jobs that follow refused ones of their batch.
+  // Corrects what was put before a refusal was known. Returns whether there are jobs that follow
+  // refused ones of their batch.
   bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Gives back the room of deleted batches, so that the room that is looked for next may be there.
   EngineDone reclaim() LOCKSLEY_REQUIRES(kStoreWriter);
-  // Adds to `told` what `writes`, which are kept or will be, have of the ends of other batches. `others`: batches of which nothing is
-  // needed.
+  // Adds to `told` what `writes`, which are kept or will be, have of the ends of other batches.
+  // `others`: batches of which nothing is needed.
   void tell_of_ends(const Writes& writes, const std::unordered_set<std::uint64_t>& others, Writes& told) const
       LOCKSLEY_REQUIRES(kStoreWriter);
   // The part of write_kept() for the disk.
   EngineDone try_to_write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The batches whose discards among `writes` may be written before all else that is kept: nothing else of theirs is.
+  // The batches whose discards among `writes` may be written before all else that is kept: nothing
+  // else of theirs is.
   std::unordered_set<std::uint64_t> batches_with_discards_only(const Writes& writes) const
       LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -114,8 +121,9 @@ class WriteBacklog {
 
   PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
-  // The refused jobs of a batch, until jobs come that were added after the refusal was known, or the batch is deleted. Writes of other
-  // batches do not show that all that follow have come: some may be staged.
+  // The refused jobs of a batch, until jobs come that were added after the refusal was known, or
+  // the batch is deleted. Writes of other batches do not show that all that follow have come: some
+  // may be staged.
   struct Refused {
     Ticket group = 0;             // the last one
     bool is_acceptance = false;   // the batch itself was refused
@@ -124,10 +132,11 @@ class WriteBacklog {
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   };
   std::unordered_map<std::uint64_t, Refused> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is kept was written:
-  // nothing of them is in the database.
+  // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is
+  // kept was written: nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  // Batches that were deleted on the full disk, and take room until the next attempt: [first, last].
+  // Batches that were deleted on the full disk, and take room until the next attempt: [first,
+  // last].
   std::uint64_t deleted_first_ LOCKSLEY_GUARDED_BY(kStoreWriter) = ~std::uint64_t{0};
   std::uint64_t deleted_last_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
   Nanoseconds next_attempt_ LOCKSLEY_GUARDED_BY(kStoreWriter){};

@@ -272,7 +272,8 @@ StagedWrites::Written WriteGroup::put_chunks(Engine::Group& into, std::uint64_t 
 }
 
 StagedWrites::Written WriteGroup::add_part(const StagedWrites::Part& part) {
-  // A commit with rows that went ahead is not tried again on a server: there they go with the group, which others share.
+  // A commit with rows that went ahead is not tried again on a server: there they go with the
+  // group, which others share.
   Engine::Group& into = engine_.is_on_network() ? *last_ : large_payloads();
   // A batch that has this row alone was not accepted: a start deletes its payloads.
   if (part.begins_batch) into.put(Table::kIndex, row_key(kChangesKey, part.sequence), encode(ChangesRow{}));

@@ -17,16 +17,18 @@ namespace locksley::daemon {
 
 class StepCompactor;
 
-// Puts the writes of a group into groups of the engine. The payloads of large batches are
-// written while they are encoded, so that they are not in memory twice. All other rows go into one
-// last commit, and payloads do not count without these rows: a group that fails has no effect, and a
+// Puts the writes of a group into groups of the engine. The payloads of large batches are written
+// while they are encoded, so that they are not in memory twice. All other rows go into one last
+// commit, and payloads do not count without these rows: a group that fails has no effect, and a
 // crash leaves no half of a group.
 //
-// Rows are put in the order of the batches, and those of one batch in the order of its writes. An engine that keeps rows in the
-// order of their keys then finds the place of most rows next to the row before. A group is atomic, so no reader sees the order.
+// Rows are put in the order of the batches, and those of one batch in the order of its writes. An
+// engine that keeps rows in the order of their keys then finds the place of most rows next to the
+// row before. A group is atomic, so no reader sees the order.
 //
-// Lives on the stack of the writer's thread: one of the calls of add, with writes that outlive the group, then finish().
-// They block on the disk. After a failure, nothing more is added and finish() returns the error.
+// Lives on the stack of the writer's thread: one of the calls of add, with writes that outlive the
+// group, then finish(). They block on the disk. After a failure, nothing more is added and finish()
+// returns the error.
 class WriteGroup {
  public:
   // Both outlive it. `failed_ranges`: as kFailedRangesInRow; fewer in tests.
@@ -34,8 +36,9 @@ class WriteGroup {
       : engine_(engine), compactor_(compactor), failed_ranges_(failed_ranges), last_(engine.new_group()) {}
 
   void add(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The same as add() for writes that no group has had before. If one of them forgets a batch, the writes of that batch
-  // before it are left out, and what only they would have written is not deleted.
+  // The same as add() for writes that no group has had before. If one of them forgets a batch, the
+  // writes of that batch before it are left out, and what only they would have written is not
+  // deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // Payloads of a write that a later group has.
@@ -43,11 +46,13 @@ class WriteGroup {
 
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
-  // In place of finish(), if there is nothing but a part, which is safe with the write that it belongs to.
+  // In place of finish(), if there is nothing but a part, which is safe with the write that it
+  // belongs to.
   EngineDone finish_part(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  // A write, and the batch to which it belongs. Writes lie in memory in the order in which they came.
+  // A write, and the batch to which it belongs. Writes lie in memory in the order in which they
+  // came.
   struct Ordered {
     std::uint64_t sequence;
     const StoreWrite* write;

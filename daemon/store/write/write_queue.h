@@ -14,11 +14,12 @@
 
 namespace locksley::daemon {
 
-// Writes gather in a group until the writer takes it, or until it is full: then the next one gathers. The groups are taken in the
-// order of their tickets. Large writes, and those that follow them, go into later groups (StagedWrites).
+// Writes gather in a group until the writer takes it, or until it is full: then the next one
+// gathers. The groups are taken in the order of their tickets. Large writes, and those that follow
+// them, go into later groups (StagedWrites).
 //
-// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on average while nothing is staged
-// (else as StagedWrites::takes()), the others are O(1).
+// A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on
+// average while nothing is staged (else as StagedWrites::takes()), the others are O(1).
 class WriteQueue {
  public:
   using Writes = PendingWrites::Writes;
@@ -49,7 +50,8 @@ class WriteQueue {
   // Writes of the group that gathers for which a client waits.
   std::size_t awaited() const { return awaited_; }
 
-  // Takes the first group out; none: there is none. A group that begins to gather later gets the memory of `spare`, which is empty.
+  // Takes the first group out; none: there is none. A group that begins to gather later gets the
+  // memory of `spare`, which is empty.
   std::optional<Group> take_first(Writes spare);
   // The ticket of the last group that was taken.
   Ticket last_taken() const { return gathering_ticket_ - 1 - full_.size(); }

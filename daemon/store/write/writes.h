@@ -32,8 +32,8 @@ struct AcceptBatch {
   Ticket settled = kAllSettled;                         // as AddJobs has it
   PayloadsAhead ahead = {};
 };
-// A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or none if no job of the batch
-// can run again.
+// A pattern that an earlier version wrote into the row of the acceptance gets a row of its own, or
+// none if no job of the batch can run again.
 struct MovePattern {
   std::uint64_t sequence;
   AcceptedRow row;
@@ -57,7 +57,8 @@ struct ChangeBatch {
   bool may_have_results_inside = true;  // the row of its end may have its results
   bool is_told = false;                 // tells_of_ends(), and the store has that part already
 };
-// Whether the row has the outcome of batches for which this one waits or has waited. Once these are deleted, nothing else has it.
+// Whether the row has the outcome of batches for which this one waits or has waited. Once these are
+// deleted, nothing else has it.
 inline bool tells_of_ends(const ChangesRow& row) {
   return row.is_released || row.is_cancelled || !row.satisfied.empty();
 }
@@ -83,9 +84,10 @@ struct TakeNumbers {
 // for it alone.
 enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
-// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in the store, so are all that were
-// put before it, but for large ones of other batches that it does not wait for (StagedWrites). One exception: what a change has of the
-// ends of other batches may be there before the rest of it (tells_of_ends()).
+// Each write is atomic: after a crash it is in the store completely or not at all. If a write is in
+// the store, so are all that were put before it, but for large ones of other batches that it does
+// not wait for (StagedWrites). One exception: what a change has of the ends of other batches may be
+// there before the rest of it (tells_of_ends()).
 //
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,
@@ -108,10 +110,12 @@ inline bool is_discard(const StoreWrite& write) {
   const auto* change = std::get_if<ChangeBatch>(&write);
   return change != nullptr && !change->freed_rows.empty();
 }
-// What a write costs the writer beside its payloads and results: 6 to 40 us, in which a slow disk writes about so many bytes.
+// What a write costs the writer beside its payloads and results: 6 to 40 us, in which a slow disk
+// writes about so many bytes.
 constexpr std::size_t kCostOfWrite = 2048;
 
-// How long the writer needs for it, as the number of bytes that a slow disk writes in that time. Nothing for a write of nothing.
+// How long the writer needs for it, as the number of bytes that a slow disk writes in that time.
+// Nothing for a write of nothing.
 inline std::size_t cost_of(const StoreWrite& write) {
   if (std::holds_alternative<std::monostate>(write)) return 0;
   const auto bytes_of = [](const std::shared_ptr<const proto::ArgumentList>& payloads) -> std::size_t {

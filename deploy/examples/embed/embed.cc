@@ -1,5 +1,6 @@
-// The scheduler of Locksley inside a program of one's own, without the daemon: fork-join, a parallel loop,
-// and two batches that share the workers fairly. core/EMBEDDING.md explains each step.
+// The scheduler of Locksley inside a program of one's own, without the daemon: fork-join, a
+// parallel loop, and two batches that share the workers fairly. core/EMBEDDING.md explains each
+// step.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,7 +29,8 @@ namespace {
 
 using namespace locksley;
 
-// Fork-join: each call spawns one half as a sub-job, computes the other half itself, and waits for both.
+// Fork-join: each call spawns one half as a sub-job, computes the other half itself, and waits for
+// both.
 std::uint64_t fib(Context& context, std::uint64_t n) {
   if (n < 2) return n;
   std::uint64_t first = 0;
@@ -39,8 +41,8 @@ std::uint64_t fib(Context& context, std::uint64_t n) {
   return first + second;
 }
 
-// Posts a function to the pool, and blocks the calling thread, which is none of the pool's, until its result
-// is there.
+// Posts a function to the pool, and blocks the calling thread, which is none of the pool's, until
+// its result is there.
 template <class Work>
 auto run_on(Pool& pool, Work work) {
   std::promise<std::uint64_t> promise;
@@ -116,7 +118,8 @@ int main() {
   std::printf("parallel loop: the numbers below 1000000 add up to %llu\n",
               static_cast<unsigned long long>(sum));
 
-  // The small batch comes second and is over first: the two share worker time, not places in a queue.
+  // The small batch comes second and is over first: the two share worker time, not places in a
+  // queue.
   const auto large = submit(lane, square, order, "large", 20'000);
   const auto small = submit(lane, square, order, "small", 10);
   const std::string first = order.wait_for(2).front();

@@ -6,8 +6,9 @@
 
 namespace locksley::client {
 
-// The pauses between attempts to connect: `first`, doubled each time up to `longest` (by default 10 ms and 1 s), minus a
-// random part of up to half, so that the clients of a restarted daemon do not all reconnect in the same instant.
+// The pauses between attempts to connect: `first`, doubled each time up to `longest` (by default 10
+// ms and 1 s), minus a random part of up to half, so that the clients of a restarted daemon do not
+// all reconnect in the same instant.
 class Backoff {
  public:
   explicit Backoff(std::uint64_t seed) : Backoff(seed, kFirst, kLongest) {}

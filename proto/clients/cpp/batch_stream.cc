@@ -24,7 +24,8 @@ class BatchStream::Retries {
   Retries(Client& client, std::chrono::milliseconds full_patience)
       : client_(client), no_longer_full_(deadline_in(full_patience)) {}
 
-  // Waits, if the command may succeed later; else, and once the patience is at its end, returns the error.
+  // Waits, if the command may succeed later; else, and once the patience is at its end, returns the
+  // error.
   Expected<void> wait_after(ClientError error) {
     const bool is_full = error.code == "QUEUEFULL";
     if (!is_full && error.code != "DRAINING" && error.code != "STORE" && !is_elsewhere(error.code))

@@ -14,27 +14,30 @@
 
 namespace locksley::client {
 
-// A batch that is streamed in: OPEN, then ADDAT of one chunk of jobs at a time, then CLOSE. Its jobs run while
-// more are added, and the client holds at most one chunk of them.
+// A batch that is streamed in: OPEN, then ADDAT of one chunk of jobs at a time, then CLOSE. Its
+// jobs run while more are added, and the client holds at most one chunk of them.
 //
-// ADDAT says how many jobs the batch has before the chunk, so a chunk that is sent again after a broken
-// connection, or that arrives late, is added once. The stream goes on after a restart of the daemon (DRAINING, a
-// connection that breaks) and while the disk refuses writes (STORE), as long as its patience lasts.
+// ADDAT says how many jobs the batch has before the chunk, so a chunk that is sent again after a
+// broken connection, or that arrives late, is added once. The stream goes on after a restart of the
+// daemon (DRAINING, a connection that breaks) and while the disk refuses writes (STORE), as long as
+// its patience lasts.
 //
-// A stream can be resumed. If open() finds a batch with the ID of its options, for the same handler and with
-// jobs, the caller adds all jobs from the first one on: those that are there are passed over, and not compared.
+// A stream can be resumed. If open() finds a batch with the ID of its options, for the same handler
+// and with jobs, the caller adds all jobs from the first one on: those that are there are passed
+// over, and not compared.
 //
-// Owned by its creator and used by the thread that uses the client, which must outlive it. add(), flush() and
-// close() block while a chunk is sent and while the daemon refuses it for the time being. If it is destroyed before
-// close(), the batch stays open; the daemon closes it after its open_timeout. Errors of kind kProtocol: the batch
-// has lost jobs that the daemon had confirmed. Code EXISTS: the
-// batch was there before, and was not streamed in, or has more jobs than the caller added; it is as it was.
+// Owned by its creator and used by the thread that uses the client, which must outlive it. add(),
+// flush() and close() block while a chunk is sent and while the daemon refuses it for the time
+// being. If it is destroyed before close(), the batch stays open; the daemon closes it after its
+// open_timeout. Errors of kind kProtocol: the batch has lost jobs that the daemon had confirmed.
+// Code EXISTS: the batch was there before, and was not streamed in, or has more jobs than the
+// caller added; it is as it was.
 class BatchStream {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
   static constexpr std::size_t kChunkJobs = 10'000;
-  // For how long a chunk is retried that was refused with DRAINING or STORE. Guess: longer than a restart; a disk
-  // that is full for longer needs a person.
+  // For how long a chunk is retried that was refused with DRAINING or STORE. Guess: longer than a
+  // restart; a disk that is full for longer needs a person.
   static constexpr std::chrono::minutes kRestartPatience{5};
 
   // `full_patience`: for how long a chunk that was refused with QUEUEFULL is retried.

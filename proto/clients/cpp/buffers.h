@@ -7,7 +7,8 @@
 
 namespace locksley::client {
 
-// The bytes of `buffer` in order, as views that stay valid as long as it is neither consumed nor cleared.
+// The bytes of `buffer` in order, as views that stay valid as long as it is neither consumed nor
+// cleared.
 inline std::vector<std::string_view> buffers_of(const proto::OutputBuffer& buffer) {
   std::vector<std::string_view> buffers(8);
   for (;;) {

@@ -21,8 +21,8 @@ using proto::Reply;
 
 namespace {
 
-// How long one WAIT or RESULTS BLOCK asks the daemon to wait: shorter than the idle timeouts of firewalls and
-// proxies, and long enough to cost nothing.
+// How long one WAIT or RESULTS BLOCK asks the daemon to wait: shorter than the idle timeouts of
+// firewalls and proxies, and long enough to cost nothing.
 constexpr std::chrono::milliseconds kSlice{10'000};
 
 // Of one attempt to connect, where there are others. A lost SYN is sent again after a second.
@@ -31,7 +31,8 @@ constexpr std::chrono::milliseconds kAttemptOfSeveral{2'000};
 // What one read of results may take: large, so that reading is few system calls.
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 
-// The part of `deadline` that one slice may take; at least a millisecond, as 0 means for ever to WAIT.
+// The part of `deadline` that one slice may take; at least a millisecond, as 0 means for ever to
+// WAIT.
 std::chrono::milliseconds slice_until(Deadline deadline) {
   if (deadline == kNoDeadline) return kSlice;
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -83,7 +84,8 @@ class Client::Attempts {
     Route& route = client_.route_;
     const auto next = route.after(error);
     if (!next) return std::unexpected(std::move(error));
-    // The first failure starts the clock; a connection that is made and breaks again does not set it back.
+    // The first failure starts the clock; a connection that is made and breaks again does not set
+    // it back.
     if (!give_up_) give_up_ = earlier(deadline_in(client_.options_.patience), deadline_);
     const bool is_at_once = next == Route::Next::kAtOnce;
     const auto pause = is_at_once ? std::chrono::milliseconds{0} : backoff_.next();
@@ -102,8 +104,8 @@ class Client::Attempts {
   Backoff backoff_{std::random_device{}()};
 };
 
-// While a reply is read, whose rows a visitor may see. If the visitor throws, the rest of the reply is still to come, and
-// would be taken for the reply to the next command.
+// While a reply is read, whose rows a visitor may see. If the visitor throws, the rest of the reply
+// is still to come, and would be taken for the reply to the next command.
 class Client::Reading {
  public:
   explicit Reading(Client& client) : client_(client) { client_.is_reading_ = true; }
@@ -186,7 +188,8 @@ Expected<int> Client::transact(std::span<const std::string_view> buffers, Repeat
       return sent;
     }
     ClientError& error = outcome.error();
-    // Nothing may go on to use bytes of ours after this returns. A pipeline that was refused has more replies to come.
+    // Nothing may go on to use bytes of ours after this returns. A pipeline that was refused has
+    // more replies to come.
     if (error.kind != Kind::kRefused || is_elsewhere(error.code)) connection_->close();
     if (is_sent && is_elsewhere(error.code)) --sent;
     if (sent > 0 && repeat == Repeat::kNever) return std::unexpected(std::move(error));

@@ -29,34 +29,40 @@ using proto::BatchOptions;
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};  // of one attempt, the handshake included
   std::chrono::milliseconds reply_timeout{60'000};   // of commands that do not wait for jobs
-  // For how long to reconnect after a failure, and to look for the daemon that serves; 0: one round of attempts.
+  // For how long to reconnect after a failure, and to look for the daemon that serves; 0: one round
+  // of attempts.
   std::chrono::milliseconds patience{10'000};
   std::string name = {};  // of the connection, as CLIENT LIST shows it
   int interrupt_fd = -1;  // readable: blocking calls return kInterrupted. Borrowed; see Link
 };
 
-// If the connection breaks before the reply: kSafe sends the command again, kNever returns an error.
+// If the connection breaks before the reply: kSafe sends the command again, kNever returns an
+// error.
 enum class Repeat { kSafe, kNever };
 
-// A synchronous client of one daemon, or of the one that serves among several: each call sends a command and waits for its
-// reply. After a broken connection it reconnects, with backoff, and repeats a command that may be repeated; SUBMIT may be,
-// because it always has an ID. If a daemon is on standby, the client goes to the daemon that this one names; if it is
-// taking over, the client asks it again, until `patience` is over. Neither has executed the command, so any command is
-// repeated then.
+// A synchronous client of one daemon, or of the one that serves among several: each call sends a
+// command and waits for its reply. After a broken connection it reconnects, with backoff, and
+// repeats a command that may be repeated; SUBMIT may be, because it always has an ID. If a daemon
+// is on standby, the client goes to the daemon that this one names; if it is taking over, the
+// client asks it again, until `patience` is over. Neither has executed the command, so any command
+// is repeated then.
 //
-// Owned by its creator; used from one thread at a time: two threads need two clients. Every call can block:
-// for the reply (reply_timeout; wait() and results() for their own time, and for `patience` longer if the daemon hangs), and
-// for a new connection (patience). Every call can fail with any kind of ClientError; after a failure the next call reconnects.
+// Owned by its creator; used from one thread at a time: two threads need two clients. Every call
+// can block: for the reply (reply_timeout; wait() and results() for their own time, and for
+// `patience` longer if the daemon hangs), and for a new connection (patience). Every call can fail
+// with any kind of ClientError; after a failure the next call reconnects.
 class Client {
  public:
-  // Is called while the reply is read, so it may call another client and not this one: that fails with kLocal. What it
-  // throws leaves the call; its row counts as visited, and the next call reconnects.
+  // Is called while the reply is read, so it may call another client and not this one: that fails
+  // with kLocal. What it throws leaves the call; its row counts as visited, and the next call
+  // reconnects.
   using RowVisitor = std::function<void(const ResultRow&)>;
 
   // Makes one attempt to connect: an absent daemon is reported at once, not after `patience`.
   static Expected<Client> connect(Address address, ClientOptions options = {});
-  // Connects to the first of them that accepts, and goes round the list for `patience`. An attempt takes 2 s at most:
-  // an address whose machine is gone must not use up the patience. `addresses`: at least one; with one as above.
+  // Connects to the first of them that accepts, and goes round the list for `patience`. An attempt
+  // takes 2 s at most: an address whose machine is gone must not use up the patience. `addresses`:
+  // at least one; with one as above.
   static Expected<Client> connect(std::vector<Address> addresses, ClientOptions options = {});
 
   Client(Client&&) noexcept = default;
@@ -67,45 +73,49 @@ class Client {
   Expected<proto::Reply> call(std::initializer_list<std::string_view> command, Repeat repeat = Repeat::kSafe);
   Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat = Repeat::kSafe);
 
-  // JOB of several jobs of one batch, as one pipeline: the replies in their order. An error reply stays in the place of its
-  // job. The replies together are in memory.
+  // JOB of several jobs of one batch, as one pipeline: the replies in their order. An error reply
+  // stays in the place of its job. The replies together are in memory.
   Expected<std::vector<proto::Reply>> jobs(std::string_view id, std::span<const std::uint64_t> indexes);
   // LOG of several jobs, likewise.
   Expected<std::vector<proto::Reply>> logs(std::string_view id, std::span<const std::uint64_t> indexes);
   Expected<JobInfo> job(std::string_view id, std::uint64_t index);
-  // What the job has written to standard error from `from` on. `block`: waits that long for more; 0: not at all.
+  // What the job has written to standard error from `from` on. `block`: waits that long for more;
+  // 0: not at all.
   Expected<LogPart> log(std::string_view id, std::uint64_t index, std::uint64_t from,
                         std::chrono::milliseconds block = std::chrono::milliseconds{0});
-  // What a batch with these options, which the daemon has, is called in other commands: its id; user/id if an admin has made it for
-  // user/customer. Asks only if it is for a customer with a slash.
+  // What a batch with these options, which the daemon has, is called in other commands: its id;
+  // user/id if an admin has made it for user/customer. Asks only if it is for a customer with a
+  // slash.
   Expected<std::string> name_of(const proto::BatchOptions& options);
   // The jobs that run, of one batch or, with an empty id, of all.
   Expected<std::vector<RunningJob>> running(std::string_view id = {});
 
-  // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for unbounded
-  // input. Returns the id: options.id, or a random one. See name_of().
+  // SUBMIT as one command, of which a copy is in memory while it is sent; use BatchStream for
+  // unbounded input. Returns the id: options.id, or a random one. See name_of().
   Expected<std::string> submit(std::string_view handler, BatchOptions options,
                                std::span<const std::string_view> payloads);
   // One job for each integer in [low, high), see PROTOCOL.md.
   Expected<std::string> submit_range(std::string_view handler, BatchOptions options, std::int64_t low,
                                      std::int64_t high, std::optional<std::string_view> payload);
-  // RUN: waits for the jobs until `deadline`. A broken connection is an error, because it cancels the batch.
+  // RUN: waits for the jobs until `deadline`. A broken connection is an error, because it cancels
+  // the batch.
   Expected<std::vector<JobResult>> run(std::string_view handler, const BatchOptions& options,
                                        std::span<const std::string_view> payloads,
                                        Deadline deadline = kNoDeadline);
 
   Expected<BatchStatus> status(std::string_view id);
-  // The status as soon as the batch is over, or at the deadline: check is_over(). Sends WAIT in slices that
-  // are shorter than the timeouts of proxies.
+  // The status as soon as the batch is over, or at the deadline: check is_over(). Sends WAIT in
+  // slices that are shorter than the timeouts of proxies.
   Expected<BatchStatus> wait(std::string_view id, Deadline deadline = kNoDeadline);
 
-  // One RESULTS command: visits at most `count` rows from `position` on, and moves the position. With `block`
-  // it waits that long for the first row; 0: not at all. `position` notes each visited row, so that after a
-  // failure or an interruption the call can be repeated without visiting a row twice.
+  // One RESULTS command: visits at most `count` rows from `position` on, and moves the position.
+  // With `block` it waits that long for the first row; 0: not at all. `position` notes each visited
+  // row, so that after a failure or an interruption the call can be repeated without visiting a row
+  // twice.
   struct ResultsPosition {
     std::uint64_t cursor = 0;
-    // The jobs whose rows after the cursor were visited before a reply broke off. After a crash of the daemon these rows may
-    // come in another order.
+    // The jobs whose rows after the cursor were visited before a reply broke off. After a crash of
+    // the daemon these rows may come in another order.
     std::vector<std::uint64_t> shown = {};
     bool at_end = false;  // the batch is over and everything was delivered
   };
@@ -118,15 +128,17 @@ class Client {
   Expected<void> results(std::string_view id, ResultsPosition& position, std::uint64_t count,
                          std::chrono::milliseconds block, const RowVisitor& visit,
                          Passed passed = Passed::kKept, Rows which = Rows::kAll);
-  // Every row of the batch in the order of completion, until it is over or the deadline is passed (kTimeout).
+  // Every row of the batch in the order of completion, until it is over or the deadline is passed
+  // (kTimeout).
   Expected<void> for_each_result(std::string_view id, const RowVisitor& visit,
                                  Deadline deadline = kNoDeadline);
 
   Expected<Explanation> explain(std::string_view id);
   Expected<std::uint64_t> cancel(std::string_view id);
-  // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent again.
-  // Returns how many jobs are queued again; nothing, if they are and the reply with their number was lost. For a user
-  // who may not ask for STATUS, a RETRY that is not repeated. `indexes`: only these jobs; empty: all that have failed.
+  // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent
+  // again. Returns how many jobs are queued again; nothing, if they are and the reply with their
+  // number was lost. For a user who may not ask for STATUS, a RETRY that is not repeated.
+  // `indexes`: only these jobs; empty: all that have failed.
   Expected<std::optional<std::uint64_t>> retry(std::string_view id,
                                                std::span<const std::uint64_t> indexes = {});
   Expected<bool> forget(std::string_view id);
@@ -155,8 +167,8 @@ class Client {
   // Of the daemon of the last attempt, so after a successful call of the one that serves.
   const Address& address() const { return route_.current(); }
 
-  // For classes that use this one (BatchStream). `buffers` together are one encoded command; `attempts` says
-  // how often it was sent.
+  // For classes that use this one (BatchStream). `buffers` together are one encoded command;
+  // `attempts` says how often it was sent.
   struct Sent {
     proto::Reply reply;
     int attempts;
@@ -177,8 +189,8 @@ class Client {
   Client(Route route, ClientOptions options);
   Expected<void> open();
   Expected<void> reach();
-  // Sends `buffers` and calls `read`, whose error is the error reply if is_elsewhere(). If the connection breaks and
-  // `repeat` allows it, starts again. Returns how often the command was sent.
+  // Sends `buffers` and calls `read`, whose error is the error reply if is_elsewhere(). If the
+  // connection breaks and `repeat` allows it, starts again. Returns how often the command was sent.
   Expected<int> transact(std::span<const std::string_view> buffers, Repeat repeat, Deadline deadline,
                          const ReadReply& read);
   Expected<proto::Reply> call(std::span<const std::string_view> command, Repeat repeat, Deadline deadline);
@@ -197,8 +209,8 @@ class Client {
   bool is_reading_ = false;  // a reply, while a visitor may run
 };
 
-// Encodes `SUBMIT|OPEN|RUN handler options…` and announces `further` more arguments, which the caller
-// must add.
+// Encodes `SUBMIT|OPEN|RUN handler options…` and announces `further` more arguments, which the
+// caller must add.
 void write_batch_command(proto::OutputBuffer& out, std::string_view command, std::string_view handler,
                          const BatchOptions& options, std::size_t further);
 

@@ -11,17 +11,18 @@
 
 namespace locksley::client {
 
-// One connection on which HELLO 3 was sent: it sends bytes and receives replies, and never repeats a command.
-// Client is built on it; a program that pipelines by hand (`locksley bench`) uses it directly.
+// One connection on which HELLO 3 was sent: it sends bytes and receives replies, and never repeats
+// a command. Client is built on it; a program that pipelines by hand (`locksley bench`) uses it
+// directly.
 //
-// Owned by its creator; used from one thread at a time. open(), receive() and read() block until their
-// deadline. After any failure the connection is closed, see Link.
+// Owned by its creator; used from one thread at a time. open(), receive() and read() block until
+// their deadline. After any failure the connection is closed, see Link.
 class Connection {
  public:
   explicit Connection(int interrupt_fd) : link_(interrupt_fd) {}
 
-  // Connects, and sends HELLO 3 with user and password, and CLIENT SETINFO. A server that refuses the
-  // credentials is kRefused with its code.
+  // Connects, and sends HELLO 3 with user and password, and CLIENT SETINFO. A server that refuses
+  // the credentials is kRefused with its code.
   Expected<void> open(const Address& address, std::string_view name, Deadline deadline);
   bool is_open() const { return link_.is_open(); }
   void close() { link_.close(); }

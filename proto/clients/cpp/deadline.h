@@ -5,7 +5,8 @@
 
 namespace locksley::client {
 
-// Every call that can block takes a point in time, not a duration: all steps of a call share one deadline.
+// Every call that can block takes a point in time, not a duration: all steps of a call share one
+// deadline.
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 

@@ -5,8 +5,8 @@
 
 namespace locksley::client {
 
-// Why a call of the client library failed. `kind` tells the caller what to do about it; `message` is one line
-// for people and names the operation that failed.
+// Why a call of the client library failed. `kind` tells the caller what to do about it; `message`
+// is one line for people and names the operation that failed.
 struct ClientError {
   enum class Kind {
     kAddress,      // the address, the URL or another argument is invalid; nothing was sent

@@ -33,7 +33,8 @@ void Link::watch_interrupt() {
   watching_ = true;
   interrupt_.async_wait(asio::posix::descriptor_base::wait_read, [this](asio::error_code error) {
     watching_ = false;
-    // Asio's wait may end although nothing happened, and another reader may have read the event since.
+    // Asio's wait may end although nothing happened, and another reader may have read the event
+    // since.
     if (!error && interrupted()) interrupt_seen_ = true;
   });
 }

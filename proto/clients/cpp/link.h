@@ -17,31 +17,33 @@
 
 namespace locksley::client {
 
-// One TCP connection that sends and receives bytes, with deadlines: with tls.h the only class of the library
-// that uses Asio. It writes while it waits for bytes to read, so two sides that send each other more than the
-// kernel buffers do not deadlock. With TLS the bytes pass through a TlsStream; the rest is the same.
+// One TCP connection that sends and receives bytes, with deadlines: with tls.h the only class of
+// the library that uses Asio. It writes while it waits for bytes to read, so two sides that send
+// each other more than the kernel buffers do not deadlock. With TLS the bytes pass through a
+// TlsStream; the rest is the same.
 //
-// Owned by one Client; used from one thread at a time. connect(), receive(), flush() and pause() block until
-// their deadline. After a timeout, an interruption or another failure the connection is closed, because a
-// late reply would be taken for the reply to the next command.
+// Owned by one Client; used from one thread at a time. connect(), receive(), flush() and pause()
+// block until their deadline. After a timeout, an interruption or another failure the connection is
+// closed, because a late reply would be taken for the reply to the next command.
 class Link final {
  public:
-  // `interrupt_fd`: -1 (none), or a descriptor (an eventfd, a signalfd) that makes each blocking call return
-  // kInterrupted while it is readable. Borrowed; not read from.
+  // `interrupt_fd`: -1 (none), or a descriptor (an eventfd, a signalfd) that makes each blocking
+  // call return kInterrupted while it is readable. Borrowed; not read from.
   explicit Link(int interrupt_fd);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // With `address.tls` the handshake is included: after it the server's certificate has been verified.
+  // With `address.tls` the handshake is included: after it the server's certificate has been
+  // verified.
   Expected<void> connect(const Address& address, Deadline deadline);
   bool is_open() const { return open_; }
   const std::string& peer() const { return peer_; }
   void close();
 
-  // Queues `bytes` and starts to write them. They are borrowed: they must not change until flush() has
-  // returned, the reply to the command in them has arrived, or the link is closed. Never blocks, and never
-  // fails: the next receive() or flush() reports a write that failed.
+  // Queues `bytes` and starts to write them. They are borrowed: they must not change until flush()
+  // has returned, the reply to the command in them has arrived, or the link is closed. Never
+  // blocks, and never fails: the next receive() or flush() reports a write that failed.
   void send(std::string_view bytes);
 
   // Waits for bytes, and writes meanwhile; returns how many bytes `into` has received, at least 1.

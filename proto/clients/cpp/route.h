@@ -12,15 +12,16 @@
 
 namespace locksley::client {
 
-// Which address a client tries next in search of the daemon that serves: those of a list in turn, those that a daemon has
-// named as its neighbours, and the one that a daemon on standby names. It decides only; the caller connects and pauses.
-// User, password and TLS are those of the list: a daemon names no more than a host and a port.
+// Which address a client tries next in search of the daemon that serves: those of a list in turn,
+// those that a daemon has named as its neighbours, and the one that a daemon on standby names. It
+// decides only; the caller connects and pauses. User, password and TLS are those of the list: a
+// daemon names no more than a host and a port.
 //
 // Owned by a client, used from one thread at a time. Nothing blocks or fails.
 class Route {
  public:
-  // When to make the next attempt. After kAtOnce there are at most two attempts for each address of the list before
-  // kAfterPause.
+  // When to make the next attempt. After kAtOnce there are at most two attempts for each address of
+  // the list before kAfterPause.
   enum class Next : std::uint8_t { kAtOnce, kAfterPause };
 
   // Where a daemon may send the client: anywhere, or only to addresses of this machine.
@@ -29,9 +30,9 @@ class Route {
   // `addresses`: at least one; the first is tried first.
   explicit Route(std::vector<Address> addresses, Reach reach = Reach::kAnywhere);
 
-  // Addresses of other daemons of the same cluster, as HOST:PORT, which are tried after those of the list; the first
-  // kMostNamed of them. They replace those that were named before; what is no address, or out of reach, is left out.
-  // current() stays.
+  // Addresses of other daemons of the same cluster, as HOST:PORT, which are tried after those of
+  // the list; the first kMostNamed of them. They replace those that were named before; what is no
+  // address, or out of reach, is left out. current() stays.
   static constexpr std::size_t kMostNamed = 16;  // guess: no cluster has so many daemons
   void name_others(const std::vector<std::string>& addresses);
 
@@ -41,17 +42,18 @@ class Route {
   // All that it tries, for messages, separated by commas.
   std::string text() const { return text_of(addresses_); }
 
-  // Chooses the next attempt after an error of the attempt at current(). Nothing: the error is none that another
-  // attempt or another address mends.
+  // Chooses the next attempt after an error of the attempt at current(). Nothing: the error is none
+  // that another attempt or another address mends.
   std::optional<Next> after(const ClientError& error);
-  // What the attempt came to, one by one; the first three choose the next one. Of a list, the address of a connection
-  // that served and broke comes once more before the others.
+  // What the attempt came to, one by one; the first three choose the next one. Of a list, the
+  // address of a connection that served and broke comes once more before the others.
   Next unreachable();
-  // `reply`: the error of a daemon on standby, `READONLY the active daemon is HOST:PORT`. Credentials and TLS are those
-  // of current(). A reply without an address counts as unreachable.
+  // `reply`: the error of a daemon on standby, `READONLY the active daemon is HOST:PORT`.
+  // Credentials and TLS are those of current(). A reply without an address counts as unreachable.
   Next standing_by(std::string_view reply);
-  // The daemon takes over, and will serve as soon as it has read the store; or it was paused, and does not know yet whether
-  // another one serves. It is asked once more; then the next address of the list is tried.
+  // The daemon takes over, and will serve as soon as it has read the store; or it was paused, and
+  // does not know yet whether another one serves. It is asked once more; then the next address of
+  // the list is tried.
   Next loading();
   void serving();
 
@@ -72,7 +74,8 @@ class Route {
   bool has_followed_ = false;  // the address that a daemon named, since the last pause
 };
 
-// Whether the error, READONLY or LOADING, says that the daemon executed nothing because it is not the one that serves.
+// Whether the error, READONLY or LOADING, says that the daemon executed nothing because it is not
+// the one that serves.
 bool is_elsewhere(std::string_view error_code);
 
 }  // namespace locksley::client

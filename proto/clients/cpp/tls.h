@@ -12,14 +12,16 @@
 
 namespace locksley::client {
 
-// TLS on the client's side: which servers are trusted, and why a handshake failed. Used by Link, and by the daemon's own
-// connection to an upstream daemon (daemon/upstream/). Any thread; only the reading of files blocks.
+// TLS on the client's side: which servers are trusted, and why a handshake failed. Used by Link,
+// and by the daemon's own connection to an upstream daemon (daemon/upstream/). Any thread; only the
+// reading of files blocks.
 
 using TlsStream = asio::ssl::stream<asio::ip::tcp::socket&>;
 
-// A stream over `socket`, which must outlive it, to the daemon at `address`: its certificate must be
-// signed by an authority of `address.ca_file`, or one that this machine trusts if that is empty, and be
-// for `address.host`, unless it is not verified (`address.verifies`). The error names the file, and is kInput.
+// A stream over `socket`, which must outlive it, to the daemon at `address`: its certificate must
+// be signed by an authority of `address.ca_file`, or one that this machine trusts if that is empty,
+// and be for `address.host`, unless it is not verified (`address.verifies`). The error names the
+// file, and is kInput.
 Expected<std::unique_ptr<TlsStream>> make_tls_stream(asio::ip::tcp::socket& socket, const Address& address);
 
 // Why a handshake failed, for people.

@@ -18,11 +18,13 @@ struct Address {
   std::string user = {};      // empty: the server's default user
   std::string password = {};  // empty: none is sent
   bool tls = false;
-  // PEM files, for TLS alone; empty: the authorities that this machine trusts; no certificate is shown.
+  // PEM files, for TLS alone; empty: the authorities that this machine trusts; no certificate is
+  // shown.
   std::string ca_file = {};
   std::string certificate = {};
   std::string key = {};  // of the certificate
-  // False: any certificate of the daemon will do. For a program that only asks whether a daemon is there.
+  // False: any certificate of the daemon will do. For a program that only asks whether a daemon is
+  // there.
   bool verifies = true;
 
   // HOST:PORT, an IPv6 host in brackets; for messages, so without user and password.
@@ -34,13 +36,15 @@ struct Address {
 // The texts of several, separated by commas.
 std::string text_of(const std::vector<Address>& addresses);
 
-// Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://, locksleys://;
-// [user[:password]@]host[:port][/0]. User and password are percent-decoded. `default_port`: where none is given. Fails
-// with kAddress.
+// Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://,
+// locksleys://;
+// [user[:password]@]host[:port][/0]. User and password are percent-decoded. `default_port`: where
+// none is given. Fails with kAddress.
 Expected<Address> parse_address(std::string_view text, std::uint16_t default_port = kDefaultPort);
 
-// Reads one address or several, as HOST:PORT,HOST:PORT or redis://[user[:password]@]host[:port],host[:port][/0]: all
-// have the same user, password and TLS. At least one.
+// Reads one address or several, as HOST:PORT,HOST:PORT or
+// redis://[user[:password]@]host[:port],host[:port][/0]: all have the same user, password and TLS.
+// At least one.
 Expected<std::vector<Address>> parse_addresses(std::string_view text,
                                                std::uint16_t default_port = kDefaultPort);
 

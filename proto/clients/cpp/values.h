@@ -11,8 +11,8 @@
 
 namespace locksley::client {
 
-// The replies of the commands as plain values; the names are those of PROTOCOL.md. A field that an older
-// daemon does not send is 0 or empty; additional fields of a newer daemon are ignored.
+// The replies of the commands as plain values; the names are those of PROTOCOL.md. A field that an
+// older daemon does not send is 0 or empty; additional fields of a newer daemon are ignored.
 
 struct BatchStatus {
   std::string id, name, handler, tenant, customer, state;

@@ -1,7 +1,7 @@
-// The floor under the latencies: a server that reads a command of one job from a loopback socket, as RESP,
-// and answers with its payload, as Locksley's RUN does; no queue, no batch, no scheduler. With --workers 2
-// the connection's thread hands the payload to a second one through a condition variable, and that one
-// answers.
+// The floor under the latencies: a server that reads a command of one job from a loopback socket,
+// as RESP, and answers with its payload, as Locksley's RUN does; no queue, no batch, no scheduler.
+// With --workers 2 the connection's thread hands the payload to a second one through a condition
+// variable, and that one answers.
 //
 //   bare_echo latency --jobs N --workers 1|2
 

@@ -1,10 +1,11 @@
-// The floor under commands.py: a program started again and again, so many at a time, and nothing else done.
+// The floor under commands.py: a program started again and again, so many at a time, and nothing
+// else done.
 //
 //   bare_spawn COUNT AT_A_TIME PROGRAM    ("true" is given its number as its argument, like a job its
 //   payload)
 //
-// Measured is the whole: posix_spawn() with the standard streams as they are, and waitpid(). Not in it: pipes
-// for the outputs, their reading, process groups, limits, a request over a socket.
+// Measured is the whole: posix_spawn() with the standard streams as they are, and waitpid(). Not in
+// it: pipes for the outputs, their reading, process groups, limits, a request over a socket.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

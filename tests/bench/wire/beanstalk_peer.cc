@@ -1,12 +1,12 @@
-// Jobs over beanstalkd: the client puts payloads into the tube `jobs`, workers reserve them, put them into
-// the tube `results` and delete them, and the client reserves and deletes those. Both go in bursts, each sent
-// with one write:
+// Jobs over beanstalkd: the client puts payloads into the tube `jobs`, workers reserve them, put
+// them into the tube `results` and delete them, and the client reserves and deletes those. Both go
+// in bursts, each sent with one write:
 //
 //   client: put ...              (as many as the window has room for), delete ...   and reserves of `results`
 //   worker: put and delete ...   (what the last burst brought)                      and reserves of `jobs`
 //
-// The reserves are --depth in number: the first waits for a job, the others (reserve-with-timeout 0) take
-// what is there.
+// The reserves are --depth in number: the first waits for a job, the others (reserve-with-timeout
+// 0) take what is there.
 
 #include "tests/bench/wire/peer.h"
 

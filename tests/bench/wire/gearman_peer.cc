@@ -1,5 +1,5 @@
-// Jobs over gearmand, by its binary protocol: foreground jobs, so that gearmand itself carries the results to
-// the client.
+// Jobs over gearmand, by its binary protocol: foreground jobs, so that gearmand itself carries the
+// results to the client.
 //
 //   client: keeps --window SUBMIT_JOBs underway; one that completes makes room for the next
 //   worker: keeps up to --depth GRAB_JOBs underway, and answers in bursts. Each job that it is given lets it

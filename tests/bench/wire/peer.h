@@ -1,9 +1,9 @@
-// What the peers' programs share: their command line, a socket that reads lines and writes in bursts,
-// payloads that can be told apart, and the figures that they print.
+// What the peers' programs share: their command line, a socket that reads lines and writes in
+// bursts, payloads that can be told apart, and the figures that they print.
 //
-// All of them are one process with a client (the main thread) and workers (a thread and a connection each).
-// Anything that goes wrong is an exception that ends the program with status 1: a figure is printed only if
-// every result came back, whole and once.
+// All of them are one process with a client (the main thread) and workers (a thread and a
+// connection each). Anything that goes wrong is an exception that ends the program with status 1: a
+// figure is printed only if every result came back, whole and once.
 #pragma once
 
 #include <netinet/in.h>
@@ -93,12 +93,12 @@ inline Plan parse_plan(int argc, char** argv) {
   return plan;
 }
 
-// A blocking TCP connection to 127.0.0.1. Output collects until flush(). The views that it returns are good
-// until the next read. Blocking in both directions is safe because a client bounds what is underway: what is
-// still to be read always fits the sockets' buffers.
+// A blocking TCP connection to 127.0.0.1. Output collects until flush(). The views that it returns
+// are good until the next read. Blocking in both directions is safe because a client bounds what is
+// underway: what is still to be read always fits the sockets' buffers.
 //
-// One thread reads and one writes, which may be the same; any may call shut_down(), which makes reads throw
-// Ended.
+// One thread reads and one writes, which may be the same; any may call shut_down(), which makes
+// reads throw Ended.
 class Stream {
  public:
   struct Ended : std::runtime_error {
@@ -288,9 +288,9 @@ class Figures {
   std::vector<std::int64_t> nanoseconds_;
 };
 
-// Workers, each with a thread and a connection. `work` runs until its connection breaks: the destructor
-// breaks all of them, and joins. A worker that fails before that ends the process, since its jobs would never
-// come back.
+// Workers, each with a thread and a connection. `work` runs until its connection breaks: the
+// destructor breaks all of them, and joins. A worker that fails before that ends the process, since
+// its jobs would never come back.
 template <class Connection>
 class Workers {
  public:

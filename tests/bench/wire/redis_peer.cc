@@ -1,11 +1,12 @@
-// Jobs over Redis lists, by hiredis: the client pushes payloads to the list `jobs`, workers pop them and push
-// them to the list `results`, where the client pops them. Both go in bursts, each sent with one write:
+// Jobs over Redis lists, by hiredis: the client pushes payloads to the list `jobs`, workers pop
+// them and push them to the list `results`, where the client pops them. Both go in bursts, each
+// sent with one write:
 //
 //   client: RPUSH jobs ...      (as many as the window has room for)    and pops of `results`
 //   worker: RPUSH results ...   (what the last burst brought)           and pops of `jobs`
 //
-// The pops are --depth in number, first BLMPOP, then LMPOPs: the first waits for something to pop, the
-// others take what is there. A pop takes up to --count jobs, and a push has as many.
+// The pops are --depth in number, first BLMPOP, then LMPOPs: the first waits for something to pop,
+// the others take what is there. A pop takes up to --count jobs, and a push has as many.
 
 #include <hiredis/hiredis.h>
 
@@ -24,7 +25,8 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 std::string_view text(const redisReply& reply) { return {reply.str, reply.len}; }
 
-// Commands collect until reply() needs an answer. Fails with an exception; as thread-safe as Stream is.
+// Commands collect until reply() needs an answer. Fails with an exception; as thread-safe as Stream
+// is.
 class Redis {
  public:
   explicit Redis(std::uint16_t port) : context_(redisConnect("127.0.0.1", port)) {

@@ -38,8 +38,8 @@ std::uint64_t fib(Context& context, std::uint64_t n) {
   return first + second;
 }
 
-// A closure that cannot be copied as bytes, and one that is too large: both are allocated, run once and
-// freed.
+// A closure that cannot be copied as bytes, and one that is too large: both are allocated, run once
+// and freed.
 void large_closures(Job& job) {
   const auto shared = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::array<std::uint64_t, 100> numbers{};
@@ -97,7 +97,8 @@ void loops(Job& job) {
   }
 }
 
-// "linger FD": of a payload with a number behind the word, a byte is written to that file first: the job has begun.
+// "linger FD": of a payload with a number behind the word, a byte is written to that file first:
+// the job has begun.
 void say_begun(std::string_view payload, std::string_view word) {
   if (payload == word) return;
   const std::string fd(payload.substr(word.size() + 1));

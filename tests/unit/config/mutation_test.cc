@@ -12,9 +12,9 @@
 #include "config/load.h"
 #include "config/validate.h"
 
-// Random edits of the sample configuration: the loader gives a valid configuration or problems that point
-// into the file, whatever it is given. LOCKSLEY_TEST_SEED repeats a run; LOCKSLEY_TEST_ROUNDS makes it
-// longer.
+// Random edits of the sample configuration: the loader gives a valid configuration or problems that
+// point into the file, whatever it is given. LOCKSLEY_TEST_SEED repeats a run; LOCKSLEY_TEST_ROUNDS
+// makes it longer.
 
 namespace locksley::config {
 namespace {

@@ -42,8 +42,8 @@ class ChangeCollector final : public PathVisitor {
   std::map<std::string, bool> needs_restart;
 };
 
-// The dotted keys of the sample with the line that each stands on. The sample is block style, two spaces a
-// level, so that this can be read without the loader that is under test.
+// The dotted keys of the sample with the line that each stands on. The sample is block style, two
+// spaces a level, so that this can be read without the loader that is under test.
 std::map<std::string, std::string> lines_by_key() {
   std::map<std::string, std::string> result;
   std::vector<std::string> path;

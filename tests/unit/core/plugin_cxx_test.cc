@@ -1,4 +1,5 @@
-// What a plugin in C++ says to its host: a host that keeps what it is told, and runs everything at once.
+// What a plugin in C++ says to its host: a host that keeps what it is told, and runs everything at
+// once.
 #include "core/plugin_cxx.h"
 
 #include <gtest/gtest.h>

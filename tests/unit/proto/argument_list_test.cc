@@ -135,8 +135,8 @@ TEST(ArgumentListTest, CopiesOfViewsAreItsOwn) {
 }
 
 TEST(ArgumentListTest, ManyThreadsReadOneListWhileTheReaderGoesOnAndTheLastOneFreesIt) {
-  // What ThreadSanitizer is to look at: a block is handed to threads, and used again by the reader when they
-  // are done.
+  // What ThreadSanitizer is to look at: a block is handed to threads, and used again by the reader
+  // when they are done.
   CommandReader reader;
   for (int round = 0; round < 20; ++round) {
     auto shared = std::make_shared<ArgumentList>();

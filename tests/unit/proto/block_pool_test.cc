@@ -118,7 +118,8 @@ TEST(BlockPoolTest, BlocksThatGrowBeginWhereATableOfPagesDoes) {
   EXPECT_EQ(pool.mapped(), 0U);
 }
 
-// The reader's memory for a bulk string that arrives slowly: it has no second copy of what has come.
+// The reader's memory for a bulk string that arrives slowly: it has no second copy of what has
+// come.
 TEST(BlockPoolTest, ALargeBulkStringGrowsWhereItIs) {
   constexpr std::size_t kBytes = 40 * CommandReader::kBlockBytes;
   BlockPool pool(kPooled);
@@ -224,7 +225,8 @@ Command received(CommandReader& reader, std::string_view bytes) {
   return command;
 }
 
-// So that the thread that drops the last of them gives back one piece at a time, and not the top of a heap.
+// So that the thread that drops the last of them gives back one piece at a time, and not the top of
+// a heap.
 TEST(BlockPoolTest, WhatAReaderReceivesLiesInMappingsThatGoWithIt) {
   constexpr std::size_t kPayloads = 1'000'000;
   BlockPool pool(kPooled);

@@ -1,4 +1,5 @@
-// What the command reader allocates, and when: it must follow what has arrived, never what was announced.
+// What the command reader allocates, and when: it must follow what has arrived, never what was
+// announced.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -12,8 +13,8 @@
 namespace locksley::proto {
 namespace {
 
-// Bytes that this process has got from malloc. (Under AddressSanitizer it is always 0, and the comparisons
-// hold.)
+// Bytes that this process has got from malloc. (Under AddressSanitizer it is always 0, and the
+// comparisons hold.)
 std::size_t allocated_bytes() {
   const auto info = mallinfo2();
   return info.uordblks + info.hblkhd;

@@ -14,8 +14,8 @@ namespace {
 using Commands = std::vector<std::vector<std::string>>;
 using std::string_literals::operator""s;
 
-// One case of what stock clients and hostile peers send. The names are those of the list of conformance
-// cases.
+// One case of what stock clients and hostile peers send. The names are those of the list of
+// conformance cases.
 struct Case {
   std::string name;
   std::string bytes;

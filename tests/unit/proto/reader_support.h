@@ -21,7 +21,8 @@ struct Transcript {
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
-// Copies all of `bytes` into `reader`, in as many pieces as its space asks for; calls `parse` after each.
+// Copies all of `bytes` into `reader`, in as many pieces as its space asks for; calls `parse` after
+// each.
 template <typename Reader, typename Parse>
 void feed(Reader& reader, std::string_view bytes, const Parse& parse) {
   while (!bytes.empty()) {

@@ -106,7 +106,8 @@ TEST_F(ResultAccountTest, AChargeIsGivenBackWithItsHolder) {
   EXPECT_EQ(all.bytes(), 0U);
 }
 
-// A lane that finds the account full and waits is told of the room, whichever of the two threads is faster.
+// A lane that finds the account full and waits is told of the room, whichever of the two threads is
+// faster.
 TEST_F(ResultAccountTest, NoRoomIsMissed) {
   user.set_limit(1);
   for (int round = 0; round < 100; ++round) {

@@ -102,7 +102,8 @@ TEST(StartRateTest, TheMostThatMayStartAtOnceIsWhatTheToleranceAdmits) {
   EXPECT_EQ(rate_of(milliseconds(1)).most(), 11U);
 }
 
-// At whatever times available() is called, no window has more starts than the rate admits, except for the tolerance.
+// At whatever times available() is called, no window has more starts than the rate admits, except
+// for the tolerance.
 TEST(StartRateTest, NoWindowHasMoreThanItsShare) {
   auto random = testing::stress_random(2);
   for (const std::uint64_t count : {1U, 20U, 99U, 101U, 1000U, 700'000U, 100'000U, 1'000'000U}) {

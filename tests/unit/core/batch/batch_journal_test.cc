@@ -249,7 +249,8 @@ TEST_F(BatchJournalTest, ARestoredBatchRunsJustWhatIsLeftAndKnowsThatItMayHaveRu
   EXPECT_EQ(rows[90].output, "");
 }
 
-// Twice the same rows, though the memory lets go of them in between; what it has not it does not pretend to.
+// Twice the same rows, though the memory lets go of them in between; what it has not it does not
+// pretend to.
 TEST_F(BatchJournalTest, ResultsInMemoryStayWhatTheyAreAndAreToldFromThoseThatAreNot) {
   Handler nothing("nothing", "", [](JobContext&, std::string_view) {});
   const auto batch = make_journaled(nothing);

@@ -101,7 +101,8 @@ TEST_F(BatchRetryTest, AFailedJobIsTriedAgainAsOftenAsItMay) {
 
 class KeepRetryTest : public BatchRetryTest, public ::testing::WithParamInterface<Keep> {};
 
-// Many jobs of which each fails at random, whatever is kept: the counters are those of what really happened.
+// Many jobs of which each fails at random, whatever is kept: the counters are those of what really
+// happened.
 TEST_P(KeepRetryTest, EachJobEndsOnce) {
   constexpr std::uint64_t kJobs = 3'000;
   constexpr std::uint32_t kRetries = 2;

@@ -1,4 +1,5 @@
-// The record of a batch by itself: what its executors, its observer, its journal and its readers see.
+// The record of a batch by itself: what its executors, its observer, its journal and its readers
+// see.
 #include "core/batch/batch.h"
 
 #include <gmock/gmock.h>

@@ -130,7 +130,8 @@ TEST_F(NotedBatchTest, ARestoredBatchHasItsNotes) {
   EXPECT_EQ(batch->note(1), "half");
 }
 
-// Without a journal, too: the executor names the jobs that have ended although none had a note when its turn began.
+// Without a journal, too: the executor names the jobs that have ended although none had a note when
+// its turn began.
 TEST_F(NotedBatchTest, AJobThatLeftANoteAndEndsWellInTheSameTurnHasNoneAfterIt) {
   for (const bool in_any_order : {false, true}) {
     Lane lane("processes", {});

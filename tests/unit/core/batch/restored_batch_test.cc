@@ -1,4 +1,5 @@
-// A batch that is made what an earlier process left: its record, and rows that only its journal has.
+// A batch that is made what an earlier process left: its record, and rows that only its journal
+// has.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -16,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A batch whose first five rows the journal has, and three more that are in memory: "m5", "m6", "m7".
+// A batch whose first five rows the journal has, and three more that are in memory: "m5", "m6",
+// "m7".
 class RestoredBatchTest : public testing::BatchFixture {
  protected:
   RestoredBatchTest() : batch(make()) {

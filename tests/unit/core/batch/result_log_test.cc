@@ -224,7 +224,8 @@ TEST(ResultLogTest, DiscardedRowsCountUpToTheirChunkAndAreFreedAFewChunksAtATime
   EXPECT_EQ(log.discarded(), 14u) << "never less";
 }
 
-// What a journal keeps of a publication stays as it was, whatever is appended to its chunk or dropped.
+// What a journal keeps of a publication stays as it was, whatever is appended to its chunk or
+// dropped.
 TEST(ResultLogTest, WhatAppendReturnsHoldsJustTheRowsThatWereAppended) {
   ResultLog log;
   std::vector<ResultLog::Rows> appended;

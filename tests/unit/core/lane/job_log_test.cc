@@ -16,8 +16,9 @@ constexpr std::size_t kBlock = LogBudget::kBlockBytes;
 
 constexpr std::size_t kPeriod = 23;
 
-// `size` bytes of one endless text, from the byte `from` on. Cut from a piece of it: made byte by byte without the optimiser, the texts
-// of these tests would take most of the time of all tests of leases.
+// `size` bytes of one endless text, from the byte `from` on. Cut from a piece of it: made byte by
+// byte without the optimiser, the texts of these tests would take most of the time of all tests of
+// leases.
 std::string pattern(std::uint64_t from, std::size_t size) {
   static const std::string piece = [] {
     std::string text;

@@ -18,7 +18,8 @@
 namespace locksley {
 namespace {
 
-// Another thread that does something to each batch while the test submits it, after a pause that differs.
+// Another thread that does something to each batch while the test submits it, after a pause that
+// differs.
 class Meddler {
  public:
   explicit Meddler(std::function<void(Batch&)> meddle)

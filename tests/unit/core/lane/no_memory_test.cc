@@ -1,5 +1,5 @@
-// Large outputs when there is no memory left. Each case runs in a process of its own, which may use little more memory than
-// its output takes.
+// Large outputs when there is no memory left. Each case runs in a process of its own, which may use
+// little more memory than its output takes.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -93,7 +93,8 @@ TEST_F(NoMemoryDeathTest, SoItDoesBesideAFailedJob) {
   EXPECT_EXIT(publish(), ::testing::ExitedWithCode(0), "");
 }
 
-// Of few bytes, which the log of results copies into a chunk of many publications: it needs a new one.
+// Of few bytes, which the log of results copies into a chunk of many publications: it needs a new
+// one.
 TEST_F(NoMemoryDeathTest, WithoutANewChunkForFewBytesNothingIsRecorded) {
   for (const JobStatus status : {JobStatus::kOk, JobStatus::kError}) {
     const auto publish = [&] {

@@ -117,8 +117,8 @@ TEST_F(ResultWriterTest, GrowingKeepsEveryByteThatWasWritten) {
   const auto batch = make();
   writer.begin_batch(*batch);
   writer.begin_burst(0);
-  // Rows that are not published yet, and a row that grows in the middle, from below the first size of the
-  // buffer to many times as much.
+  // Rows that are not published yet, and a row that grows in the middle, from below the first size
+  // of the buffer to many times as much.
   std::vector<std::string> outputs;
   for (unsigned i = 0; i < 40; ++i) {
     outputs.push_back(noise(1000 * (i + 1) + i, i));
@@ -135,7 +135,8 @@ TEST_F(ResultWriterTest, GrowingKeepsEveryByteThatWasWritten) {
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].output == outputs[i]) << "row " << i;
 }
 
-// Whatever the place at which the buffer is full: in a row, at its end, or with too little left for a head.
+// Whatever the place at which the buffer is full: in a row, at its end, or with too little left for
+// a head.
 TEST_F(ResultWriterTest, RowsOfEverySizeFillTheBufferToItsEnd) {
   constexpr std::size_t kFirstSize = 128 * 1024;
   for (std::size_t left = 0; left <= 96; left += 4) {

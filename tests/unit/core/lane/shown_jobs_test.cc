@@ -125,7 +125,8 @@ TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
   const std::uint64_t before = account.bytes();
   const auto charged = [&] { return account.bytes() - before; };
   executor.running().set_note(std::string(3000, 'x'));
-  // The batch has the first one, and one each second, for the next attempt: charged, too, with what its entry takes.
+  // The batch has the first one, and one each second, for the next attempt: charged, too, with what
+  // its entry takes.
   const std::uint64_t entry = charged() - 2 * 3000;
   EXPECT_LT(entry, 1000U);
   const auto charged_for_batch = [&] { return batch->note(0).size() + entry; };

@@ -319,8 +319,8 @@ TEST_F(TurnTest, TheBatchIsChargedForTheTimeFromTheBegin) {
   run_rest();
 }
 
-// The same order on a pool's worker: else STATUS would show an ended job as queued for as long as its
-// publication takes.
+// The same order on a pool's worker: else STATUS would show an ended job as queued for as long as
+// its publication takes.
 // One worker, so that no other runs a job of this batch at the same time.
 class WorkersTurnTest : public testing::PoolFixture {
  protected:

@@ -1,4 +1,5 @@
-// Functions posted to the pool: that they run, what becomes of their exceptions; and what does not compile.
+// Functions posted to the pool: that they run, what becomes of their exceptions; and what does not
+// compile.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -127,7 +127,8 @@ TEST_F(PoolTasksTest, AParallelLoopGivesABodyThatTakesRangesAllOfThem) {
   for (std::uint64_t i = 0; i < kSize; ++i) ASSERT_EQ(visits[i], i < 5 ? 0 : 1) << i;
 }
 
-// A body that is given the wrong worker's place would push its sub-jobs onto another thread's deque.
+// A body that is given the wrong worker's place would push its sub-jobs onto another thread's
+// deque.
 TEST_F(PoolTasksTest, ParallelLoopsNestAtThePlaceOfEachBurst) {
   constexpr std::uint64_t kOuter = 200;
   constexpr std::uint64_t kInner = 500;
@@ -189,8 +190,8 @@ TEST_F(PoolTasksTest, ACancelledBatchEndsItsParallelLoop) {
 }
 
 TEST_F(PoolTasksTest, AThiefVisitsTheRingBetweenSubJobsThatUsedUpItsQuantum) {
-  // One worker is held in the job that spawned; the other steals, and finds a batch of another job in the
-  // ring after its first sub-job.
+  // One worker is held in the job that spawned; the other steals, and finds a batch of another job
+  // in the ring after its first sub-job.
   Gate gate;
   std::atomic<int> begun{0};
   std::atomic<int> begun_before_other{0};
@@ -266,8 +267,8 @@ class SixWorkersTest : public PoolFixture {
 };
 
 TEST_F(SixWorkersTest, ABurstOfTasksReachesEveryFreeWorkerWhileItsSpawnerIsBusy) {
-  // Two workers wait for a task of theirs that two others run; one spawns a burst and then runs nothing; the
-  // last one has nothing to do. So three are free, whether parked or not.
+  // Two workers wait for a task of theirs that two others run; one spawns a burst and then runs
+  // nothing; the last one has nothing to do. So three are free, whether parked or not.
   std::atomic<int> held{0};
   std::atomic<int> started{0};
   Gate long_tasks;

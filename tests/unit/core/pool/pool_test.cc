@@ -151,7 +151,8 @@ TEST_F(PoolTest, AJobPastItsTimeLimitEndsAsTimeout) {
   BatchOptions options;
   options.timeout = 20ms;
   auto batch = submit_range(sleeps, 1, options);
-  // The job that ends in time has a long limit: a worker may be held up for longer than a short one.
+  // The job that ends in time has a long limit: a worker may be held up for longer than a short
+  // one.
   options.timeout = 1h;
   auto other = submit_range(handler([](JobContext&, std::string_view) {}), 1, options);
   wait_over(*batch);
@@ -228,7 +229,8 @@ TEST_F(PoolTest, WorkersComeAndGoWhileItRuns) {
 }
 
 TEST_F(PoolTest, StopLeavesTheRestInTheRingAndStartGoesOn) {
-  // So many jobs that some are left however long the pool takes to tell its workers that they should leave.
+  // So many jobs that some are left however long the pool takes to tell its workers that they
+  // should leave.
   constexpr std::uint64_t kJobs = 1'000'000'000'000;
   Gate gate;
   Handler& run = handler([&](JobContext&, std::string_view) { gate.pass(); });
@@ -271,8 +273,9 @@ class TailTest : public PoolFixture {
 };
 
 TEST_F(TailTest, ATailOfLongJobsIsSharedByStealing) {
-  // The first jobs are so short, and the quantum is so long, that large parts of the batch are claimed in one go. Then
-  // jobs are long, until both workers have run one: a worker that kept its claim would run for minutes.
+  // The first jobs are so short, and the quantum is so long, that large parts of the batch are
+  // claimed in one go. Then jobs are long, until both workers have run one: a worker that kept its
+  // claim would run for minutes.
   std::mutex mutex;
   std::set<std::thread::id> threads;
   Handler& run = handler([&](JobContext& context, std::string_view) {
@@ -290,8 +293,8 @@ TEST_F(TailTest, ATailOfLongJobsIsSharedByStealing) {
 }
 
 TEST_F(PoolTest, AWorkerThatLeavesPassesOnWhatItGivesBack) {
-  // The batch may have one executor, so the other worker parks beside it; it must be woken when that one
-  // leaves.
+  // The batch may have one executor, so the other worker parks beside it; it must be woken when
+  // that one leaves.
   for (int round = 0; round < 20; ++round) {
     Gate gate;
     BatchOptions options;
@@ -325,8 +328,8 @@ TEST_F(PoolTest, CountersCanBeReadWhileWorkersComeAndGo) {
 }
 
 TEST_F(PoolTest, JobsThatBecomeLongDoNotHoldUpTheOthersOfTheirBurst) {
-  // Short at first, so that many are taken as one burst; then each lasts until the batch is cancelled. None of the
-  // burst may begin after that.
+  // Short at first, so that many are taken as one burst; then each lasts until the batch is
+  // cancelled. None of the burst may begin after that.
   std::atomic<int> slow{0};
   Handler& run = handler([&](JobContext& context, std::string_view) {
     if (context.index() < 200'000) return;
@@ -347,7 +350,8 @@ class LongQuantumTest : public PoolFixture {
 };
 
 TEST_F(LongQuantumTest, ANewcomerWaitsForARunningJobAndNotForTheClaim) {
-  // One worker, and a claim that would go on for seconds: the newcomer must come between two of its jobs.
+  // One worker, and a claim that would go on for seconds: the newcomer must come between two of its
+  // jobs.
   constexpr std::uint64_t kJobs = 1000;
   std::shared_ptr<Batch> newcomer;
   std::shared_ptr<Batch> big;

@@ -32,7 +32,8 @@ TEST_F(ReservedWorkersTest, AShortJobRunsWhileLongOnesHoldEveryOtherWorker) {
   });
   auto longs = submit_range(hold, 20);
   gate.await(1);
-  // Batches of one job each: of a batch of several, one during which its worker was held up would be known for long jobs.
+  // Batches of one job each: of a batch of several, one during which its worker was held up would
+  // be known for long jobs.
   Handler& brief = handler(echo);
   std::vector<std::shared_ptr<Batch>> shorts;
   for (int i = 0; i < 100; ++i) shorts.push_back(submit_range(brief, 1));

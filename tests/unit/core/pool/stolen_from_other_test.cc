@@ -39,8 +39,8 @@ class StolenFromOtherBatchTest : public PoolFixture {
   }
 };
 
-// Between a worker's look at its victim and the steal, the victim may change to a job of another batch. Here the victim has a
-// sub-job of the other batch all the time, which comes to the same.
+// Between a worker's look at its victim and the steal, the victim may change to a job of another
+// batch. Here the victim has a sub-job of the other batch all the time, which comes to the same.
 TEST_F(StolenFromOtherBatchTest, ASubJobOfAnotherBatchThatIsStolenInAWaitIsChargedToThatBatch) {
   constexpr Nanoseconds kLong = 20ms;
   const Nanoseconds began = steady_now();

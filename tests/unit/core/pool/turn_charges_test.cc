@@ -94,7 +94,8 @@ TEST_F(TurnChargesTest, ABatchPaysForItsWaitForTheJournal) {
   EXPECT_GE(busy("alice"), kAll);
 }
 
-// However short its turns are: else a tenant with many of them would have most of the worker for little.
+// However short its turns are: else a tenant with many of them would have most of the worker for
+// little.
 TEST_F(TurnChargesTest, TurnsThatFollowEachOtherAreChargedWithoutAGap) {
   Nanoseconds first{}, last{};
   Handler& note = handler([&](JobContext&, std::string_view) {

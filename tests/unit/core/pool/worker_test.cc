@@ -1,4 +1,5 @@
-// A worker's life: what it steals and who pays for it, when it parks, and what can be seen of it meanwhile.
+// A worker's life: what it steals and who pays for it, when it parks, and what can be seen of it
+// meanwhile.
 #include "core/pool/worker.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +82,8 @@ TEST_F(WorkerTest, TheTimeOfAStolenSubJobIsChargedToItsBatch) {
 TEST_F(WorkerTest, TheTimeOfAStolenRangeIsChargedToItsBatch) {
   constexpr Nanoseconds kLong = 5ms;
   const Nanoseconds began = steady_now();
-  // The first are so quick that the rest is claimed in one go, and one worker steals from the other.
+  // The first are so quick that the rest is claimed in one go, and one worker steals from the
+  // other.
   Handler& run = handler([&](JobContext& context, std::string_view) {
     if (context.index() >= 1000) spin_for(kLong);
   });

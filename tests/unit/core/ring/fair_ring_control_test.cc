@@ -1,4 +1,5 @@
-// What can be changed of queues while they are queued, and of tenants: pause, slots, brief jobs, weights.
+// What can be changed of queues while they are queued, and of tenants: pause, slots, brief jobs,
+// weights.
 // Length: a short test for each change.
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -1,5 +1,5 @@
-// The bound of core/FAIRNESS.md on three levels, with caps and rates of users, customers and batches, and with gates
-// that bind, in random runs. LOCKSLEY_SEED repeats a run.
+// The bound of core/FAIRNESS.md on three levels, with caps and rates of users, customers and
+// batches, and with gates that bind, in random runs. LOCKSLEY_SEED repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ using Batch = RingSimulator::Batch;
 class TreeRun {
  public:
   enum class Extra : std::uint8_t { kNone, kLeases, kThieves };
-  // kBind: gates open and close, and each user has batches at one of them. kNever: they never bind, and customers
-  // have batches at any of them.
+  // kBind: gates open and close, and each user has batches at one of them. kNever: they never bind,
+  // and customers have batches at any of them.
   enum class Gates : std::uint8_t { kBind, kNever };
 
   TreeRun(std::uint64_t seed, Gates gates, Extra extra)

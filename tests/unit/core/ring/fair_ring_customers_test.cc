@@ -1,4 +1,5 @@
-// Customers, the level between tenants and batches: who gets how much, and when a customer is forgotten.
+// Customers, the level between tenants and batches: who gets how much, and when a customer is
+// forgotten.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +138,8 @@ TEST_F(FairRingCustomersTest, BatchesWithoutACustomerAreOneCustomer) {
       << "the tenant's place among the tenants is the same";
 }
 
-// Turns that run when the level of customers comes into being are charged to the right nodes when they end.
+// Turns that run when the level of customers comes into being are charged to the right nodes when
+// they end.
 TEST_F(FairRingCustomersTest, TurnsThatBeganBeforeTheFirstNamedCustomerEndWell) {
   for (const bool as_lease : {false, true}) {
     FairRing ring({.quantum = milliseconds(10), .parallelism = 2});
@@ -172,7 +174,8 @@ TEST_F(FairRingCustomersTest, TurnsThatBeganBeforeTheFirstNamedCustomerEndWell) 
 }
 
 TEST_F(FairRingCustomersTest, ManyCustomersAndOneThatComesLate) {
-  // 10,000 customers, of which one has 1,000 batches of 1,000 jobs; then another comes with 10 jobs.
+  // 10,000 customers, of which one has 1,000 batches of 1,000 jobs; then another comes with 10
+  // jobs.
   for (int i = 0; i < 10'000; ++i)
     simulator.submit({.tenant = "shop", .customer = std::to_string(i)}, 2, always(milliseconds(1)));
   for (int i = 0; i < 1'000; ++i)
@@ -181,8 +184,8 @@ TEST_F(FairRingCustomersTest, ManyCustomersAndOneThatComesLate) {
   const Nanoseconds joined = simulator.now();
   Batch& late = simulator.submit({.tenant = "shop", .customer = "late"}, 10, always(milliseconds(1)));
   simulator.run();
-  // A round has a turn of each customer that waits: of all for the first two jobs, and then of customer 0 alone. The
-  // bound of FAIRNESS.md is on top.
+  // A round has a turn of each customer that waits: of all for the first two jobs, and then of
+  // customer 0 alone. The bound of FAIRNESS.md is on top.
   const Nanoseconds bound = 2 * kWorkers * milliseconds(1), round = 10'000 * milliseconds(1) / kWorkers;
   EXPECT_LE(*late.first_start - joined, round + bound);
   EXPECT_LE(*late.last_end - joined, 2 * round + 20 * milliseconds(1) + bound);
@@ -190,7 +193,8 @@ TEST_F(FairRingCustomersTest, ManyCustomersAndOneThatComesLate) {
   EXPECT_THAT(names_of("shop"), ::testing::IsEmpty()) << "they are forgotten";
 }
 
-// The same where the others have work without end: so all that the late customer can rely on is the bound.
+// The same where the others have work without end: so all that the late customer can rely on is the
+// bound.
 TEST_F(FairRingCustomersTest, ALateCustomerAmongManyIsServedWithinTheBound) {
   constexpr int kOthers = 100;
   for (int i = 0; i < kOthers; ++i) {
@@ -257,7 +261,8 @@ TEST_F(FairRingCustomersTest, ACustomerWithoutBatchesIsForgottenOnceItIsSettled)
 }
 
 TEST_F(FairRingCustomersTest, WhoComesBackStartsWhereItLeft) {
-  // Batches of one job, one after another, of a customer that always comes back at once: it is not ahead of the other.
+  // Batches of one job, one after another, of a customer that always comes back at once: it is not
+  // ahead of the other.
   Batch& steady = enter("shop", "steady", milliseconds(1));
   Nanoseconds received{};
   std::function<void()> again = [&] {
@@ -313,7 +318,8 @@ TEST_F(FairRingCustomersTest, ViewsOfACustomer) {
   EXPECT_NEAR(tenants[1].received, 0.5, 0.01);
 }
 
-// A customer that was idle while others were served is shown what it got of what was due to it, not of all time.
+// A customer that was idle while others were served is shown what it got of what was due to it, not
+// of all time.
 TEST_F(FairRingCustomersTest, DueCountsTheTimeInWhichACustomerHadSomethingToRun) {
   enter("shop", "steady", milliseconds(1));
   enter("other", "");

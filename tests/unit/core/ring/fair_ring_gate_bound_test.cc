@@ -1,5 +1,5 @@
-// Gates that bind: the bound of core/FAIRNESS.md for those who wait at one gate, in random runs, and shares
-// across gates. LOCKSLEY_SEED repeats a run.
+// Gates that bind: the bound of core/FAIRNESS.md for those who wait at one gate, in random runs,
+// and shares across gates. LOCKSLEY_SEED repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -141,7 +141,8 @@ TEST_F(FairRingGateShareTest, ATenantsBatchesOfSeveralGatesShareByTheirWeights) 
   EXPECT_NEAR(slots[2], 4, 0.05);
 }
 
-// The greatest shares by weight that the gates admit: at each gate min(its concurrency, level * weights there).
+// The greatest shares by weight that the gates admit: at each gate min(its concurrency, level *
+// weights there).
 std::vector<double> ideal(const std::vector<std::uint32_t>& concurrency, const std::vector<GateId>& gate_of,
                           const std::vector<std::uint32_t>& weights, double workers) {
   std::vector<double> sums(concurrency.size());
@@ -196,7 +197,8 @@ TEST(FairRingGateShareRandomTest, SharesAreTheGreatestThatTheGatesAdmit) {
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const double slots =
           static_cast<double>((batches[i]->received(simulator.now()) - before[i]).count()) / 1e10;
-      // Who would get as much as its gate admits gets a little less: it yields when its jobs end in a row.
+      // Who would get as much as its gate admits gets a little less: it yields when its jobs end in
+      // a row.
       EXPECT_NEAR(slots, due[i], 0.2 * due[i] + 0.1) << "tenant " << i << " at gate " << gate_of[i];
       sum += slots;
     }

@@ -1,4 +1,5 @@
-// Which jobs a claim takes and how many, what they are expected to cost, and which tenants are remembered.
+// Which jobs a claim takes and how many, what they are expected to cost, and which tenants are
+// remembered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -303,8 +304,8 @@ TEST_F(FairRingJobsTest, TheRangesOfAQueueThatIsTakenOutAreInOrder) {
 
 // ---- Tenants without queues ----
 
-// Tenant "gone" has left after a turn that cost more than its part, and "other" has work. The ring keeps no
-// idle tenant for its counters alone.
+// Tenant "gone" has left after a turn that cost more than its part, and "other" has work. The ring
+// keeps no idle tenant for its counters alone.
 class RetiredTenantTest : public ::testing::Test {
  protected:
   RetiredTenantTest() {

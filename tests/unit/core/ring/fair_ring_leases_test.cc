@@ -1,4 +1,5 @@
-// Turns that last long: of several executors, charged as they run, given back in parts, and reclaimed.
+// Turns that last long: of several executors, charged as they run, given back in parts, and
+// reclaimed.
 #include <gmock/gmock.h>
 
 #include <chrono>

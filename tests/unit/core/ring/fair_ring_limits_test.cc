@@ -1,4 +1,4 @@
-// Caps and rates of users and customers: they are kept, and take nothing from other users or customers.
+// Caps and rates of users and customers: they are kept, and take nothing from others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ TEST_F(FairRingLimitsTest, ACapOfTheUserHoldsForAllItsCustomersTogether) {
   EXPECT_EQ(all(), simulator.now() * kWorkers);
 }
 
-// FAIRNESS.md, "Limits of groups": where jobs end in a row the group is ahead for a moment, and others are served.
+// FAIRNESS.md, "Limits of groups": after jobs that end in a row, others are served for a moment.
 TEST_F(FairRingLimitsTest, AGroupToWhichAboutAsMuchIsDueAsItMayHaveGetsUpToAFifthLess) {
   for (const std::uint32_t slots : {1U, 2U, 3U, 4U}) {
     const std::string name = "capped-" + std::to_string(slots);
@@ -202,7 +202,8 @@ TEST_F(FairRingLimitsTest, TheCustomerWithoutANameMayHaveLimits) {
   EXPECT_EQ(most["third"], 2U);
 }
 
-// While a customer is at its cap it earns nothing: raised later, it has no more than is due to it from then on.
+// While a customer is at its cap it earns nothing: raised later, it has no more than is due to it
+// from then on.
 TEST_F(FairRingLimitsTest, TimeAtACapEarnsNothing) {
   for (int i = 0; i < 3; ++i) {
     enter("shop", "capped");

@@ -1,4 +1,5 @@
-// Tenants whose account of results is full: they are passed over, and come back when they have room.
+// Tenants whose account of results is full: they are passed over, and come back when they have
+// room.
 #include <gtest/gtest.h>
 
 #include "core/base/result_account.h"

@@ -48,8 +48,8 @@ TEST(FairRingShareTest, CostsFromTenMicrosecondsToAHundredMilliseconds) {
 }
 
 TEST(FairRingShareTest, NoServiceIsLostToRounding) {
-  // Turns of 1.5 us and weights that divide nothing: of each turn's quotient (1.504… for b), a third is the
-  // remainder.
+  // Turns of 1.5 us and weights that divide nothing: of each turn's quotient (1.504… for b), a
+  // third is the remainder.
   RingSimulator simulator({.quantum = microseconds(1)}, 1);
   Batch& a = simulator.submit(10'000'000, Nanoseconds(1500), 7);
   Batch& b = simulator.submit(10'000'000, Nanoseconds(1500), 997);
@@ -96,8 +96,8 @@ TEST(FairRingShareTest, BeingIdleEarnsNothing) {
 }
 
 TEST(FairRingShareTest, EmptyingAndRefillingEarnsNothing) {
-  // Refills as soon as it is empty, while its last job still runs or right after; estimates are wrong on
-  // purpose.
+  // Refills as soon as it is empty, while its last job still runs or right after; estimates are
+  // wrong on purpose.
   RingSimulator simulator({.parallelism = 2}, 2);
   Batch& steady = simulator.submit(10'000'000, microseconds(100));
   Batch& greedy = simulator.submit(
@@ -112,8 +112,9 @@ TEST(FairRingShareTest, EmptyingAndRefillingEarnsNothing) {
   EXPECT_LE(greedy.received(now), steady.received(now) + milliseconds(4));
 }
 
-// A turn that is charged far too much runs while its queue is dry, falls behind the virtual time, and
-// refills. What is taken back when the turn settles must not bring the queue below where it came in.
+// A turn that is charged far too much runs while its queue is dry, falls behind the virtual time,
+// and refills. What is taken back when the turn settles must not bring the queue below where it
+// came in.
 TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillEarnsNothing) {
   FairRing ring({.parallelism = 2});
   RingQueue steady, greedy;
@@ -142,8 +143,8 @@ TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillEarnsNothing) {
   ring.detach_all();
 }
 
-// The same, but it refills while it is still ahead of the virtual time: then it gets back what it was
-// overcharged, down to there.
+// The same, but it refills while it is still ahead of the virtual time: then it gets back what it
+// was overcharged, down to there.
 TEST(FairRingShareTest, AnOverestimateTakenBackAfterARefillIsNotLost) {
   FairRing ring({.parallelism = 2});
   RingQueue steady, streamed;
@@ -268,7 +269,8 @@ TEST(FairRingShareTest, ShareOfJobsMakesTurnsOfSubJobsCostSomething) {
   ring.detach_all();
 }
 
-// A batch whose sub-jobs keep an idle machine busy for a minute owes nothing to one that comes then.
+// A batch whose sub-jobs keep an idle machine busy for a minute owes nothing to one that comes
+// then.
 TEST(FairRingShareTest, ThievesWhileNobodyWaitsAreNotHeldAgainstTheirBatch) {
   for (const bool same_tenant : {true, false}) {
     FairRing ring({.parallelism = 2});

@@ -1,4 +1,5 @@
-// Gates that local and remote executors share: who may claim, up to which number, and what hints say.
+// Gates that local and remote executors share: who may claim, up to which number, and what hints
+// say.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -131,8 +132,8 @@ TEST_F(FairRingSitesTest, AWideTurnTakesAsManyPlacesOfItsGateAndGivesThemBack) {
   EXPECT_EQ(claims(Site::kLocal), 3);
 }
 
-// Ten remote and two local executors. Nobody who waits for remote ones only is passed over by those that wait for
-// local ones, nor the other way round.
+// Ten remote and two local executors. Nobody who waits for remote ones only is passed over by those
+// that wait for local ones, nor the other way round.
 TEST_F(FairRingSitesTest, TimeIsSharedOverBothKindsOfExecutors) {
   const GateId here = *ring.gates().add({.concurrency = 2});
   const GateId both = *ring.gates().add({.concurrency = 2, .is_remote = true});
@@ -162,8 +163,9 @@ TEST_F(FairRingSitesTest, TimeIsSharedOverBothKindsOfExecutors) {
   EXPECT_NEAR(turns_of[&two], 5'000, 60);
 }
 
-// A batch waits for remote executors, none of which comes: it holds back the virtual time for as long as it waits. Local
-// executors share their time all the same, whatever the lengths of the jobs at their gates.
+// A batch waits for remote executors, none of which comes: it holds back the virtual time for as
+// long as it waits. Local executors share their time all the same, whatever the lengths of the jobs
+// at their gates.
 class FairRingReachTest : public ::testing::Test {
  protected:
   using Simulator = test::RingSimulator;
@@ -172,7 +174,8 @@ class FairRingReachTest : public ::testing::Test {
     std::string tenant;
     std::string customer;
   };
-  // What long jobs get in a minute, as a part of what short ones get. `most_long`: executors at their gate; 0: any.
+  // What long jobs get in a minute, as a part of what short ones get. `most_long`: executors at
+  // their gate; 0: any.
   double long_by_short(const Names& waiting, const Names& with_long, const Names& with_short,
                        std::uint32_t most_long = 0) {
     Simulator simulator({.parallelism = 2}, 2);

@@ -103,7 +103,8 @@ TEST(FairRingStartsTest, JobsThatBeganAndGoBackHaveUsedUpTheirStarts) {
 }
 
 TEST(FairRingStartsTest, AnotherCostOfAStartMakesAllStartAnew) {
-  // A start in an hour: the one that has had it is an hour ahead, which means nothing without the rate.
+  // A start in an hour: the one that has had it is an hour ahead, which means nothing without the
+  // rate.
   FairRing ring({.start_cost = std::chrono::hours(1)});
   ScarceStarts first(1, milliseconds(10), "a");
   ScarceStarts second(1, milliseconds(10), "b");

@@ -5,7 +5,8 @@
 namespace locksley {
 namespace {
 
-// Waits that are over at once, until the thread takes to looking; the test's own thread may be held up.
+// Waits that are over at once, until the thread takes to looking; the test's own thread may be held
+// up.
 void teach(AdaptiveSpin& spin) {
   for (int tries = 0; tries < 1'000; ++tries) {
     int looks = 0;

@@ -54,8 +54,8 @@ TEST(AtomicPairTest, NoUpdateIsLostBetweenThreads) {
   EXPECT_EQ(load(pair), (WordPair{kThreads * kEach, std::uint64_t{0} - kThreads * kEach}));
 }
 
-// The second rule of the class: what was loaded in halves may be torn, but a swap that expects it succeeds
-// only if it was not.
+// The second rule of the class: what was loaded in halves may be torn, but a swap that expects it
+// succeeds only if it was not.
 TEST(AtomicPairTest, SwapNeverSucceedsOnATornPair) {
   constexpr std::uint64_t kTurns = 20'000;
   AtomicPair pair;  // high is always twice low
@@ -73,8 +73,8 @@ TEST(AtomicPairTest, SwapNeverSucceedsOnATornPair) {
   EXPECT_EQ(load(pair).high, 2 * load(pair).low);
 }
 
-// What was written before a swap is seen after a load of the low half, and after a swap (ThreadSanitizer
-// checks).
+// What was written before a swap is seen after a load of the low half, and after a swap
+// (ThreadSanitizer checks).
 TEST(AtomicPairTest, SwapPublishesPlainMemory) {
   AtomicPair pair;
   std::uint64_t by_load = 0;

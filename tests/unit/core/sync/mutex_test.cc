@@ -103,7 +103,8 @@ TEST(SharedMutexTest, ReadersDoNotKeepEachOtherOut) {
   EXPECT_TRUE(entered);
 }
 
-// Whether another thread gets in, as a writer or as a reader, while this one holds the mutex as `Lock` does.
+// Whether another thread gets in, as a writer or as a reader, while this one holds the mutex as
+// `Lock` does.
 template <class Lock, class Other>
 void expect_kept_out() {
   SharedMutex mutex;

@@ -264,7 +264,8 @@ TEST(CliFeedTest, ARangeIsNotSpelledOut) {
   EXPECT_THAT(server.commands().at(0), ElementsAre("SUBMIT", "fib", "ID", "b", "RANGE", "-1", "4", "n={}"));
 }
 
-// Adds the indexes in a random order and expects them in order, with the outputs that belong to them.
+// Adds the indexes in a random order and expects them in order, with the outputs that belong to
+// them.
 void expect_ordered(std::size_t memory_bytes) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,4 +1,5 @@
-// One job in the hand: what `job`, `running`, `log` and `results --failed --payloads` make of the daemon's replies.
+// One job in the hand: what `job`, `running`, `log` and `results --failed --payloads` make of the
+// daemon's replies.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -90,7 +91,8 @@ TEST(CliJobTest, ALogIsReadFromAnOffset) {
   EXPECT_THAT(server.commands().at(0), ElementsAre("LOG", "b", "3", "FROM", "7", "BLOCK", "50"));
 }
 
-// What FailedPayloads writes for these failed jobs, of which those that are odd have no payload any more.
+// What FailedPayloads writes for these failed jobs, of which those that are odd have no payload any
+// more.
 std::string shown_payloads(FailedPayloads::Options options, std::uint64_t jobs, std::uint64_t& missing) {
   FakeServer server([](const Words& words) {
     const std::uint64_t index = std::stoull(words.at(2));

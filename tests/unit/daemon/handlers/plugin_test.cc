@@ -231,8 +231,9 @@ TEST_F(PluginJobsTest, LoopsVisitEachIndexOnce) {
   EXPECT_EQ(run("cxx", "loops"), ok("1000 500"));
 }
 
-// A pipe into which a job of a plugin writes a byte when it has begun. A batch's status counts a job as running
-// from the moment when a worker claims it, and drops it when the batch is cancelled before it has begun.
+// A pipe into which a job of a plugin writes a byte when it has begun. A batch's status counts a
+// job as running from the moment when a worker claims it, and drops it when the batch is cancelled
+// before it has begun.
 class BegunSign {
  public:
   BegunSign() {

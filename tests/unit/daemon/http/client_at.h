@@ -21,8 +21,9 @@ inline constexpr const char* kHere = "127.0.0.1";
 inline constexpr const char* kThere = "127.0.0.2";
 inline constexpr const char* kElsewhere = "127.0.0.3";
 
-// Blocking. It sends a request, and reads no more than the test says: the kernel takes in kReceiveBuffer besides. A read
-// that gets nothing fails after 60 s, so that a server that hangs fails the test.
+// Blocking. It sends a request, and reads no more than the test says: the kernel takes in
+// kReceiveBuffer besides. A read that gets nothing fails after 60 s, so that a server that hangs
+// fails the test.
 class ClientAt {
  public:
   static constexpr int kReceiveBuffer = 4096;

@@ -337,7 +337,8 @@ TEST_F(HttpServerTest, ACrowdDoesNotCloseAConnectionThatHasJustCome) {
   EXPECT_THAT(comes.read_to_end(), EndsWith("Connection: close\r\n\r\nhello\n"));
 }
 
-// Replies that are being made give way, too, but their pages go on, so that there must not be too many.
+// Replies that are being made give way, too, but their pages go on, so that there must not be too
+// many.
 TEST_F(HttpServerTest, SlowPagesKeepNoOtherAddressOut) {
   std::counting_semaphore<> asked(0);
   std::vector<HttpReply::Answer> answers;

@@ -28,7 +28,8 @@ struct Owner final : RelayOwner {
   int calls = 0;
 };
 
-// The test's own thread is the I/O thread. The peer is the other end of a socket; it does not block.
+// The test's own thread is the I/O thread. The peer is the other end of a socket; it does not
+// block.
 class NetworkThreadsTest : public ::testing::Test {
  protected:
   NetworkThreadsTest() {

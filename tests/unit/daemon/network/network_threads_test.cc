@@ -1,4 +1,5 @@
-// Connections whose sockets network threads have: bytes both ways, ends, errors, and who closes what.
+// Connections whose sockets network threads have: bytes both ways, ends, errors, and who closes
+// what.
 #include "daemon/network/network_threads.h"
 
 #include <fcntl.h>
@@ -45,7 +46,8 @@ TEST_F(NetworkThreadsTest, AReplyDoesNotWaitForWhatTheIoThreadHasQueued) {
   EXPECT_EQ(peer_hears(5), "+PONG");
 }
 
-// Holds a network thread where it asks whether it may look for work, which it does while it is awake.
+// Holds a network thread where it asks whether it may look for work, which it does while it is
+// awake.
 class Gate {
  public:
   bool pass() {

@@ -27,7 +27,8 @@ class NetworkThreadsTlsTest : public NetworkThreadsTest {
     SSL_set_connect_state(client_.get());
   }
 
-  // The client sends `first` at once with the last of its handshake, before the server has read that.
+  // The client sends `first` at once with the last of its handshake, before the server has read
+  // that.
   void shake_hands(std::string_view first) {
     ASSERT_NE(SSL_do_handshake(client_.get()), 1);
     ASSERT_EQ(channel_->handshake(), TlsChannel::Then::kWantRead);

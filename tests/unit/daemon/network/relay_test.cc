@@ -1,4 +1,5 @@
-// The two buffers between the I/O thread and a network thread, and what each thread is told: no sockets, no threads.
+// The two buffers between the I/O thread and a network thread, and what each thread is told: no
+// sockets, no threads.
 #include "daemon/network/relay.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A program that is run to its end: what is returned of it, and that nothing it leaves behind is waited for.
+// A program that is run to its end: what is returned of it, and that nothing it leaves behind is
+// waited for.
 #include "daemon/process/run_to_end.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The two ends of the link together: the daemon that owns the batches, and machines that lease their jobs.
+// The two ends of the link together: the daemon that owns the batches, and machines that lease
+// their jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

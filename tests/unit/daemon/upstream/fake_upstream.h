@@ -1,4 +1,5 @@
-// An upstream daemon of a test: it knows one batch, keeps a ledger of its jobs, and speaks the protocol in bytes.
+// An upstream daemon of a test: it knows one batch, keeps a ledger of its jobs, and speaks the
+// protocol in bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ namespace locksley::daemon::test {
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
-// Payload "p<index>", expected output "r<index>". All checks of the ledger are here: a result counts for an index that
-// the lease still holds, and for no other.
+// Payload "p<index>", expected output "r<index>". All checks of the ledger are here: a result
+// counts for an index that the lease still holds, and for no other.
 class FakeUpstream {
  public:
   explicit FakeUpstream(std::uint64_t jobs) : state_(jobs, kQueued), recorded(jobs, 0), status(jobs) {}
@@ -300,7 +301,8 @@ class FakeUpstream {
       writer.buffer().consume(writer.buffer().size());
     }
   }
-  // Ranges of two leases do not overlap but for jobs that have ended or are held by the later one, which has them alone.
+  // Ranges of two leases do not overlap but for jobs that have ended or are held by the later one,
+  // which has them alone.
   bool holds(const Lease& lease, std::uint64_t i) const {
     for (const auto& [name, other] : leases) {
       if (&other != &lease && i >= other.first && i < other.first + other.count) return false;

@@ -134,7 +134,8 @@ TEST_F(LeaseRunnerTest, TheUpstreamThreadIsWokenForResultsAndNotForTheStart) {
 TEST_F(LeaseRunnerTest, ManyJobsAreSettledInFewRuns) {
   serve([](JobContext& context, std::string_view payload) { context.write(payload); });
   ASSERT_TRUE(begin(1, jobs(0, 200'000)));
-  // Taken together: how many runs they are otherwise depends on how often the results are looked at meanwhile.
+  // Taken together: how many runs they are otherwise depends on how often the results are looked at
+  // meanwhile.
   const auto has_ended = [&] {
     const RingSnapshot ring = lane.view().snapshot(0);
     return ring.queued == 0 && ring.claimed == 0 && ring.executors == 0;

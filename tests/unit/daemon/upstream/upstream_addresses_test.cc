@@ -1,4 +1,5 @@
-// A link with the addresses of several daemons, of which one serves: which it tries when, and what becomes of its leases.
+// A link with the addresses of several daemons, of which one serves: which it tries when, and what
+// becomes of its leases.
 #include <gmock/gmock.h>
 
 #include "tests/unit/daemon/upstream/link_fixture.h"
@@ -143,7 +144,8 @@ TEST_F(UpstreamAddressesTest, WithoutEncryptionNoDaemonSendsItToAnotherMachine) 
   EXPECT_FALSE(link->wants_connection(now)) << "there are no others";
 }
 
-// What FakeUpstream has is the store; the addresses are those of two daemons that have it one after the other.
+// What FakeUpstream has is the store; the addresses are those of two daemons that have it one after
+// the other.
 TEST_F(UpstreamAddressesTest, LeasesAreReclaimedAndResultsHandedInAtTheAddressThatServesNext) {
   list("a:1,b:2");
   make(16);

@@ -1,4 +1,5 @@
-// The link when connections break, at every byte, in either direction, and at random; and when the upstream hangs.
+// The link when connections break, at every byte, in either direction, and at random; and when the
+// upstream hangs.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -20,7 +21,8 @@ class UpstreamFaultsTest : public LinkFixture {
     connect();
   }
 
-  // Runs all jobs. The connection breaks after so many bytes in all: what was under way then is lost.
+  // Runs all jobs. The connection breaks after so many bytes in all: what was under way then is
+  // lost.
   void run_with_a_break_after(std::size_t bytes_until_break, std::uint64_t jobs, std::uint32_t slots) {
     make(jobs, slots);
     upstream->lease_jobs = 3;

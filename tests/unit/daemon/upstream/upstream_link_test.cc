@@ -1,4 +1,5 @@
-// The link as long as the connection holds: who it is, what it claims, what it returns, and which orders it obeys.
+// The link as long as the connection holds: who it is, what it claims, what it returns, and which
+// orders it obeys.
 // Length: a short test for each of these.
 #include <gmock/gmock.h>
 

@@ -1,4 +1,5 @@
-// Connections of workers on the link's thread: turns go round users, and what the I/O thread is asked.
+// Connections of workers on the link's thread: turns go round users, and what the I/O thread is
+// asked.
 #include "daemon/worker_port/link_service.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@
 namespace locksley::daemon {
 namespace {
 
-// The users crowd and neighbour, with any password, and the handler echo. The test answers for the I/O thread.
+// The users crowd and neighbour, with any password, and the handler echo. The test answers for the
+// I/O thread.
 class LinkServiceTest : public ::testing::Test {
  protected:
   LinkServiceTest() {
@@ -88,7 +90,8 @@ class LinkServiceTest : public ::testing::Test {
     std::string name;
     std::function<void(LoginAnswer)> done;
   };
-  // Answers at once; but the first logins wait until `logins_to_hold_` have come: those of the neighbour go on first.
+  // Answers at once; but the first logins wait until `logins_to_hold_` have come: those of the
+  // neighbour go on first.
   void log_in(const LoginQuestion& question, std::function<void(LoginAnswer)> done) {
     if (question.by == Credential::kNone) return done({});
     if (held_.size() == logins_to_hold_) {

@@ -1,4 +1,5 @@
-// The port for workers with a server behind it: which batches RECLAIM finds, and that it reads none from the store.
+// The port for workers with a server behind it: which batches RECLAIM finds, and that it reads none
+// from the store.
 #include "daemon/worker_port/worker_port.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,8 @@ class WorkerPortTest : public ServerFixture {
     std::string line = worker.ask("PING");
     while (line != "+PONG" && !line.ends_with("<closed>")) line = worker.line();
   }
-  // The batch has ended. Memory keeps its place only, as if the store had the rest. Returns its number.
+  // The batch has ended. Memory keeps its place only, as if the store had the rest. Returns its
+  // number.
   std::uint64_t retire(const std::string& id) {
     return on_io_thread([&] {
       kIoThread.assert_held();

@@ -21,7 +21,8 @@ class WaitingClaimsTest : public ::testing::Test {
     waiting_.add(worker, gates);
     return worker;
   }
-  // The orders of the CLAIMs that are visited; those of the gates in `served` are removed in their turn.
+  // The orders of the CLAIMs that are visited; those of the gates in `served` are removed in their
+  // turn.
   std::vector<std::uint64_t> visited(const GateSet& with_jobs, const GateSet& served = GateSet{}) {
     std::vector<std::uint64_t> orders;
     const auto has_jobs = [&](const GateSet& gates) {

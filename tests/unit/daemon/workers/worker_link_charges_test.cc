@@ -63,7 +63,8 @@ TEST_F(HeldUpLeaseTest, IsChargedForItsTimeIfTheWorkerHasSaidNothing) {
   EXPECT_EQ(busy(), 7s);
 }
 
-// Else a worker that keeps jobs of one batch and gives them back, again and again, would get no job of another batch.
+// Else a worker that keeps jobs of one batch and gives them back, again and again, would get no job
+// of another batch.
 TEST_F(HeldUpLeaseTest, IsChargedForItsTimeIfItGoesBackWithoutAnOrder) {
   batch = host.submit("echo", 1);
   lease = claim(id).lease;
@@ -157,7 +158,8 @@ TEST_F(SecondLeaseTest, ItPaysOnceItsJobHasRunAndTheOtherWentBackWithoutAWord) {
   EXPECT_EQ(busy_of("b"), 3s);
 }
 
-// A job that was to be stopped has run as far as is known: else a user could run jobs until they are cancelled for nothing.
+// A job that was to be stopped has run as far as is known: else a user could run jobs until they
+// are cancelled for nothing.
 TEST_F(SecondLeaseTest, WhoCancelsAJobThatRunsPaysForIt) {
   claim_both();
   pass(3s);

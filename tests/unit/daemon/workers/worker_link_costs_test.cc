@@ -1,4 +1,5 @@
-// How long the longest commands of workers take: the link's thread serves no other worker meanwhile.
+// How long the longest commands of workers take: the link's thread serves no other worker
+// meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>

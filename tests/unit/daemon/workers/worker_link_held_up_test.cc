@@ -1,4 +1,5 @@
-// Leases of which the worker says that it has begun no job, or all but one: they go to workers that are idle, and count no loss.
+// Leases of which the worker says that it has begun no job, or all but one: they go to workers that
+// are idle, and count no loss.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Workers beside local executors in lanes that handlers share: gates, limits, holds, back-offs, notes.
+// Workers beside local executors in lanes that handlers share: gates, limits, holds, back-offs,
+// notes.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -96,7 +97,8 @@ TEST_F(WorkerLinkLanesTest, TheLaneIsToldOfBatchesThatBeginNoMoreJobs) {
   lane.set_remote(nullptr);
 }
 
-// A batch of one slot runs on this machine; the CLAIM of a worker is served when its turn there is over.
+// A batch of one slot runs on this machine; the CLAIM of a worker is served when its turn there is
+// over.
 TEST_F(WorkerLinkLanesTest, TheEndOfALocalTurnWakesTheLink) {
   Told told;
   lane.set_remote(&told);

@@ -8,7 +8,8 @@
 namespace locksley::daemon::test {
 namespace {
 
-// A worker of one slot with a lease of 100 jobs, of which each turns out to take a second. Its quantum is 10 ms.
+// A worker of one slot with a lease of 100 jobs, of which each turns out to take a second. Its
+// quantum is 10 ms.
 class LongLeaseTest : public WorkerLinkFixture {
  protected:
   void begin(WorkerLink::Id with) {

@@ -1,5 +1,5 @@
-// Workers that do everything in a random order, and a ledger beside them; and commands that make no sense.
-// LOCKSLEY_SEED repeats a run.
+// Workers that do everything in a random order, and a ledger beside them; and commands that make no
+// sense. LOCKSLEY_SEED repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -9,7 +9,8 @@
 namespace locksley::daemon::test {
 namespace {
 
-// A worker of one slot with two leases: one whose jobs have a time-out of 1 s, to which the link adds 2 s, and one whose jobs have none.
+// A worker of one slot with two leases: one whose jobs have a time-out of 1 s, to which the link
+// adds 2 s, and one whose jobs have none.
 class TwoLeasesTest : public WorkerLinkFixture {
  protected:
   TwoLeasesTest() {
@@ -101,7 +102,8 @@ TEST_F(TwoLeasesTest, ANoteAboutAJobOfTheLeaseThatWaitsBeginsItsTime) {
   EXPECT_EQ(link->stats().leases, 1U);
 }
 
-// A program of the machine had claimed jobs 0 to 3, and ended with job 0; the others went back to the machine's own queue.
+// A program of the machine had claimed jobs 0 to 3, and ended with job 0; the others went back to
+// the machine's own queue.
 TEST_F(TwoLeasesTest, JobsThatTheWorkerNoLongerReportsAsBegunAreNotLateAndNotLost) {
   say(id, "BEAT " + timed + " 4");
   settle_timed();

@@ -8,7 +8,8 @@
 namespace locksley::daemon::test {
 namespace {
 
-// Two workers with a lease of one batch each, that of `slow` longer than that of `other`; one job of each has taken a second.
+// Two workers with a lease of one batch each, that of `slow` longer than that of `other`; one job
+// of each has taken a second.
 class UnansweredCutTest : public WorkerLinkFixture {
  protected:
   void begin(WorkerLink::Id first, WorkerLink::Id second) {

@@ -26,8 +26,8 @@ TEST_F(PoolResizerTest, ThePoolGetsTheNumberThatItWasLastTold) {
   EXPECT_EQ(pool.workers(), 2U);
 }
 
-// While a worker is still to leave, the pool has the smaller number already. Being told it once more is no reason to
-// forget that another number was to come before.
+// While a worker is still to leave, the pool has the smaller number already. Being told it once
+// more is no reason to forget that another number was to come before.
 TEST_F(PoolResizerTest, AlsoWhileAChangeWaitsForAJob) {
   testing::Gate gate;
   const auto batch = submit_range(handler([&](JobContext&, std::string_view) { gate.pass(); }), 3);

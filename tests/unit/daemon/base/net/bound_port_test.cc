@@ -1,4 +1,5 @@
-// Ports that are taken before a server listens on them, and on which one server after the other listens.
+// Ports that are taken before a server listens on them, and on which one server after the other
+// listens.
 #include "daemon/base/net/bound_port.h"
 
 #include <gmock/gmock.h>

@@ -18,8 +18,8 @@ TEST(ListenerTest, GivesNoConnectionAfterItWasClosed) {
   auto port = BoundPort::bind("127.0.0.1", 0, "listen.port");
   ASSERT_TRUE(port) << port.error();
   int accepted = 0;
-  // With the first connection, a handler that closes the listener is queued. The second connection is accepted at
-  // once, since it waits already: its handler comes after that one.
+  // With the first connection, a handler that closes the listener is queued. The second connection
+  // is accepted at once, since it waits already: its handler comes after that one.
   const auto bound = listener.listen(*std::move(port), [&](const Socket&) {
     ++accepted;
     asio::post(io, [&listener] { listener.close(); });

@@ -1,4 +1,5 @@
-// top's figures: what two looks at the daemon tell together; and INFO's text, which one look brings.
+// top's figures: what two looks at the daemon tell together; and INFO's text, which one look
+// brings.
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
-// What top asks of a daemon, and what it makes of odd answers; and that nothing which the daemon does holds
-// it up.
+// What top asks of a daemon, and what it makes of odd answers; and that nothing which the daemon
+// does holds it up.
 
 #include <gmock/gmock.h>
 #include <poll.h>

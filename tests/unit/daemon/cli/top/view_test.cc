@@ -1,4 +1,5 @@
-// top's screens: whole ones as they are in top_frames/, and what holds for every size and every text.
+// top's screens: whole ones as they are in top_frames/, and what holds for every size and every
+// text.
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,5 @@
-// Changes by the HTTP API while the disk takes nothing: they do not wait, and there are only so many.
+// Changes by the HTTP API while the disk takes nothing: they do not wait, and there are only so
+// many.
 #include <gmock/gmock.h>
 
 #include <memory>

@@ -57,7 +57,8 @@ class DependenciesTest : public RegistryFixture {
     options.after = std::move(after);
     return dependencies_.resolve(user_, options, found);
   }
-  // As for a command that is executed in parts: all are looked up, and other commands come before it is accepted.
+  // As for a command that is executed in parts: all are looked up, and other commands come before
+  // it is accepted.
   FoundDependencies look_up(std::vector<proto::AfterBatch> after) LOCKSLEY_REQUIRES(kIoThread) {
     proto::BatchOptions options;
     options.after = std::move(after);

@@ -1,4 +1,5 @@
-// Batches of a handler that goes, comes back, or changes its lane; played by the test, on the I/O thread.
+// Batches of a handler that goes, comes back, or changes its lane; played by the test, on the I/O
+// thread.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -186,8 +187,8 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
       return server_->batches().has_running("late");
     });
   };
-  // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch that is
-  // held.
+  // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch
+  // that is held.
   gate_.await(1);
   change([](Batches& batches) {
     kIoThread.assert_held();

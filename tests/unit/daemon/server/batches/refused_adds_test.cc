@@ -1,5 +1,5 @@
-// What the I/O thread does with an outcome of the store: jobs that the disk refuses while more jobs are added to the same
-// batch; very many batches in one group.
+// What the I/O thread does with an outcome of the store: jobs that the disk refuses while more jobs
+// are added to the same batch; very many batches in one group.
 #include <gmock/gmock.h>
 #include <spdlog/logger.h>
 
@@ -26,8 +26,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-// The test's thread plays the I/O thread, which learns of an outcome of the store when the test lets it. No job
-// runs.
+// The test's thread plays the I/O thread, which learns of an outcome of the store when the test
+// lets it. No job runs.
 class RefusedAddsTest : public ::testing::Test {
  protected:
   RefusedAddsTest() {
@@ -234,7 +234,8 @@ TEST_F(RefusedAddsTest, AddatAfterARefusedOneDoesNotTakeItsPlace) {
   EXPECT_THAT(payloads(record), ElementsAre("first", "second"));
 }
 
-// Else a client that repeats a refused command fills its own quota with nothing, and evicts results for it.
+// Else a client that repeats a refused command fills its own quota with nothing, and evicts results
+// for it.
 TEST_F(RefusedAddsTest, RefusedJobsAreChargedToNothing) {
   const ThreadRoleScope io_thread(kIoThread);
   Account& account = batches_->registry().tenants().account_of_all();
@@ -270,7 +271,8 @@ TEST_F(RefusedAddsTest, ARepeatedDeletionOfACustomerFailsWhileTheDiskDoes) {
   EXPECT_FALSE(batches_->customers().remove(user, "acme", user.account).value().had_settings);
 }
 
-// A client that got an error repeats the command: it must not be told that the change is on the disk.
+// A client that got an error repeats the command: it must not be told that the change is on the
+// disk.
 TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated) {
   const ThreadRoleScope io_thread(kIoThread);
   BatchRecord& record = open();
@@ -291,7 +293,8 @@ TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated
   EXPECT_TRUE(store_->is_written(record.stored.ticket));
 }
 
-// The store may refuse the jobs, and take the changes: a reply that says which jobs there are waits for the jobs.
+// The store may refuse the jobs, and take the changes: a reply that says which jobs there are waits
+// for the jobs.
 TEST_F(RefusedAddsTest, AChangeAfterJobsLeavesTheTicketOfTheJobs) {
   const ThreadRoleScope io_thread(kIoThread);
   BatchRecord& record = open();

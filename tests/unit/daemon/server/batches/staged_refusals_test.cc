@@ -21,7 +21,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-// The test's thread plays the I/O thread, which learns of an outcome of the store when the test lets it. No job runs.
+// The test's thread plays the I/O thread, which learns of an outcome of the store when the test
+// lets it. No job runs.
 class StagedRefusalsTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kInGroup = 20'000;
@@ -66,7 +67,8 @@ class StagedRefusalsTest : public ::testing::Test {
       return batches_->is_settled(ticket);
     }));
   }
-  // Jobs are refused, and then a large ADD is being written. Returns the ticket of the latter. `with`: another batch.
+  // Jobs are refused, and then a large ADD is being written. Returns the ticket of the latter.
+  // `with`: another batch.
   Ticket refuse_and_stage(BatchRecord& refused, BatchRecord& large, BatchRecord& with)
       LOCKSLEY_REQUIRES(kIoThread) {
     disk().hold_syncs();

@@ -34,8 +34,8 @@ class SubmitMemoryTest : public ServerFixture {
   static std::string bulk(const std::string& text) {
     return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
   }
-  // A SUBMIT that waits for so many batches that they are looked up in slices. It has no id: to compute the digest of the
-  // payloads would take slices, too.
+  // A SUBMIT that waits for so many batches that they are looked up in slices. It has no id: to
+  // compute the digest of the payloads would take slices, too.
   static std::string submit(const std::vector<std::string>& source) {
     std::string command =
         "*" + std::to_string(2 + 2 * kWaits + source.size()) + "\r\n" + bulk("SUBMIT") + bulk("echo");
@@ -43,8 +43,8 @@ class SubmitMemoryTest : public ServerFixture {
     for (const std::string& word : source) command += bulk(word);
     return command;
   }
-  // From now on another user's long work waits at all times, so that each command in slices has to wait after its first
-  // step. It looks meanwhile at what the connections hold.
+  // From now on another user's long work waits at all times, so that each command in slices has to
+  // wait after its first step. It looks meanwhile at what the connections hold.
   void work_at_all_times() {
     on_io_thread([this] {
       server_->state().slices().add([this](Instant) {
@@ -58,8 +58,8 @@ class SubmitMemoryTest : public ServerFixture {
       return true;
     });
   }
-  // Sends the last bytes once the daemon has read all others: the connection is then not inside a slice, and the long work
-  // that waits takes the time of the command.
+  // Sends the last bytes once the daemon has read all others: the connection is then not inside a
+  // slice, and the long work that waits takes the time of the command.
   void send_in_two(Client& client, std::string_view command) {
     const auto received = [this] {
       return on_io_thread([this] { return server_->state().stats().received_bytes.get(); });

@@ -145,7 +145,8 @@ TEST(StreamedPayloadsTest, KeepsOnlyWhatIsWantedAndTakesMore) {
   EXPECT_EQ(fetch(payloads, 9, 1), (Texts{"h"}));
 }
 
-// Small ones are copied together, large ones kept: a fetch must go from one kind to the other and back.
+// Small ones are copied together, large ones kept: a fetch must go from one kind to the other and
+// back.
 TEST(StreamedPayloadsTest, WhatIsFreedOfALongStreamIsOnePart) {
   StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
   const std::string large(StreamedPayloads::kCopiedBytes + 1, 'x');

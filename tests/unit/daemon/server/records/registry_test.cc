@@ -427,7 +427,8 @@ TEST_F(RegistryTest, SchedulingAgainMovesTheInstant) {
   EXPECT_EQ(registry_.due().earliest(), Instant::max());
 }
 
-// So that the end of a daemon with very many batches that need not be waited for does not look at all of them each time.
+// So that the end of a daemon with very many batches that need not be waited for does not look at
+// all of them each time.
 TEST_F(RegistryTest, WhatIsInMemoryAloneIsFoundAsCommandsFindIt) {
   const ThreadRoleScope io_thread(kIoThread);
   config::User everything;

@@ -1,4 +1,5 @@
-// How long the longest call of RetainedBatches takes. Not under the sanitizers, which make each call many times as long.
+// How long the longest call of RetainedBatches takes. Not under the sanitizers, which make each
+// call many times as long.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,8 +60,8 @@ void measure(Longest& longest) {
   EXPECT_EQ(all.size(), 1U);
 }
 
-// A table or a heap that is changed as a whole takes 20 to 200 ms, each time. A virtual machine counts as processor time what
-// its host took from it, so a phase has three tries.
+// A table or a heap that is changed as a whole takes 20 to 200 ms, each time. A virtual machine
+// counts as processor time what its host took from it, so a phase has three tries.
 TEST(RetainedCallsTest, NoneTakesLongHoweverManyThereAre) {
   constexpr auto kLong = std::chrono::milliseconds(10);
   constexpr int kTries = 3;

@@ -47,7 +47,8 @@ class MessageOrderTest : public ServerFixture {
   static void skip_hello(Client& client) {
     for (std::string line = client.line(); line != "*0" && line != "<closed>";) line = client.line();
   }
-  // `sign`: of a push, by the protocol of the connection. The event that a message tells of is not looked at.
+  // `sign`: of a push, by the protocol of the connection. The event that a message tells of is not
+  // looked at.
   static void expect_push(Client& client, const std::string& sign, const std::string& kind,
                           const std::string& channel) {
     EXPECT_EQ(client.line(), sign + "3");

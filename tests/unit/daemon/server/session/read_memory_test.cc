@@ -1,4 +1,5 @@
-// What was read for a command counts to its connection's memory before the command copies it into a reply.
+// What was read for a command counts to its connection's memory before the command copies it into a
+// reply.
 #include <asio/post.hpp>
 #include <atomic>
 #include <cstddef>
@@ -48,7 +49,8 @@ class ReadMemoryTest : public ServerFixture {
   std::uint64_t client_bytes() LOCKSLEY_REQUIRES(kIoThread) {
     return server_->batches().registry().tenants().account_of_all().used(Resource::kClientBytes);
   }
-  // Looks between all functions of the I/O thread: so also after the end of a read, and before the command goes on.
+  // Looks between all functions of the I/O thread: so also after the end of a read, and before the
+  // command goes on.
   void watch() {
     kIoThread.assert_held();
     if (server_->state().stats().blocked.get() == 1 && client_bytes() >= kOutput) was_counted_ = true;

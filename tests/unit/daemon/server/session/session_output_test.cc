@@ -213,7 +213,8 @@ TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) 
   EXPECT_FALSE(output_.is_held());
 }
 
-// Else a client whose earlier replies are sent while its EXEC waits for a command would be told that EXEC's are too many.
+// Else a client whose earlier replies are sent while its EXEC waits for a command would be told
+// that EXEC's are too many.
 TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
   EXPECT_EQ(output_.whole_bytes(), 0u);
   write_held(1, "earlier");

@@ -41,8 +41,9 @@ TEST_F(SessionTest, TenThousandCommandsInOneWriteAreAllAnswered) {
   EXPECT_EQ(client.read(replies.size()), replies);
 }
 
-// After a small command the next is read by the wait for it, up to 256 bytes: of every size around that each byte arrives,
-// whether it comes in one part or in several, and whether more follows, or the end.
+// After a small command the next is read by the wait for it, up to 256 bytes: of every size around
+// that each byte arrives, whether it comes in one part or in several, and whether more follows, or
+// the end.
 TEST_F(SessionTest, CommandsOfEverySizeAroundWhatAWaitReadsAreAnsweredWhole) {
   start();
   for (std::size_t size = 225; size < 270; ++size) {
@@ -118,7 +119,8 @@ TEST_F(SessionTest, SubscribersHearOfABatchFromAcceptanceToEnd) {
     const std::string message = listener.bulk();
     const std::size_t at = message.find("\"event\":\"") + 9;
     std::string event = message.substr(at, message.find('"', at) - at);
-    // Of a batch that takes longer than that, as on a busy machine, there is one four times a second.
+    // Of a batch that takes longer than that, as on a busy machine, there is one four times a
+    // second.
     if (event == "progress" && events.size() == 2) continue;
     events.push_back(std::move(event));
   }

@@ -92,7 +92,8 @@ TEST_F(SubscriptionsTest, EventsThatWaitAreMatchedInTheirOrderWhereTheCallBefore
   subscriptions_.clear();
 }
 
-// The channels of an audience change in the middle of a move to another one: by a reload of the users.
+// The channels of an audience change in the middle of a move to another one: by a reload of the
+// users.
 class MovingSubscriptionsTest : public SubscriptionsTest {
  protected:
   MovingSubscriptionsTest() {

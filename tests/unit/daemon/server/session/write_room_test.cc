@@ -1,4 +1,5 @@
-// A connection whose user has too much pending in the store executes no further command that writes.
+// A connection whose user has too much pending in the store executes no further command that
+// writes.
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -58,7 +58,8 @@ TEST(AuditTest, RefusalsOfTheStoreHaveALimitForEachUser) {
   EXPECT_EQ(field_of(sink->lines.front(), "commands"), "3");
   EXPECT_EQ(field_of(sink->lines.front(), "unlogged"), "0");
 
-  // Neither another user's line is left out for that, nor that of a connection whose user is removed.
+  // Neither another user's line is left out for that, nor that of a connection whose user is
+  // removed.
   audit.refused_by_store(users.find("bob").get(), "peer", 1);
   audit.refused_by_store(nullptr, "peer", 1);
   ASSERT_EQ(sink->lines.size(), of_alice + 2);

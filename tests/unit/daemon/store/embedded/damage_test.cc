@@ -167,9 +167,10 @@ Verdict judge(const std::filesystem::path& folder, const Files& files) {
 
 // ---- Flipped bits ----
 
-// One bit in each fifth byte of each file, or with this variable in the environment, as in deploy/test --all, in each
-// byte; in files whose content the store does not need, and in the zeros ahead of a log (padded_logs.h), in one byte of some
-// 200 times as many. Both distances are odd: no field of a file is always passed over, and each of the eight bits has its turn.
+// One bit in each fifth byte of each file, or with this variable in the environment, as in
+// deploy/test --all, in each byte; in files whose content the store does not need, and in the zeros
+// ahead of a log (padded_logs.h), in one byte of some 200 times as many. Both distances are odd: no
+// field of a file is always passed over, and each of the eight bits has its turn.
 constexpr const char* kEveryByteVariable = "LOCKSLEY_EVERY_BYTE";
 
 struct Flip {

@@ -1,5 +1,5 @@
-// Stores of other formats: one that a program of the format before wrote, whose process was killed (form_1.tar), and one
-// of a later format.
+// Stores of other formats: one that a program of the format before wrote, whose process was killed
+// (form_1.tar), and one of a later format.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -100,7 +100,8 @@ TEST(EmbeddedEngineTest, AStartWaitsForTheOneThatStillHasTheFolder) {
   EXPECT_TRUE(opened.has_value()) << opened.error();
 }
 
-// Another process opens the database between the look at its lock and the attempt to open it, and writes a table.
+// Another process opens the database between the look at its lock and the attempt to open it, and
+// writes a table.
 class TakenMeanwhile final : public rocksdb::FileSystemWrapper {
  public:
   explicit TakenMeanwhile(std::filesystem::path table)

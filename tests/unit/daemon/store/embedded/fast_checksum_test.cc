@@ -1,4 +1,5 @@
-// The checksums that RocksDB's log gets are those that RocksDB itself would compute, and RocksDB calls them.
+// The checksums that RocksDB's log gets are those that RocksDB itself would compute, and RocksDB
+// calls them.
 #include "daemon/store/embedded/fast_checksum.h"
 
 #include <gtest/gtest.h>

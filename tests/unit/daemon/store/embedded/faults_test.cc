@@ -97,8 +97,9 @@ class FaultRun {
     return was_open;
   }
 
-  // Once the disk has failed, the refusals come first, as in the daemon (StoredBatches::expect()). If this thread is held
-  // up, the store may work again before they are heard, and jobs that are added then would follow refused ones.
+  // Once the disk has failed, the refusals come first, as in the daemon (StoredBatches::expect()).
+  // If this thread is held up, the store may work again before they are heard, and jobs that are
+  // added then would follow refused ones.
   void write_next() {
     if (disk().has_failed()) settle();
     write(workload_.next());
@@ -249,7 +250,8 @@ TEST(StoreSyncTest, WhatCouldNotBeSyncedIsAcknowledgedOnlyAfterItIsWrittenAnew) 
   bench.disk->hold_syncs();
   bench.put(steps.end_jobs({0, 5}));
   ASSERT_TRUE(bench.disk->await_held());
-  // In the group after the one that fails: it is refused before the store is opened anew, a second later.
+  // In the group after the one that fails: it is refused before the store is opened anew, a second
+  // later.
   const Ticket refused = bench.store->put(accept_batch(2, 10), Urgency::kAwaited);
   bench.disk->release();
   EXPECT_NE(bench.outcomes->await(refused).error, "");

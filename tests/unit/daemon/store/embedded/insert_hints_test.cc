@@ -1,4 +1,5 @@
-// New rows find their places in RocksDB's memtable from those of rows of their kind, and deleted ranges stay out of that.
+// New rows find their places in RocksDB's memtable from those of rows of their kind, and deleted
+// ranges stay out of that.
 #include "daemon/store/embedded/insert_hints.h"
 
 #include <gmock/gmock.h>
@@ -127,8 +128,8 @@ TEST(InsertHintsTest, RowsAndRangesInAnyOrderAreWhatTheyShouldBeAlsoAfterTheLogI
   }
 }
 
-// How often RocksDB compares two keys to put the rows of small batches into `index`: in each group some are accepted,
-// and those of the group before are deleted.
+// How often RocksDB compares two keys to put the rows of small batches into `index`: in each group
+// some are accepted, and those of the group before are deleted.
 std::uint64_t comparisons(const rocksdb::ColumnFamilyOptions& index) {
   const testing::TemporaryFolder folder;
   rocksdb::DB* opened = nullptr;

@@ -30,7 +30,8 @@ using rocksdb::IOStatus;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The system's files; what is written below one folder can be told to fail, and is seen before it is written.
+// The system's files; what is written below one folder can be told to fail, and is seen before it
+// is written.
 class WatchedFiles final : public rocksdb::FileSystemWrapper {
  public:
   using OnAppend = std::function<IOStatus()>;

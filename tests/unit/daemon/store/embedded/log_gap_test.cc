@@ -77,7 +77,8 @@ class CrashedStore {
     return ends_.back() - before;
   }
 
-  // Without the zeros ahead: the end of the last fragment of a record (daemon/store/embedded/torn_log.h).
+  // Without the zeros ahead: the end of the last fragment of a record
+  // (daemon/store/embedded/torn_log.h).
   std::uint64_t log_size() const {
     constexpr std::uint64_t kHeader = 7;
     std::ifstream file(log(), std::ios::binary);

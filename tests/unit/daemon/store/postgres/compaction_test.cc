@@ -64,7 +64,8 @@ class CompactionTest : public ::testing::Test {
   testing::PostgresProxy proxy{testing::postgres_server().socket()};
 };
 
-// The commit has begun the third generation, but the engine does not know. Meanwhile the first one can be truncated.
+// The commit has begun the third generation, but the engine does not know. Meanwhile the first one
+// can be truncated.
 TEST_F(CompactionTest, AGenerationThatBeganInACommitOfUnknownOutcomeIsNotForgotten) {
   const ThreadRoleScope role(kStoreWriter);
   const auto engine = open();
@@ -93,7 +94,8 @@ class CompactionAloneTest : public CompactionTest {
  protected:
   CompactionAloneTest() { open().reset(); }  // the tables are there
 
-  // A generation in the table `number`, with the batches of `first` and those that follow, one value each.
+  // A generation in the table `number`, with the batches of `first` and those that follow, one
+  // value each.
   void add_generation(int number, std::uint64_t first, std::uint64_t batches, std::uint64_t value) {
     run(fmt::format("insert into locksley_generation values ('1', {}, {})", first, number));
     add_rows(number, first, batches, value);
@@ -134,7 +136,8 @@ class CompactionAloneTest : public CompactionTest {
       return spans() == expected;
     });
   }
-  // So that all tables, of which each run measures one at least, are measured several times, and move if they are to.
+  // So that all tables, of which each run measures one at least, are measured several times, and
+  // move if they are to.
   void run_often() {
     for (int i = 0; i < 10; ++i) run_once();
   }
@@ -150,8 +153,8 @@ class CompactionAloneTest : public CompactionTest {
   std::optional<Compaction> compaction;
 };
 
-// As after moves that were not finished: no table is empty, and each generation that is mostly deleted comes after a table
-// that is full.
+// As after moves that were not finished: no table is empty, and each generation that is mostly
+// deleted comes after a table that is full.
 TEST_F(CompactionAloneTest, RowsMoveThoughAllTablesAreInUseAndFull) {
   constexpr std::int16_t kTables = Generations::kTablesOfBatches;
   for (int number = 1; number <= kTables; ++number) {
@@ -191,7 +194,8 @@ TEST_F(CompactionAloneTest, ATableWithRowsThatHaveMovedDoesNotWaitUntilAllTables
   EXPECT_EQ(misplaced(), "0");
 }
 
-// Values of which one, or few, fit on a page: a table is much larger than its values then, however often its rows move.
+// Values of which one, or few, fit on a page: a table is much larger than its values then, however
+// often its rows move.
 TEST_F(CompactionAloneTest, RowsThatFillTheirPagesBadlyDoNotMoveForEver) {
   constexpr std::uint64_t kBatches = 500;
   for (const std::uint64_t bytes : {2'800U, 4'050U, 4'200U, 4'900U}) {
@@ -244,7 +248,8 @@ TEST_F(CompactionAloneTest, WhatIsLiveIsEstimatedFromSomePages) {
               0.15);
 }
 
-// Half of what is live are large values of a few rows on a page or two, which a sample of the pages rarely has.
+// Half of what is live are large values of a few rows on a page or two, which a sample of the pages
+// rarely has.
 TEST_F(CompactionAloneTest, RowsDoNotMoveBecauseOfASampleThatIsFarOff) {
   constexpr std::uint64_t kRows = 2'000;
   constexpr std::uint64_t kLargeRows = 140;

@@ -1,4 +1,5 @@
-// One daemon writes; another takes over once the first is silent, and then the first can write nothing.
+// One daemon writes; another takes over once the first is silent, and then the first can write
+// nothing.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -103,7 +104,8 @@ TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
   paused.join();
   EXPECT_EQ(rows("name"), "0");
   EXPECT_EQ(rows("payload"), "0");
-  // The write may have failed only because its transaction was ended: then the daemon learns later that it is fenced.
+  // The write may have failed only because its transaction was ended: then the daemon learns later
+  // that it is fenced.
   EXPECT_TRUE(testing::wait_until_true([this] { return fenced == 1; }));
 }
 
@@ -125,7 +127,8 @@ TEST_F(FencingTest, TheReadingsOfAFencedDaemonAreEnded) {
 TEST_F(FencingTest, AnIdleDaemonIsNotFenced) {
   const auto first = open_first();
   std::this_thread::sleep_for(3 * disk.options().lease);
-  // The second goes by its own lease, which is so long that a test that is held up is not taken for silence.
+  // The second goes by its own lease, which is so long that a test that is held up is not taken for
+  // silence.
   PostgresOptions options = disk.options();
   options.lease = std::chrono::seconds(10);
   const auto second = open(options);

@@ -1,4 +1,5 @@
-// Generations of batches in tables that are truncated: which rows go where, and that the room comes back.
+// Generations of batches in tables that are truncated: which rows go where, and that the room comes
+// back.
 #include "daemon/store/postgres/generations.h"
 
 #include <gmock/gmock.h>

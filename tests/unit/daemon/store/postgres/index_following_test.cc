@@ -1,4 +1,5 @@
-// A daemon that stands by keeps a copy of the index, and reads only what has changed when it takes over.
+// A daemon that stands by keeps a copy of the index, and reads only what has changed when it takes
+// over.
 #include "daemon/store/postgres/index_following.h"
 
 #include <fmt/format.h>

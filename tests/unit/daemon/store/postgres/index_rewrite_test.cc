@@ -30,7 +30,8 @@ class IndexRewriteTest : public ::testing::Test {
     open().reset();  // the tables are there
     node_ = std::stoi(
         value("insert into locksley_node (alive, beat, committed) values (true, 0, 0) returning node"));
-    // Twenty rows live; twenty times as many are deleted beside a session that is idle in a transaction.
+    // Twenty rows live; twenty times as many are deleted beside a session that is idle in a
+    // transaction.
     idle.run("begin isolation level repeatable read; select count(*) from locksley_cluster");
     run("insert into locksley_index select batch & 63, batch, 'a', -1, convert_to(repeat('x', 5000), 'utf8') "
         "from generate_series(1, 400) batch; delete from locksley_index where batch > 20");

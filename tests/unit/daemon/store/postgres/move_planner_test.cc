@@ -46,7 +46,8 @@ class MovePlannerTest : public ::testing::Test {
     for (const Span& span : generations.earlier(kTable))
       if (span.number == number) planner.set(span, bytes);
   }
-  // All rows of the first generation, 50 bytes, move to the table 5, which is settled then, and has `size` bytes.
+  // All rows of the first generation, 50 bytes, move to the table 5, which is settled then, and has
+  // `size` bytes.
   void settle(std::uint64_t size = 50) {
     measure(1, {.live = 50, .size = 100});
     const Span from = generations.spans(kTable).front();
@@ -171,7 +172,8 @@ TEST_F(MovePlannerTest, AGenerationThatCannotMoveKeepsNoOtherFromMoving) {
   EXPECT_THAT(planned(), ElementsAre(2, 3, 1));
 }
 
-// Between a measurement and a move into it, all that the writer has put in may have been deleted again.
+// Between a measurement and a move into it, all that the writer has put in may have been deleted
+// again.
 TEST_F(MovePlannerTest, RowsThatTheWriterPutsIntoASettledTableBeforeOthersMoveThereCount) {
   settle();
   measure(2, {.live = 10, .size = 100});
@@ -236,8 +238,9 @@ TEST_F(MovePlannerTest, WhatWasATableOfMovedRowsIsForgottenWithItsRows) {
   EXPECT_THAT(planned(), IsEmpty()) << "it is another generation now";
 }
 
-// Batches of 1,000 bytes come, and are forgotten in their order; each hundredth lives ten times as long. With the real planner and the
-// real generations; the tables, and how fast rows move, are simulated. In bytes that are a thousandth of real ones.
+// Batches of 1,000 bytes come, and are forgotten in their order; each hundredth lives ten times as
+// long. With the real planner and the real generations; the tables, and how fast rows move, are
+// simulated. In bytes that are a thousandth of real ones.
 class Churn {
  public:
   // Between two runs of compaction so many batches come, and at most so many bytes move in one.
@@ -360,7 +363,8 @@ class Churn {
   std::uint64_t moved_ = 0;
 };
 
-// Without the rule for settled tables they take up to 1.45 times the live bytes, and 11% of all that is written moves.
+// Without the rule for settled tables they take up to 1.45 times the live bytes, and 11% of all
+// that is written moves.
 class ChurnTest : public ::testing::TestWithParam<std::tuple<int, std::uint64_t>> {};
 TEST_P(ChurnTest, TheTablesStayNearTheirLiveRowsAndLittleMoves) {
   const auto [batches_between_runs, bytes_in_a_run] = GetParam();

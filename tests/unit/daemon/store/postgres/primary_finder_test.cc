@@ -1,4 +1,5 @@
-// Which of several servers is written, when an old primary comes back beside the one that was promoted.
+// Which of several servers is written, when an old primary comes back beside the one that was
+// promoted.
 #include "daemon/store/postgres/primary_finder.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// The sessions of an engine: what a role says of them, what ends them, and tables that others have locked.
+// The sessions of an engine: what a role says of them, what ends them, and tables that others have
+// locked.
 #include <gmock/gmock.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>

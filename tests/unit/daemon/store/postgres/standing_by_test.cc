@@ -80,8 +80,8 @@ class StandingByTest : public ::testing::Test {
         "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
     return options;
   }
-  // With a lease so long that no daemon is silent for it, however slow the test is: such a daemon takes over only from one
-  // that has ended.
+  // With a lease so long that no daemon is silent for it, however slow the test is: such a daemon
+  // takes over only from one that has ended.
   static PostgresOptions patient(PostgresOptions options) {
     options.lease = std::chrono::hours(1);
     return options;
@@ -244,7 +244,8 @@ TEST_F(StandingByTest, OfTwoThatStandByOneTakesOver) {
   EXPECT_EQ(value("select count(*) from locksley_node where alive"), "1");
 }
 
-// A daemon that has taken over says at once that it lives, though it takes 3 s to find out that a server is silent.
+// A daemon that has taken over says at once that it lives, though it takes 3 s to find out that a
+// server is silent.
 TEST_F(StandingByTest, OneTakesOverBesideAServerOfTheUrlThatIsSilent) {
   testing::PostgresProxy silent{testing::postgres_server().socket()};
   silent.freeze();

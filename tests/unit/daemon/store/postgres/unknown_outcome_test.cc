@@ -144,7 +144,8 @@ TEST_F(UnknownOutcomeTest, AServerThatStaysAwayIsAFailureUntilItIsBack) {
   ASSERT_TRUE(put("c").has_value());
 }
 
-// As after a server that was killed with groups that it had not synced, or a replica that lagged behind when it was promoted.
+// As after a server that was killed with groups that it had not synced, or a replica that lagged
+// behind when it was promoted.
 class LostGroupsTest : public UnknownOutcomeTest {
  protected:
   void open_and_lose_one_of_two_groups() LOCKSLEY_REQUIRES(kStoreWriter) {
@@ -187,8 +188,8 @@ TEST_F(LostGroupsTest, EndTheDaemonWhenItOpensTheDatabaseAgain) {
   expect_end(engine->reopen());
 }
 
-// A session of the server that is held up, by a debugger for example, has a whole group before it when its daemon has given
-// it up, and goes on later.
+// A session of the server that is held up, by a debugger for example, has a whole group before it
+// when its daemon has given it up, and goes on later.
 TEST_F(UnknownOutcomeTest, AGroupThatASessionHasBeforeItHasNoEffectOnceItWasWrittenAgain) {
   const ThreadRoleScope role(kStoreWriter);
   adjust = [](PostgresOptions& options) { options.reply_time = std::chrono::seconds(2); };
@@ -215,7 +216,8 @@ TEST_F(UnknownOutcomeTest, AGroupThatASessionHasBeforeItHasNoEffectOnceItWasWrit
   EXPECT_EQ(server.value("select committed from locksley_node"), "3");
 }
 
-// A session of a reading that the server holds up: the reading waits for its second page, and the writer for the reading.
+// A session of a reading that the server holds up: the reading waits for its second page, and the
+// writer for the reading.
 TEST_F(UnknownOutcomeTest, AReadingThatWaitsForTheServerDoesNotHoldUpTheWriter) {
   const ThreadRoleScope role(kStoreWriter);
   open();
@@ -292,7 +294,8 @@ TEST_P(CancelledWaitTest, IsNoAcknowledgement) {
   canceller.request_stop();
   canceller.join();
   set_standby("");
-  // Of the commit. The attempts to find out what became of it are cancelled, too, or run out of time: the error is that of the last.
+  // Of the commit. The attempts to find out what became of it are cancelled, too, or run out of
+  // time: the error is that of the last.
   EXPECT_THAT(logged.str(), ContainsRegex("the outcome of a commit is unknown.*synchronous replication"));
   EXPECT_TRUE(testing::wait_until_true([&] {
     kStoreWriter.assume_held();

@@ -20,8 +20,8 @@ using testing::StoreBench;
 constexpr std::uint64_t kSequence = 1;
 constexpr std::uint64_t kSteps = 100;
 
-// Makes of a store what an earlier version would have left: without marks, and without the note from which batch on
-// there are any.
+// Makes of a store what an earlier version would have left: without marks, and without the note
+// from which batch on there are any.
 void make_earlier(const StoreBench& bench) {
   bench.edit([](Engine::Group& rows) {
     rows.erase(Table::kIndex, Key(kFirstMarkedKey));
@@ -30,7 +30,8 @@ void make_earlier(const StoreBench& bench) {
   });
 }
 
-// A batch with a step for each job; jobs 30 and 31 are one step, of which the second failed; job 90 failed.
+// A batch with a step for each job; jobs 30 and 31 are one step, of which the second failed; job 90
+// failed.
 class FailedResultsTest : public ::testing::Test {
  protected:
   FailedResultsTest() {

@@ -212,7 +212,8 @@ TEST(SmallBatchTest, WhatAGroupForgetsItDoesNotWriteBefore) {
   EXPECT_EQ(count_rows(bench.raw(), 1) + count_rows(bench.raw(), 2), 0U);
 }
 
-// The deletion of a batch says what need not be deleted: it is the same for the batch and for the step.
+// The deletion of a batch says what need not be deleted: it is the same for the batch and for the
+// step.
 TEST(SmallBatchTest, AStepAndTheStatusAfterItAgreeWhereTheResultsAre) {
   for (const std::uint64_t jobs : {1U, 2U, 40U, 100U}) {
     const RecordStep end = all_end(1, jobs);

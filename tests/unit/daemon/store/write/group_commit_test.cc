@@ -30,7 +30,8 @@ struct PatientBench : StoreBench {
     patience = {.commits = 1'000'000'000, .most = std::chrono::hours(1)};
     open();
   }
-  // A group of one write, during whose sync others come: the clients of all of them have a common group from then on.
+  // A group of one write, during whose sync others come: the clients of all of them have a common
+  // group from then on.
   void meet(std::size_t clients) {
     disk->hold_syncs();
     const Ticket first = put_some(1);
@@ -39,7 +40,8 @@ struct PatientBench : StoreBench {
     disk->release();
     EXPECT_EQ(outcomes->await(first).error, "");
   }
-  // So many acceptances, with time for the writer to take each of them by itself. The ticket of the last one.
+  // So many acceptances, with time for the writer to take each of them by itself. The ticket of the
+  // last one.
   Ticket put_some(std::size_t count) {
     Ticket ticket = 0;
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,5 @@
-// The steps of a batch with very many: how many rows they take, and that these say what the steps said.
+// The steps of a batch with very many: how many rows they take, and that these say what the steps
+// said.
 #include "daemon/store/write/step_compactor.h"
 
 #include <gmock/gmock.h>
@@ -130,7 +131,8 @@ TEST_F(StepCompactorTest, FailedJobsAndJobsQueuedAgainAreKept) {
   EXPECT_EQ(found.left.size(), 21u);
 }
 
-// A row that grows is not written again at each turn: all that is written stays a small multiple of it.
+// A row that grows is not written again at each turn: all that is written stays a small multiple of
+// it.
 TEST_F(StepCompactorTest, ALargeRowIsWrittenSeldom) {
   add(20'000);
   for (std::uint64_t job = 0; job < 20'000; job += 2) {

@@ -190,7 +190,8 @@ TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   EXPECT_TRUE(is_refused(add(7, 0), kRoom)) << "it was staged before";
 }
 
-// It would count the refused batch as one that was over, if the daemon crashed before it has cancelled it.
+// It would count the refused batch as one that was over, if the daemon crashed before it has
+// cancelled it.
 TEST_F(WriteBacklogTest, ABatchThatIsToStartAfterARefusedOneNeedsItOk) {
   const ThreadRoleScope role(kStoreWriter);
   EXPECT_TRUE(is_refused(accept_batch(1, 3), 0));

@@ -42,7 +42,8 @@ TEST(WriteQueueTest, AMarkerComesAfterStepsInFullGroupsAndInStagedOnes) {
   EXPECT_EQ(queue.put(std::monostate(), Urgency::kAwaited), last) << "others have gone past it";
 }
 
-// A flood of small writes fills one group after the other: each would else grow in memory of its own.
+// A flood of small writes fills one group after the other: each would else grow in memory of its
+// own.
 TEST(WriteQueueTest, AGroupThatBeginsBehindAFullOneGetsTheSpareMemory) {
   WriteQueue queue(kMost);
   std::uint64_t sequence = 0;
@@ -63,7 +64,8 @@ TEST(WriteQueueTest, AGroupThatBeginsBehindAFullOneGetsTheSpareMemory) {
   EXPECT_EQ(take({}).writes.data(), memory);
 }
 
-// A daemon with two batches, of which the second is open and waits for the first, and a store that loses power after each group.
+// A daemon with two batches, of which the second is open and waits for the first, and a store that
+// loses power after each group.
 class WaitingBatchTest : public ::testing::Test {
  protected:
   // Whatever is in the store after a group, it has the first batch or its outcome for the second.

@@ -1,4 +1,5 @@
-// Lost replies and daemons that hang: a RETRY is executed once, and no call waits longer than it was told to.
+// Lost replies and daemons that hang: a RETRY is executed once, and no call waits longer than it
+// was told to.
 #include <gmock/gmock.h>
 
 #include "proto/clients/cpp/client.h"

@@ -101,7 +101,8 @@ TEST(ClientStandbyTest, WithoutPatienceTheErrorIsTheDaemons) {
   EXPECT_EQ(server.commands().size(), 1U);
 }
 
-// The active daemon dies, the other one stands by, takes over and serves: in one call of the client.
+// The active daemon dies, the other one stands by, takes over and serves: in one call of the
+// client.
 TEST(ClientStandbyTest, ATakeoverIsOneCallThatTakesLonger) {
   auto first = std::make_unique<FakeServer>(serve);
   const std::string dead = first->address().text();

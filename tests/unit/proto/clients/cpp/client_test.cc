@@ -1,4 +1,5 @@
-// The client against a server that follows a script: what it sends, what it sends again and what it does not.
+// The client against a server that follows a script: what it sends, what it sends again and what it
+// does not.
 
 #include "proto/clients/cpp/client.h"
 
@@ -193,8 +194,8 @@ TEST(ClientTest, WaitAsksAgainUntilTheBatchIsOver) {
   EXPECT_EQ(server.commands().size(), 3U);
 }
 
-// A reply of results breaks off in the middle: the rows that were seen are asked for again, and not shown
-// again, though they come in another order after a crash.
+// A reply of results breaks off in the middle: the rows that were seen are asked for again, and not
+// shown again, though they come in another order after a crash.
 TEST(ClientTest, ResultsShowEachRowOnceThoughTheConnectionBreaks) {
   const std::vector<Row> first{{2, "ok", "two"}, {0, "error", "zero"}};
   const std::vector<Row> again{{0, "error", "zero"}, {2, "ok", "two"}};

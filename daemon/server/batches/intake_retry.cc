@@ -117,7 +117,8 @@ void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& 
 void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& payer,
                            std::vector<IndexRange> jobs) {
   auto left = std::make_shared<std::vector<IndexRange>>(std::move(jobs));
-  auto put_some = [this, record, &payer, left = std::move(left)](Instant until) mutable {
+  const std::uint64_t ranges = left->size();
+  auto put_some = [this, record, &payer, ranges, left = std::move(left)](Instant until) mutable {
     constexpr std::size_t kAtOnce = 512;  // some 20 us
     kIoThread.assert_held();
     do {
@@ -128,7 +129,7 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& 
     if (!left->empty()) return false;
     // Put after the retry's step, so that a reply which waits for this write also waits for the
     // step.
-    parts_.stored.write_changes(*record, payer);
+    parts_.stored.write_changes(*record, payer, ranges);
     requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
     free_aside(parts_.aside, std::move(left), bytes);

@@ -183,7 +183,7 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
   return row;
 }
 
-void StoredBatches::write_changes(BatchRecord& record, Account& payer) {
+void StoredBatches::write_changes(BatchRecord& record, Account& payer, std::uint64_t ranges) {
   if (!record.is_stored()) return;
   record.stored.has_changes = true;
   ChangeBatch change{record.sequence, changes_of(record)};
@@ -193,6 +193,7 @@ void StoredBatches::write_changes(BatchRecord& record, Account& payer) {
   } else {
     record.stored.ticket = put(std::move(change), payer);
   }
+  if (ranges != 0) parts_.charges.charge(payer, record.stored.ticket, ranges * kCostOfRange);
 }
 
 Ticket StoredBatches::ticket_of_changes(BatchRecord& record, Account& payer) {

@@ -109,7 +109,9 @@ class StoredBatches {
   // of this call.
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
   // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
-  void write_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  // `ranges`: how many ranges of jobs a step has that was put before for the same command.
+  void write_changes(BatchRecord& record, Account& payer, std::uint64_t ranges = 0)
+      LOCKSLEY_REQUIRES(kIoThread);
   // The ticket for which a reply that reports the record's changes waits. If the disk has failed to
   // write the last changes, they are queued again: so a repeated command also fails until they are
   // on the disk.

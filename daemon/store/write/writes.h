@@ -1,6 +1,7 @@
 // The writes that the store takes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -114,6 +115,14 @@ inline bool is_discard(const StoreWrite& write) {
 // writes about so many bytes.
 constexpr std::size_t kCostOfWrite = 2048;
 
+// What one range of jobs costs it: its bytes in the row, and the time to encode it.
+constexpr std::size_t kCostOfRange = 8;
+
+// The ranges of jobs that a step lists: after a retry of very many jobs they may be millions.
+inline std::size_t ranges_in(const BatchStep& step) {
+  return step.ended.size() + step.failed.size() + step.requeued.size() + step.job_attempts.size();
+}
+
 // How long the writer needs for it, as the number of bytes that a slow disk writes in that time.
 // Nothing for a write of nothing.
 inline std::size_t cost_of(const StoreWrite& write) {
@@ -128,13 +137,17 @@ inline std::size_t cost_of(const StoreWrite& write) {
   }
   if (const auto* add = std::get_if<AddJobs>(&write)) return kCostOfWrite + bytes_of(add->payloads);
   if (const auto* record = std::get_if<RecordStep>(&write)) {
-    return kCostOfWrite + record->step.rows.size_bytes;
+    return kCostOfWrite + record->step.rows.size_bytes + ranges_in(record->step) * kCostOfRange;
   }
   return kCostOfWrite;
 }
 
-// The memory of results, and of patterns of earlier versions, that wait for the disk.
+// The memory of results, and of patterns of earlier versions, that wait for the disk. Of the lists
+// of jobs only as many as the results of a few thousand jobs may have: longer ones are those of a
+// retry, or of the end of a batch, and executors are not to wait for them. A retry is charged for
+// its lists (WriteCharges).
 inline std::size_t weight_of(const StoreWrite& write) {
+  constexpr std::size_t kMostRanges = 4096;
   if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
   const auto* step = std::get_if<RecordStep>(&write);
   if (step == nullptr) return 0;
@@ -142,8 +155,7 @@ inline std::size_t weight_of(const StoreWrite& write) {
   std::size_t notes = 0;
   for (const NotedJob& note : each.notes) notes += sizeof(NotedJob) + note.text.size();
   return sizeof(StoreWrite) + each.rows.size_bytes + notes +
-         (each.ended.size() + each.failed.size() + each.requeued.size()) * sizeof(IndexRange) +
-         each.job_attempts.size() * sizeof(JobAttempts);
+         std::min(ranges_in(each), kMostRanges) * sizeof(IndexRange);
 }
 
 }  // namespace locksley::daemon

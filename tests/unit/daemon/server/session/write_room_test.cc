@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "daemon/server/batches/write_charges.h"
@@ -28,6 +29,7 @@ class WriteRoomTest : public ServerFixture {
   WriteRoomTest() {
     opened_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
     store_ = opened_.get();
+    handlers_.add({.handler = fail_odd_, .lane = lane_, .kind = HandlerKind::kBuiltin});
     start([](config::Config& config) {
       for (const char* name : {"alice", "mallory"}) {
         config.users[name].certificate = name;
@@ -84,6 +86,10 @@ class WriteRoomTest : public ServerFixture {
 
   testing::StoreBench bench_;
   std::unique_ptr<Store> opened_;
+  // Fails the jobs whose payload is "1".
+  Handler fail_odd_{"odd", "", [](JobContext& context, std::string_view payload) {
+                      if (payload == "1") context.fail("no");
+                    }};
 };
 
 TEST_F(WriteRoomTest, PipelinedWritesWaitForThoseBefore) {
@@ -111,6 +117,35 @@ TEST_F(WriteRoomTest, PipelinedWritesWaitForThoseBefore) {
   EXPECT_EQ(alice.bulk(), "a");
   for (std::uint64_t i = 0; i < kSent; ++i) mallory.bulk();
   EXPECT_EQ(executed(CommandId::kSubmit), kSent + 1);
+}
+
+// The step of the retry lists them, and other users wait until it is written.
+TEST_F(WriteRoomTest, ARetryIsChargedForTheListOfItsJobs) {
+  constexpr std::uint64_t kFailed = 5000;
+  Client alice(port_);
+  log_in(alice, 1, "alice");
+  std::string submit = "SUBMIT odd ID a JOBS";
+  for (std::uint64_t i = 0; i < 2 * kFailed; ++i) submit += i % 2 == 0 ? " 0" : " 1";
+  alice.send(submit + "\r\n");
+  EXPECT_EQ(alice.bulk(), "a");
+  alice.send("WAIT a\r\n");
+  ASSERT_TRUE(wait_until_true([&] {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      Registry& registry = server_->batches().registry();
+      return registry.find(registry.tenants().of("alice"), "a").value()->status().failed == kFailed;
+    });
+  }));
+  bench_.disk->hold_syncs();
+  alice.send("RETRY a\r\n");
+  EXPECT_TRUE(wait_until_true([&] {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      const Account& account = server_->batches().registry().tenants().of("alice").account;
+      return account.used(Resource::kWriteBytes) >= kFailed * kCostOfRange;
+    });
+  }));
+  bench_.disk->release();
 }
 
 TEST_F(WriteRoomTest, SoDoThoseOfATransaction) {

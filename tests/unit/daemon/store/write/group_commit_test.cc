@@ -349,6 +349,19 @@ TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
   EXPECT_TRUE(bench.store->has_room());
 }
 
+// The step of a retry has no results, but may list millions of ranges.
+TEST(GroupCommitTest, ExecutorsDoNotWaitForTheListOfARetry) {
+  StoreBench bench;
+  bench.open();
+  bench.commit(accept_batch(1, 10));
+  bench.disk->hold_syncs();
+  RecordStep retry = StepMaker(1).end_jobs({0, 1});
+  retry.step.requeued.resize(GroupCommit::kMostPending / sizeof(IndexRange) + 1, {0, 1});
+  bench.store->put(std::move(retry), Urgency::kWithNext);
+  EXPECT_TRUE(bench.store->has_room());
+  bench.disk->release();
+}
+
 TEST(GroupCommitTest, AWriterOfFewResultsDoesNotWaitForTheResultsOfAnotherBatch) {
   StoreBench bench;
   bench.open();

@@ -28,6 +28,16 @@ TEST(WriteQueueTest, MarkersDoNotFillAGroup) {
   EXPECT_EQ(queue.put(accept_batch(2, 1), Urgency::kAwaited), ticket);
 }
 
+// As that of a retry of jobs that lie scattered.
+TEST(WriteQueueTest, AStepWithVeryManyRangesFillsItsGroup) {
+  WriteQueue queue(kMost);
+  RecordStep step{.sequence = 1, .step = {}};
+  step.step.requeued.resize(kMost / kCostOfRange);
+  const Ticket ticket = queue.put(std::move(step), Urgency::kWithNext);
+  EXPECT_TRUE(queue.has_full_or_staged());
+  EXPECT_EQ(queue.put(accept_batch(2, 1), Urgency::kAwaited), ticket + 1);
+}
+
 TEST(WriteQueueTest, AMarkerComesAfterStepsInFullGroupsAndInStagedOnes) {
   WriteQueue queue(kMost);
   AcceptBatch large = accept_batch(1, 0);

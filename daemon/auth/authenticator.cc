@@ -13,6 +13,7 @@
 #include "core/sync/mutex.h"
 #include "daemon/auth/check_queue.h"
 #include "daemon/auth/password.h"
+#include "daemon/base/net/peer_network.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {
@@ -23,16 +24,11 @@ namespace {
 // loop would get thousands of these answers a second, each after a look-up of its guess. A guess.
 constexpr std::chrono::seconds kBusyDelay{1};
 
+// A text that is no address is a source of its own.
 std::string source_of(std::string peer) {
   asio::error_code error;
   const auto address = asio::ip::make_address(peer, error);
-  if (error || !address.is_v6()) return peer;
-  asio::ip::address_v6 v6 = address.to_v6();
-  v6.scope_id(0);
-  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_string();
-  asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), std::uint8_t{0});
-  return asio::ip::address_v6(bytes).to_string() + "/64";
+  return error ? peer : network_text(address);
 }
 
 }  // namespace

@@ -1,25 +1,26 @@
 // Which connection gives way to a new one at limits.max_clients.
 #pragma once
 
+#include <asio/ip/address.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
+#include "daemon/base/net/peer_network.h"
 #include "daemon/base/time.h"
 
 namespace locksley::daemon {
 
-// The connections of a port that have not logged in, by the address of their peer. When
-// limits.max_clients is reached, one of them gives way to a new connection: else a host without a
-// password could keep all places until limits.login_timeout, again and again.
+// The connections of a port that have not logged in, by the network of their peer (network_of()).
+// When limits.max_clients is reached, one of them gives way to a new connection: else a host
+// without a password could keep all places until limits.login_timeout, again and again.
 //
 // Owned by Sessions, and by the LinkService for the port for workers. Each has a thread of its own,
-// and guards this object, and the places in it, with the role of that thread. Nothing blocks. Each
+// and guards this object, and the entries in it, with the role of that thread. Nothing blocks. Each
 // call takes O(log n).
 class Strangers {
  public:
@@ -33,20 +34,20 @@ class Strangers {
   Strangers(const Strangers&) = delete;
   Strangers& operator=(const Strangers&) = delete;
 
-  // The place of one connection. A member of it; the connection calls leave() at its end.
-  class Place {
+  // What one connection has here. A member of it; the connection calls leave() at its end.
+  class Entry {
    public:
-    // `address`: of the peer, without its port.
-    Place(Strangers& all, std::uint64_t id, std::string address)
-        : all_(all), id_(id), address_(std::move(address)) {}
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Entry(Strangers& all, std::uint64_t id, const asio::ip::address& peer)
+        : all_(all), id_(id), network_(network_of(peer)) {}
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
 
     // It may have to give way; it has not been logged in since this instant.
     void enter(Instant since) {
       leave();
       since_ = since;
-      all_.change(address_, [&](auto& connections) { connections.emplace(since, id_); });
+      all_.by_age_.emplace(since, id_);
+      all_.change(network_, [&](Connections& connections) { connections.emplace(since, id_); });
     }
     // A password for it is being checked. During the first check it need not give way; during
     // further ones it must, since a peer may send one wrong password after another. enter() comes
@@ -57,42 +58,48 @@ class Strangers {
     // It need not. No effect if it has not entered.
     void leave() {
       if (!since_) return;
-      all_.change(address_, [&](auto& connections) { connections.erase({*since_, id_}); });
+      all_.by_age_.erase({*since_, id_});
+      all_.change(network_, [&](Connections& connections) { connections.erase({*since_, id_}); });
       since_.reset();
     }
 
    private:
     Strangers& all_;
     const std::uint64_t id_;
-    const std::string address_;
+    const asio::ip::address network_;
     std::optional<Instant> since_;  // none: it is not among them
     bool was_checked_ = false;
   };
 
-  // The id of the connection that gives way: the oldest of the address that has most. None if that
-  // is not older than kPatience.
+  // The id of the connection that gives way: the oldest of the network that has most. If that is
+  // not older than kPatience, the oldest of all: else a host could keep the places of other
+  // networks with a few young connections. None if that is not older, either.
   std::optional<std::uint64_t> first_to_go(Instant at) const {
-    if (by_number_.empty()) return std::nullopt;
-    const auto [since, id] = *by_address_.find(by_number_.rbegin()->second)->second.begin();
-    return at - since > kPatience ? std::optional(id) : std::nullopt;
+    if (by_age_.empty()) return std::nullopt;
+    for (const auto& [since, id] :
+         {*by_network_.find(by_number_.rbegin()->second)->second.begin(), *by_age_.begin()}) {
+      if (at - since > kPatience) return id;
+    }
+    return std::nullopt;
   }
 
  private:
   using Connections = std::set<std::pair<Instant, std::uint64_t>>;  // the oldest first
 
-  void change(const std::string& address, auto how) {
-    const auto at = by_address_.try_emplace(address).first;
-    if (!at->second.empty()) by_number_.erase({at->second.size(), address});
+  void change(const asio::ip::address& network, auto how) {
+    const auto at = by_network_.try_emplace(network).first;
+    if (!at->second.empty()) by_number_.erase({at->second.size(), network});
     how(at->second);
     if (!at->second.empty()) {
-      by_number_.emplace(at->second.size(), address);
+      by_number_.emplace(at->second.size(), network);
     } else {
-      by_address_.erase(at);
+      by_network_.erase(at);
     }
   }
 
-  std::map<std::string, Connections> by_address_;  // none is empty
-  std::set<std::pair<std::size_t, std::string>> by_number_;
+  std::map<asio::ip::address, Connections> by_network_;  // none is empty
+  std::set<std::pair<std::size_t, asio::ip::address>> by_number_;
+  Connections by_age_;  // all
 };
 
 }  // namespace locksley::daemon

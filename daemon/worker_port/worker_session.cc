@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "daemon/base/log/log_line.h"
-#include "daemon/base/net/endpoint_text.h"
 #include "daemon/base/net/tcp_round_trip.h"
 #include "daemon/worker_port/link_service.h"
 #include "proto/hello.h"
@@ -21,7 +20,7 @@ WorkerSession::WorkerSession(LinkService& service, Transport transport, std::str
       id_(service.link().connect({}, proto::Protocol::kResp2)),
       reader_(proto::Limits::before_authentication()),
       input_(service.input()),
-      stranger_(service.strangers(), id_, address_in(connection_.peer())) {
+      stranger_(service.strangers(), id_, connection_.transport().address()) {
   stranger_.enter(connection_.connected_at());
 }
 

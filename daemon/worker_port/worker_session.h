@@ -138,7 +138,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   proto::Protocol protocol_ = proto::Protocol::kResp2;
   std::string name_;  // of CLIENT SETNAME
 
-  Strangers::Place stranger_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  Strangers::Entry stranger_ LOCKSLEY_GUARDED_BY(kLinkThread);
   UserRef user_;  // null: a stranger
   ConnectionPlace place_;
   Credential logged_in_by_ = Credential::kNone;

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <asio/ip/address.hpp>
+#include <string>
 
 namespace locksley::daemon {
 
 // Of an IPv6 address the first 64 bits, because one customer gets all addresses that begin with
-// them; an IPv4 address as it is, also if it is mapped to IPv6.
+// them; an IPv4 address as it is, also if it is mapped to IPv6. Without the scope of a link-local
+// address: such peers are one network, by whatever interface they come.
 inline asio::ip::address network_of(const asio::ip::address& peer) {
   if (!peer.is_v6()) return peer;
   const asio::ip::address_v6 v6 = peer.to_v6();
@@ -15,6 +17,12 @@ inline asio::ip::address network_of(const asio::ip::address& peer) {
   auto bytes = v6.to_bytes();
   std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
   return asio::ip::address_v6(bytes);
+}
+
+// The same as text: "192.0.2.7", "2001:db8::/64".
+inline std::string network_text(const asio::ip::address& peer) {
+  const asio::ip::address network = network_of(peer);
+  return network.is_v6() ? network.to_string() + "/64" : network.to_string();
 }
 
 }  // namespace locksley::daemon

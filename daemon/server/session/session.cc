@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "daemon/base/log/log_line.h"
-#include "daemon/base/net/endpoint_text.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/session/sessions.h"
@@ -23,7 +22,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       id_(id),
       local_(std::move(local)),
       login_(connection_.connected_at()),
-      stranger_(sessions.strangers(), id, address_in(connection_.peer())),
+      stranger_(sessions.strangers(), id, connection_.transport().address()),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
       output_(state_.held_replies(), [this](SessionOutput::HeldNumber held,
                                             const std::string& error) { release_replies(held, error); }),

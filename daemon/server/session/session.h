@@ -311,7 +311,7 @@ class Session final : private Subscriptions::Sink,
   const std::string local_;
 
   Login login_;
-  Strangers::Place stranger_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Strangers::Entry stranger_ LOCKSLEY_GUARDED_BY(kIoThread);
   ClientInfo info_;
 
   proto::CommandReader reader_;

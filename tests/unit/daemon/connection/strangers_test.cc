@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <asio/ip/address.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -15,49 +16,72 @@ namespace {
 class StrangersTest : public ::testing::Test {
  protected:
   // `age`: in milliseconds, at kNow.
-  Strangers::Place& add(std::uint64_t id, const std::string& address, int age) {
-    places_.emplace_back(strangers_, id, address).enter(kNow - std::chrono::milliseconds(age));
-    return places_.back();
+  Strangers::Entry& add(std::uint64_t id, const std::string& peer, int age) {
+    entries_.emplace_back(strangers_, id, asio::ip::make_address(peer))
+        .enter(kNow - std::chrono::milliseconds(age));
+    return entries_.back();
   }
   std::optional<std::uint64_t> first_to_go() const { return strangers_.first_to_go(kNow); }
 
+  static constexpr const char* kA = "192.0.2.1";
+  static constexpr const char* kB = "192.0.2.2";
   static constexpr Instant kNow = Instant{} + std::chrono::hours(1);
   Strangers strangers_;
-  std::deque<Strangers::Place> places_;
+  std::deque<Strangers::Entry> entries_;
 };
 
-TEST_F(StrangersTest, TheOldestOfTheAddressThatHasMostGoesFirst) {
+TEST_F(StrangersTest, TheOldestOfTheNetworkThatHasMostGoesFirst) {
   EXPECT_EQ(first_to_go(), std::nullopt);
-  add(1, "a", 9000);
+  add(1, kA, 9000);
   EXPECT_EQ(first_to_go(), 1U);
-  add(2, "b", 8000);
-  Strangers::Place& third = add(3, "b", 8500);
+  add(2, kB, 8000);
+  Strangers::Entry& third = add(3, kB, 8500);
   EXPECT_EQ(first_to_go(), 3U);
   third.leave();
   third.leave();
-  EXPECT_EQ(first_to_go(), 2U) << "both addresses have one: that of b, whose name comes later";
-  add(4, "a", 2000);
+  EXPECT_EQ(first_to_go(), 2U) << "both networks have one: that of kB, which comes later";
+  add(4, kA, 2000);
   EXPECT_EQ(first_to_go(), 1U);
-  for (Strangers::Place& place : places_) place.leave();
+  for (Strangers::Entry& entry : entries_) entry.leave();
   EXPECT_EQ(first_to_go(), std::nullopt);
 }
 
 TEST_F(StrangersTest, NoneGoesBeforeItHadTimeToLogIn) {
-  add(1, "a", 5000);
-  Strangers::Place& second = add(2, "b", 900);
-  add(3, "b", 800);
+  add(1, kA, 1000);
+  Strangers::Entry& second = add(2, kB, 900);
+  add(3, kB, 800);
   EXPECT_EQ(first_to_go(), std::nullopt);
   second.enter(kNow - std::chrono::milliseconds(1100));
   EXPECT_EQ(first_to_go(), 2U);
 }
 
+TEST_F(StrangersTest, AllAddressesOfANetworkCountTogether) {
+  add(1, kA, 9000);
+  add(2, kA, 9000);
+  for (std::uint64_t n = 0; n < 100; ++n) add(100 + n, "2001:db8::" + std::to_string(n + 1), 5000);
+  EXPECT_EQ(first_to_go(), 100U);
+}
+
+TEST_F(StrangersTest, YoungOnesOfTheLargestNetworkDoNotKeepThePlacesOfOthers) {
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    add(100 + n, "198.51.100." + std::to_string(n + 1), 9000 - static_cast<int>(n));
+  }
+  add(1, kA, 900);
+  Strangers::Entry& other = add(2, kA, 800);
+  EXPECT_EQ(first_to_go(), 100U) << "the oldest of all";
+  entries_.front().leave();
+  EXPECT_EQ(first_to_go(), 101U);
+  other.enter(kNow - std::chrono::milliseconds(1100));
+  EXPECT_EQ(first_to_go(), 2U) << "of the largest, since it had its time";
+}
+
 TEST_F(StrangersTest, NoneGoesDuringTheFirstCheckOfItsPassword) {
-  Strangers::Place& place = add(1, "a", 5000);
-  place.check_begins();
+  Strangers::Entry& entry = add(1, kA, 5000);
+  entry.check_begins();
   EXPECT_EQ(first_to_go(), std::nullopt);
-  place.enter(kNow - std::chrono::seconds(5));  // it has failed
+  entry.enter(kNow - std::chrono::seconds(5));  // it has failed
   EXPECT_EQ(first_to_go(), 1U);
-  place.check_begins();
+  entry.check_begins();
   EXPECT_EQ(first_to_go(), 1U);
 }
 

@@ -148,8 +148,10 @@ HttpReply Api::post(const HttpRequest& request) {
   const auto target = target_of(request.path, is_handler ? kHandlers : is_customer ? kCustomers : kBatches);
   if (!target) return json_error(target.error());
   if (is_handler) return target->what == "restart" ? restart(request, target->id) : not_found();
-  const Place place = pending_.take();
-  if (place == nullptr) return too_many_changes();
+  // A caller without a user has no place, and is refused below.
+  const UserRef user = user_of(request.caller);
+  const Place place = user == nullptr ? nullptr : pending_.take(user->tenant().number);
+  if (user != nullptr && place == nullptr) return too_many_changes();
   if (is_customer) {
     const bool is_known = target->what == "set" || target->what == "del";
     return is_known ? change_customer(request, *target, place) : not_found();

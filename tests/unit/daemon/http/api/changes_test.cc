@@ -2,6 +2,7 @@
 // many.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +21,10 @@ using ::testing::HasSubstr;
 
 class ApiChangesTest : public ServerFixture {
  protected:
-  ApiChangesTest() {
+  explicit ApiChangesTest(const std::function<void(config::Config&)>& change = {}) {
     opened_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
     store_ = opened_.get();
-    start();
+    start(change);
     api_ = std::make_unique<Api>(server_->state(), health_);
     api_->add_to(router_);
   }
@@ -36,7 +37,7 @@ class ApiChangesTest : public ServerFixture {
   }
 
   // The I/O thread only. Its answer, at once or later, goes into `replies_`.
-  void post(const std::string& path, const std::string& body = "{}") {
+  void post(const std::string& path, const std::string& body = "{}", const HttpCaller& caller = {}) {
     const HttpRequest request{.method = "POST",
                               .path = path,
                               .host = "localhost",
@@ -44,6 +45,7 @@ class ApiChangesTest : public ServerFixture {
                               .x_locksley_request = "1",
                               .content_length = body.size(),
                               .body = body,
+                              .caller = caller,
                               .peer = asio::ip::make_address("127.0.0.1")};
     const auto answer = [this](const HttpReply& reply) { replies_.push_back(reply); };
     const HttpReply reply = router_.route(request);
@@ -62,13 +64,13 @@ class ApiChangesTest : public ServerFixture {
   std::vector<HttpReply> replies_;
 };
 
-TEST_F(ApiChangesTest, OnlySoManyWaitForTheStore) {
+TEST_F(ApiChangesTest, OnlySoManyOfAUserWaitForTheStore) {
   Client client(port_);
   client.send("SUBMIT echo ID b DELAY 1000000 JOBS a\r\n");
   EXPECT_EQ(client.bulk(), "b");
   bench_.disk->hold_syncs();
   on_io_thread([this] {
-    for (std::size_t n = 0; n < PendingChanges::kMost / 2; ++n) {
+    for (std::size_t n = 0; n < PendingChanges::kMostOfUser / 2; ++n) {
       post("/api/batches/b/weight", R"({"weight": )" + std::to_string(n + 1) + "}");
       post("/api/customers/c/set", R"({"slots": )" + std::to_string(n + 1) + "}");
     }
@@ -91,7 +93,7 @@ TEST_F(ApiChangesTest, OnlySoManyWaitForTheStore) {
   std::vector<HttpReply> replies;
   EXPECT_TRUE(testing::wait_until_true([&] {
     for (HttpReply& reply : take_replies()) replies.push_back(std::move(reply));
-    return replies.size() == PendingChanges::kMost;
+    return replies.size() == PendingChanges::kMostOfUser;
   }));
   for (const HttpReply& reply : replies) EXPECT_EQ(reply.status, HttpStatus::kOk) << reply.body;
   on_io_thread([this] {
@@ -100,7 +102,7 @@ TEST_F(ApiChangesTest, OnlySoManyWaitForTheStore) {
   });
   EXPECT_TRUE(testing::wait_until_true([&] {
     for (HttpReply& reply : take_replies()) replies.push_back(std::move(reply));
-    return replies.size() == PendingChanges::kMost + 1;
+    return replies.size() == PendingChanges::kMostOfUser + 1;
   }));
   EXPECT_EQ(replies.back().status, HttpStatus::kOk) << "there is room again";
 }
@@ -122,6 +124,44 @@ TEST_F(ApiChangesTest, TheyAreChargedToTheCallerAndDoNotWait) {
             WriteCharges::kMostPending + kCostOfWrite)
       << "a person who stops a flood need not wait for it";
   bench_.disk->release();
+}
+
+class ApiChangesOfUsersTest : public ApiChangesTest {
+ protected:
+  ApiChangesOfUsersTest()
+      : ApiChangesTest([](config::Config& config) {
+          config.users["ann"] = {};
+          config.users["bob"] = {};
+        }) {}
+  static HttpCaller caller(const std::string& user) {
+    return {.kind = HttpCaller::Kind::kUser, .user = user, .groups = config::User().commands};
+  }
+};
+
+TEST_F(ApiChangesOfUsersTest, ThoseOfOneUserLeavePlacesForOthers) {
+  const auto set_slots = [this](std::size_t slots, const std::string& user) {
+    post("/api/customers/c/set", R"({"slots": )" + std::to_string(slots) + "}", caller(user));
+  };
+  bench_.disk->hold_syncs();
+  on_io_thread([&] {
+    for (std::size_t n = 0; n < 300; ++n) set_slots(n + 1, "ann");
+    return 0;
+  });
+  const std::vector<HttpReply> refused = take_replies();
+  EXPECT_EQ(refused.size(), 300 - PendingChanges::kMostOfUser);
+  for (const HttpReply& reply : refused) EXPECT_EQ(reply.status, HttpStatus::kUnavailable) << reply.body;
+  on_io_thread([&] {
+    set_slots(1, "bob");
+    return 0;
+  });
+  ASSERT_TRUE(take_replies().empty()) << "it waits for the store";
+  bench_.disk->release();
+  std::vector<HttpReply> replies;
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    for (HttpReply& reply : take_replies()) replies.push_back(std::move(reply));
+    return replies.size() == PendingChanges::kMostOfUser + 1;
+  }));
+  for (const HttpReply& reply : replies) EXPECT_EQ(reply.status, HttpStatus::kOk) << reply.body;
 }
 
 }  // namespace

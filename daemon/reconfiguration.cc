@@ -15,6 +15,7 @@
 #include "core/sync/thread_annotations.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/log/logging.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/base/machine/cpu_count.h"
 #include "daemon/live_handlers.h"
 #include "daemon/metrics/scheduler_metrics.h"
@@ -42,11 +43,11 @@ struct Reconfiguration::Mailbox {
   void post(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes) {
     const MutexLock lock(mutex);
     if (owner == nullptr) return;
-    asio::post(owner->parts_.io,
-               [owner = owner, reload = std::move(reload), changes = std::move(changes)]() mutable {
-                 kIoThread.assert_held();
-                 owner->prepared(std::move(reload), std::move(changes));
-               });
+    IoMailbox::of(owner->parts_.io)
+        .post([owner = owner, reload = std::move(reload), changes = std::move(changes)]() mutable {
+          kIoThread.assert_held();
+          owner->prepared(std::move(reload), std::move(changes));
+        });
   }
 };
 

@@ -4,7 +4,6 @@
 #include <spdlog/logger.h>
 #include <systemd/sd-daemon.h>
 
-#include <asio/post.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/io_loop.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/base/time.h"
 #include "daemon/http/pages/health.h"
 #include "daemon/http/server.h"
@@ -110,8 +110,8 @@ void Service::begin_drain() {
   });
   parts_to_drain_ = parts_.upstream == nullptr ? 1 : 2;
   if (parts_.upstream != nullptr) {
-    parts_.upstream->drain([this] {
-      asio::post(parts_.io, [this] {
+    parts_.upstream->drain([this, &mailbox = IoMailbox::of(parts_.io)] {
+      mailbox.post([this] {
         kIoThread.assert_held();
         part_is_drained();
       });

@@ -2,7 +2,6 @@
 
 #include <asio/error_code.hpp>
 #include <asio/ip/address.hpp>
-#include <asio/post.hpp>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -13,6 +12,7 @@
 #include "core/sync/mutex.h"
 #include "daemon/auth/check_queue.h"
 #include "daemon/auth/password.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/base/net/peer_network.h"
 #include "daemon/base/time.h"
 
@@ -35,7 +35,8 @@ std::string source_of(std::string peer) {
 
 class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  explicit Impl(IoExecutor executor) : executor_(executor), timer_(executor), busy_timer_(executor) {}
+  explicit Impl(IoExecutor executor)
+      : mailbox_(IoMailbox::of(executor.context())), timer_(executor), busy_timer_(executor) {}
 
   void check(std::string source, std::string user, std::string hash, std::string password, Done done);
   void set_hashes(std::vector<std::string> hashes) { hashes_ = std::move(hashes); }
@@ -61,7 +62,7 @@ class Authenticator::Impl : public std::enable_shared_from_this<Impl> {
   void hand_over(Work work) LOCKSLEY_EXCLUDES(mutex_);
   void run() LOCKSLEY_EXCLUDES(mutex_);
 
-  const IoExecutor executor_;
+  IoMailbox& mailbox_;  // of the I/O thread
   // I/O thread only:
   AcceptedPasswords accepted_;
   CheckQueue queue_;
@@ -202,7 +203,7 @@ void Authenticator::Impl::run() {
     lock.unlock();
     const Verdict verdict =
         is_password_of(*work.hash, work.password->view()) ? Verdict::kAccepted : Verdict::kRefused;
-    asio::post(executor_, [self = weak_from_this(), verdict] {
+    mailbox_.post([self = weak_from_this(), verdict] {
       if (const auto impl = self.lock()) impl->finish(verdict);
     });
     lock.lock();

@@ -5,7 +5,6 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <asio/signal_set.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -23,6 +22,7 @@
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_loop.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/net/endpoint_text.h"
 #include "daemon/base/time.h"
@@ -269,7 +269,7 @@ void Standby::hand_over() {
   if (desk_ == nullptr) return;
   const auto closed = std::make_shared<std::promise<void>>();
   std::future<void> is_closed = closed->get_future();
-  asio::post(io_, [desk = std::exchange(desk_, nullptr), closed] {
+  IoMailbox::of(io_).post([desk = std::exchange(desk_, nullptr), closed] {
     kIoThread.assert_held();
     desk->close();
     closed->set_value();

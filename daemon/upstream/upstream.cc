@@ -1,7 +1,6 @@
 #include "daemon/upstream/upstream.h"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <future>
 #include <random>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "config/lanes.h"
 #include "core/lane/lane_groups.h"
 #include "daemon/base/loop/io_loop.h"
+#include "daemon/base/loop/io_mailbox.h"
 
 namespace locksley::daemon {
 namespace {
@@ -47,7 +47,7 @@ Upstream::~Upstream() { end(std::chrono::milliseconds(0)); }
 
 template <class Function>
 void Upstream::post(Function function) {
-  asio::post(io_, [function = std::move(function)]() mutable {
+  IoMailbox::of(io_).post([function = std::move(function)]() mutable {
     kUpstreamThread.assert_held();
     function();
   });

@@ -1,9 +1,9 @@
 #include "daemon/worker_port/login_desk.h"
 
-#include <asio/post.hpp>
 #include <expected>
 #include <utility>
 
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/state/password_login.h"
 
 namespace locksley::daemon {
@@ -49,8 +49,8 @@ LoginAnswer LoginDesk::admit(const UserRef& user, ConnectionPlace place) {
   if (!account.has_room(Resource::kConnections, 1)) return refused(std::string(kTooManyConnections));
   account.charge(Resource::kConnections, 1);
   // The tenant is never removed.
-  const auto give_back = [&io = state_.io(), &account](void*) {
-    asio::post(io, [&account] {
+  const auto give_back = [&mailbox = IoMailbox::of(state_.io()), &account](void*) {
+    mailbox.post([&account] {
       kIoThread.assert_held();
       account.refund(Resource::kConnections, 1);
     });

@@ -1,7 +1,8 @@
 #include "daemon/worker_port/worker_port.h"
 
-#include <asio/post.hpp>
 #include <utility>
+
+#include "daemon/base/loop/io_mailbox.h"
 
 namespace locksley::daemon {
 
@@ -39,28 +40,29 @@ void WorkerPort::begin() {
 }
 
 LinkService::Questions WorkerPort::questions() {
+  IoMailbox& mailbox = IoMailbox::of(state_.io());
   return {
       .log_in =
-          [this](LoginQuestion question, std::function<void(LoginAnswer)> done) {
-            asio::post(state_.io(), [this, question = std::move(question), done = std::move(done)]() mutable {
+          [this, &mailbox](LoginQuestion question, std::function<void(LoginAnswer)> done) {
+            mailbox.post([this, question = std::move(question), done = std::move(done)]() mutable {
               kIoThread.assert_held();
               desk_.ask(std::move(question), [this, done = std::move(done)](LoginAnswer answer) {
-                asio::post(service_->io(),
-                           [done, answer = std::move(answer)]() mutable { done(std::move(answer)); });
+                service_->mailbox().post(
+                    [done, answer = std::move(answer)]() mutable { done(std::move(answer)); });
               });
             });
           },
       .find_batch =
-          [this](std::uint64_t number, std::function<void(std::shared_ptr<Batch>)> done) {
-            asio::post(state_.io(), [this, number, done = std::move(done)] {
+          [this, &mailbox](std::uint64_t number, std::function<void(std::shared_ptr<Batch>)> done) {
+            mailbox.post([this, number, done = std::move(done)] {
               kIoThread.assert_held();
               // A batch that is not over is in memory, and RECLAIM gets no jobs of others: the disk
               // is not read.
               BatchRecord* const record = state_.batches().registry().by_sequence(number);
               std::shared_ptr<Batch> batch;
               if (record != nullptr && !record->is_over()) batch = record->shared();
-              asio::post(service_->io(),
-                         [done, batch = std::move(batch)]() mutable { done(std::move(batch)); });
+              service_->mailbox().post(
+                  [done, batch = std::move(batch)]() mutable { done(std::move(batch)); });
             });
           },
   };
@@ -91,11 +93,11 @@ void WorkerPort::update(std::shared_ptr<const TlsContext> tls) {
   tls_ = std::move(tls);
   if (!is_open()) return;
   watch_lanes();
-  asio::post(service_->io(),
-             [service = service_.get(), directory = WorkerDirectory::make(state_, tls_, address_)]() mutable {
-               kLinkThread.assert_held();
-               service->set_directory(std::move(directory));
-             });
+  service_->mailbox().post(
+      [service = service_.get(), directory = WorkerDirectory::make(state_, tls_, address_)]() mutable {
+        kLinkThread.assert_held();
+        service->set_directory(std::move(directory));
+      });
 }
 
 void WorkerPort::watch_lanes() {
@@ -115,7 +117,7 @@ void WorkerPort::store_advanced() {
 
 void WorkerPort::drain() {
   if (!is_open()) return;
-  asio::post(service_->io(), [service = service_.get()] {
+  service_->mailbox().post([service = service_.get()] {
     kLinkThread.assert_held();
     service->drain();
   });
@@ -123,7 +125,7 @@ void WorkerPort::drain() {
 
 void WorkerPort::stop() {
   if (!thread_.joinable()) return;
-  asio::post(service_->io(), [service = service_.get()] {
+  service_->mailbox().post([service = service_.get()] {
     kLinkThread.assert_held();
     service->stop();
   });

@@ -3,7 +3,6 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "core/base/index_ranges.h"
 #include "core/batch/batch_failures.h"
 #include "daemon/base/log/log_line.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/batches/batch_news.h"
 #include "daemon/server/batches/due_timer.h"
 #include "daemon/server/batches/free_aside.h"
@@ -105,8 +105,8 @@ void Intake::requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& 
   ++record->requeues;
   const Reader::User user = parts_.registry.tenant_of(*record).number;
   parts_.aside.post(
-      [this, record, &payer] {
-        asio::post(parts_.io, [this, record, &payer, jobs = record->failures().requeue()]() mutable {
+      [this, record, &payer, &mailbox = IoMailbox::of(parts_.io)] {
+        mailbox.post([this, record, &payer, jobs = record->failures().requeue()]() mutable {
           kIoThread.assert_held();
           put_into_ring(record, payer, std::move(jobs));
         });

@@ -1,6 +1,5 @@
 #include "daemon/server/batches/job_search.h"
 
-#include <asio/post.hpp>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -33,7 +32,7 @@ std::shared_ptr<const FoundJob> JobSearch::begin(asio::io_context& io, Post post
 
 JobSearch::JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecord> record,
                      const JobDemand& demand, std::function<void(const FoundJob&)> on_found)
-    : io_(io),
+    : mailbox_(IoMailbox::of(io)),
       post_(std::move(post)),
       record_(std::move(record)),
       demand_(demand),
@@ -171,11 +170,11 @@ bool JobSearch::compute_payload() {
 }
 
 void JobSearch::finish(std::shared_ptr<JobSearch> self) {
-  asio::io_context& io = self->io_;
+  IoMailbox& mailbox = self->mailbox_;
   // To free a pattern of many megabytes takes long.
   self->range_.reset();
   self->demand_ = {};
-  asio::post(io, [self = std::move(self)] {
+  mailbox.post([self = std::move(self)] {
     kIoThread.assert_held();
     self->found_->is_done = true;
     self->on_found_(*self->found_);

@@ -11,7 +11,7 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/store/read/reader.h"
 
@@ -91,7 +91,7 @@ class JobSearch final {
   bool fail_for_now();
   static void finish(std::shared_ptr<JobSearch> self);
 
-  asio::io_context& io_;
+  IoMailbox& mailbox_;
   const Post post_;
   const std::shared_ptr<BatchRecord> record_;
   JobDemand demand_;

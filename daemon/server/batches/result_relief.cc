@@ -1,9 +1,9 @@
 #include "daemon/server/batches/result_relief.h"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <utility>
 
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/accounts/account.h"
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/batches/batch_changes.h"
@@ -15,10 +15,10 @@
 namespace locksley::daemon {
 
 ResultRelief::ResultRelief(Parts parts) : parts_(parts) {
-  parts_.registry.tenants().account_of_all().results().on_change([this] {
+  parts_.registry.tenants().account_of_all().results().on_change([this, &mailbox = IoMailbox::of(parts_.io)] {
     // Called by any thread. One post that waits is enough.
     if (is_posted_.exchange(true)) return;
-    asio::post(parts_.io, [this] {
+    mailbox.post([this] {
       kIoThread.assert_held();
       relieve();
     });
@@ -36,8 +36,8 @@ void ResultRelief::relieve() {
     return tenant.account.results().is_full();
   });
   if (parts_.store == nullptr || !is_full) return evict();
-  parts_.store->free_results([this] {
-    asio::post(parts_.io, [this] {
+  parts_.store->free_results([this, &mailbox = IoMailbox::of(parts_.io)] {
+    mailbox.post([this] {
       kIoThread.assert_held();
       evict();
     });

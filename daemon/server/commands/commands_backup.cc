@@ -1,10 +1,10 @@
 // BACKUP: a copy of the store, made while it serves.
-#include <asio/post.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
@@ -55,8 +55,8 @@ Coroutine<void> backup_command(Session& session, proto::Command& command) {
   }
   const auto begun = state.store()->back_up(
       state.config().store.backup_directory, name,
-      [progress, waiting, executor = state.executor()](Backups::Result result) {
-        asio::post(executor, [progress, waiting, result = std::move(result)]() mutable {
+      [progress, waiting, &mailbox = IoMailbox::of(state.io())](Backups::Result result) {
+        mailbox.post([progress, waiting, result = std::move(result)]() mutable {
           progress->result = std::move(result);
           if (const auto alive = waiting.lock()) alive->wake();
         });

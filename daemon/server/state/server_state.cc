@@ -1,7 +1,6 @@
 #include "daemon/server/state/server_state.h"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "core/lane/lane_groups.h"
 #include "core/lane/lane_view.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
@@ -97,8 +97,8 @@ void ServerState::add_lane(Lane& lane) {
 
 void ServerState::show_logs(Lane& lane) {
   lane.running().set_budget(log_budget_);
-  lane.running().on_log([&io = parts_.io, &slices = slices_](Batch& batch) {
-    asio::post(io, [&slices, record = std::static_pointer_cast<BatchRecord>(batch.shared_from_this())] {
+  lane.running().on_log([&mailbox = IoMailbox::of(parts_.io), &slices = slices_](Batch& batch) {
+    mailbox.post([&slices, record = std::static_pointer_cast<BatchRecord>(batch.shared_from_this())] {
       kIoThread.assert_held();
       record->wake_log_readers(slices);
     });

@@ -60,7 +60,7 @@ bool may_see(const Session& session, const Session& other) {
   return other.is_logged_in() && &other.user().tenant() == &session.user().tenant();
 }
 
-void kill_client(Session& session, const proto::Command& command) {
+void kill_client(Session& session, const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
   if (command.arguments.size() != 4 || !equals_ignoring_case(command.arguments[2], "ID")) {
     return session.fail("ERR syntax error: expected CLIENT KILL ID client-id");
   }
@@ -145,10 +145,7 @@ Coroutine<void> list_clients(Session& session, const proto::Command& command) LO
     }
     if (next == all.end()) break;
     if (!time.is_used_up()) continue;
-    session.update_memory(lines.size());
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return;
-    time.go_on();
+    if (!co_await session.let_others(time, lines.size())) co_return;
   }
   if (lines.size() < Session::kLargeReply) {
     session.reply().verbatim(lines);
@@ -168,7 +165,8 @@ void switch_option(Session& session, const proto::Command& command, bool* option
 }
 
 // All subcommands but LIST, which suspends.
-void execute(Session& session, const proto::Command& command, const proto::SubcommandSpec& spec) {
+void execute(Session& session, const proto::Command& command, const proto::SubcommandSpec& spec)
+    LOCKSLEY_REQUIRES(kIoThread) {
   using enum proto::SubcommandId;
   switch (spec.id) {
     case kClientGetname:

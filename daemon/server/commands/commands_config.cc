@@ -59,9 +59,7 @@ Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCK
     const auto matches = [&key](const std::string& pattern) { return proto::glob_match(pattern, key); };
     if (std::ranges::any_of(patterns, matches)) keys.push_back(std::move(each));
     if (!time.is_used_up()) continue;
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return;
-    time.go_on();
+    if (!co_await session.let_others(time)) co_return;
   }
   proto::ReplyWriter reply = session.reply();
   reply.map(keys.size());

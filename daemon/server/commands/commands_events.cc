@@ -59,17 +59,9 @@ bool refuses(Session& session, const proto::Command& command, const Kind& kind, 
   return false;
 }
 
-// Ten thousand channels take some 40 ms, so they are taken in slices. Returns false if the
-// connection is to close. Call it after each of kTopicsAtOnce.
+// Ten thousand channels take some 40 ms, so they are taken in slices: after each of so many the
+// command looks at its time.
 constexpr std::size_t kTopicsAtOnce = 16;  // some 60 us; guess
-
-Coroutine<bool> let_others(Session& session, Slices::Spending& time) LOCKSLEY_REQUIRES(kIoThread) {
-  if (!time.is_used_up()) co_return true;
-  session.update_memory();
-  co_await session.wait_for_slice();
-  time.go_on();
-  co_return !session.is_dropped();
-}
 
 Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind kind)
     LOCKSLEY_REQUIRES(kIoThread) {
@@ -80,10 +72,9 @@ Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind 
     session.subscriptions().add(kind.topics, topic);
     confirm(session, kind.subscribe, &topic);
     session.messages_follow();
-    if (i % kTopicsAtOnce != 0) continue;
-    const bool goes_on = co_await let_others(session, time);
-    // Its user may have lost the group by then.
-    if (!goes_on || !session.may(proto::CommandGroup::kRead)) co_return;
+    if (i % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
+    if (!co_await session.let_others(time)) co_return;
+    if (!session.may(proto::CommandGroup::kRead)) co_return;  // its user has lost the group meanwhile
   }
 }
 
@@ -100,9 +91,8 @@ Coroutine<void> unsubscribe(Session& session, const proto::Command& command, Kin
     if (refuses(session, command, kind, 0)) co_return;
     for (std::size_t i = 1; i < command.arguments.size(); ++i) {
       unsubscribe_one(session, std::string(command.arguments[i]), kind);
-      if (i % kTopicsAtOnce != 0) continue;
-      const bool goes_on = co_await let_others(session, time);
-      if (!goes_on) co_return;
+      if (i % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
+      if (!co_await session.let_others(time)) co_return;
     }
     co_return;
   }
@@ -110,9 +100,8 @@ Coroutine<void> unsubscribe(Session& session, const proto::Command& command, Kin
   if (topics.empty()) confirm(session, kind.unsubscribe, nullptr);
   for (std::size_t n = 1; !topics.empty(); ++n) {
     unsubscribe_one(session, std::string(*topics.begin()), kind);
-    if (n % kTopicsAtOnce != 0) continue;
-    const bool goes_on = co_await let_others(session, time);
-    if (!goes_on) co_return;
+    if (n % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
+    if (!co_await session.let_others(time)) co_return;
   }
 }
 

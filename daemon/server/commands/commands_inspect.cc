@@ -75,10 +75,7 @@ Coroutine<void> tenants_command(Session& session, proto::Command&) {
   TenantPages pages(session.state(), session.user_ref(), OwnTenant::kAlways);
   while (!pages.read_some()) {
     if (!time.is_used_up()) continue;
-    session.update_memory(pages.memory_bytes());
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return;
-    time.go_on();
+    if (!co_await session.let_others(time, pages.memory_bytes())) co_return;
   }
   const std::size_t bytes = pages.memory_bytes();
   const TenantViews tenants = pages.take();
@@ -90,10 +87,7 @@ Coroutine<void> tenants_command(Session& session, proto::Command&) {
     reply.map(kTenantMembers);
     visit_members(view, Members(reply));
     if (++count % kAtOnce != 0 || !time.is_used_up()) continue;
-    session.update_memory(bytes + rows.memory_bytes());
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return;
-    time.go_on();
+    if (!co_await session.let_others(time, bytes + rows.memory_bytes())) co_return;
   }
   session.reply().buffer().append(std::move(rows));
 }
@@ -119,10 +113,7 @@ Coroutine<void> workers_command(Session& session, proto::Command&) {
     reply.array(machine.handlers.size());
     for (const std::string& handler : machine.handlers) reply.bulk(handler);
     if (i % kAtOnce != 0 || !time.is_used_up()) continue;
-    session.update_memory(rows.memory_bytes());
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) break;
-    time.go_on();
+    if (!co_await session.let_others(time, rows.memory_bytes())) break;
   }
   if (!session.is_dropped()) session.reply().buffer().append(std::move(rows));
   // The thread of the remote workers may have left it to this one.

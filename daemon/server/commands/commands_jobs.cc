@@ -200,10 +200,7 @@ Coroutine<void> running_command(Session& session, proto::Command& command) {
   Slices::Spending time(session.state().slices());
   while (list.step()) {
     if (!time.is_used_up()) continue;
-    session.update_memory(list.memory_bytes());
-    co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return;
-    time.go_on();
+    if (!co_await session.let_others(time, list.memory_bytes())) co_return;
   }
   const std::vector<RunningList::Row> rows = list.take();
   const Nanoseconds at = steady_now();

@@ -176,6 +176,13 @@ proto::ReplyWriter Session::reply() {
   return {output_.end(), info_.protocol};
 }
 
+Coroutine<bool> Session::let_others(Slices::Spending& time, std::size_t held) {
+  update_memory(held);
+  co_await wait_for_slice();
+  time.go_on();
+  co_return !is_dropped();
+}
+
 Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
   constexpr std::size_t kAtOnce = 64 * 1024;  // some 30 us, with the faults of fresh pages
   if (is_muted()) co_return;
@@ -188,13 +195,10 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
     copy.append(some);
     views.consume(some.size());
     if (!time.is_used_up()) continue;
-    update_memory(copy.memory_bytes());
-    co_await wait_for_slice();
-    if (is_dropped()) {
+    if (!co_await let_others(time, copy.memory_bytes())) {
       free_if_large(std::move(copy));
       co_return;
     }
-    time.go_on();
   }
   reply().buffer().append(std::move(copy));
 }

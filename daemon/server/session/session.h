@@ -187,6 +187,10 @@ class Session final : private Subscriptions::Sink,
   void wake() { wakeup().wake(); }
   // Waits for its place in the line of its user's long work, and then has about a slice.
   auto wait_for_slice() { return state_.slices().wait_for_slice(wakeup().line()); }
+  // For a command that does very many small things, once its time is used up: waits for its next
+  // slice. `held`: the bytes that it holds meanwhile, for update_memory(). False: the connection is
+  // to close.
+  Coroutine<bool> let_others(Slices::Spending& time, std::size_t held = 0) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For Sessions and for other connections ----
 

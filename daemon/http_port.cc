@@ -129,6 +129,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });
   metrics_.add([this, &server, &workers = parts.workers](Families& families) {
+    kIoThread.assert_held();
     read_tls_metrics(server.tls(), http_.tls(), workers.tls(), families);
   });
   add_operator_pages(router_, metrics_, health_);

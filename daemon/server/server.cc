@@ -64,6 +64,7 @@ void Server::close(std::function<void()> on_closed) {
   listener_.close();
   close_timer_.expires_after(kCloseGrace);
   close_timer_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
     if (!error) sessions_->drop_all("the daemon ends");
   });
   sessions_->finish([this, on_closed = std::move(on_closed)] {

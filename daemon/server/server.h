@@ -47,8 +47,8 @@ class Server {
   // New connections speak TLS from now on, with this certificate; null: plain. Existing ones stay
   // as they are, except those that a certificate opened whose authority is no longer in client_ca:
   // they are dropped (Sessions::use_tls()).
-  void use_tls(std::shared_ptr<const TlsContext> context);
-  const TlsContext* tls() const;
+  void use_tls(std::shared_ptr<const TlsContext> context) LOCKSLEY_REQUIRES(kIoThread);
+  const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread);
   // Puts a configuration in force. Connections of users that it does not have are closed.
   void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
@@ -64,9 +64,9 @@ class Server {
   }
   // Accepts no more connections, gives those that exist kCloseGrace to take what is written for
   // them, and calls `on_closed` when none is left.
-  void close(std::function<void()> on_closed);
+  void close(std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
   // The same at once: connections execute nothing any more, and what is written for them is lost.
-  void cut(std::string_view reason, std::function<void()> on_closed);
+  void cut(std::string_view reason, std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 
   ServerState& state() { return state_; }
@@ -75,7 +75,7 @@ class Server {
   const std::vector<Lane*>& lanes() const { return state_.lanes(); }
   std::uint16_t port() const { return state_.port(); }
   // For tests. The connection with this id; null if there is none.
-  Session* session(std::uint64_t id) const;
+  Session* session(std::uint64_t id) const LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   ServerState state_;

@@ -108,7 +108,10 @@ void DaemonInProcess::drain(std::function<void()> on_idle) {
 
 void DaemonInProcess::stop() {
   bool is_closed = false;
-  server_->close([&] { is_closed = true; });
+  {
+    const ThreadRoleScope io_thread(daemon::kIoThread);
+    server_->close([&] { is_closed = true; });
+  }
   run_until([&] { return is_closed; }, "all connections end");
   require(server_->state().stats().connections.get() == 0, "closed, there are no connections");
   pool_.stop();

@@ -103,7 +103,10 @@ class ServerFixture : public ::testing::Test {
     release_ = true;
     release_.notify_all();
     if (!thread_.joinable()) return;
-    asio::post(io_, [this] { server_->close([this] { io_.stop(); }); });
+    asio::post(io_, [this] {
+      kIoThread.assert_held();
+      server_->close([this] { io_.stop(); });
+    });
     thread_.join();
     pool_.stop();
     lane_.detach_all();

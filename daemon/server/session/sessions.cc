@@ -25,6 +25,7 @@ void Sessions::use_tls(std::shared_ptr<const TlsContext> context) {
   if (before == nullptr || before->has_authorities_of(tls_.get())) return;
   const std::uint64_t change = ++authorities_changed_;
   state_.slices().add([this, change, next = std::uint64_t{0}](Instant until) mutable {
+    kIoThread.assert_held();
     for (auto at = by_id_.lower_bound(next); at != by_id_.end() && change == authorities_changed_; ++at) {
       at->second->authorities_changed(tls_.get());
       next = at->first + 1;
@@ -45,6 +46,7 @@ void Sessions::accept(Socket socket) {
   ServerStats& stats = state_.stats();
   socket.non_blocking(true, error);
   const auto refuse = [&](Warning kind, std::string_view reply, std::string_view why) {
+    kIoThread.assert_held();
     stats.connections_refused.add(1);
     state_.warnings().warn(kind, peer, why);
     // A TLS client would not understand plain text.
@@ -99,6 +101,7 @@ void Sessions::limits_changed() {
 void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
   // To tell one takes a microsecond, and then it has a turn.
   auto tell = [this, tell_one, &changes, number = ++changes, next = std::uint64_t{0}](Instant until) mutable {
+    kIoThread.assert_held();
     constexpr int kBetweenLooks = 64;  // at the clock
     int told = 0;
     for (auto at = by_id_.lower_bound(next); at != by_id_.end() && number == changes; ++at) {

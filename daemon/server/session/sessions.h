@@ -38,27 +38,27 @@ class Sessions {
   // New connections speak TLS from now on, with this certificate; null: plain. Existing connections
   // stay as they are, except those that a certificate opened whose authority is no longer in
   // client_ca: they are dropped, in slices.
-  void use_tls(std::shared_ptr<const TlsContext> context);
-  const TlsContext* tls() const { return tls_.get(); }
+  void use_tls(std::shared_ptr<const TlsContext> context) LOCKSLEY_REQUIRES(kIoThread);
+  const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread) { return tls_.get(); }
 
   // Begins a session on a new connection, or refuses it. At limits.max_clients it takes the place
   // of one that has not logged in for long, if there is one.
   void accept(Socket socket) LOCKSLEY_REQUIRES(kIoThread);
   // Null if there is none.
-  Session* find(std::uint64_t id) const;
-  const ById& by_id() const { return by_id_; }
+  Session* find(std::uint64_t id) const LOCKSLEY_REQUIRES(kIoThread);
+  const ById& by_id() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_; }
 
   // The users in force have changed.
   void users_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The limits in force have changed. Very many connections learn it in slices.
-  void limits_changed();
+  void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // An outcome of the store has been acted upon.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_waiters_.store_advanced(); }
 
   // Each connection closes once its received input is executed and its replies are out; `on_closed`
   // is called when none is left, within this call or later.
-  void finish(std::function<void()> on_closed);
-  void drop_all(std::string_view reason);
+  void finish(std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
+  void drop_all(std::string_view reason) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For sessions ----
 
@@ -84,7 +84,7 @@ class Sessions {
   // Whether there is room for one connection more.
   bool make_room() LOCKSLEY_REQUIRES(kIoThread);
   // Tells each session of the last change, of which `changes` is the number; very many in slices.
-  void tell_all(std::uint64_t& changes, void (*tell_one)(Session&));
+  void tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) LOCKSLEY_REQUIRES(kIoThread);
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
@@ -94,15 +94,17 @@ class Sessions {
   const CommandExecutor& executor_;
   ClientMemory memory_;
   Strangers strangers_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::shared_ptr<const TlsContext> tls_;  // null: plain
-  std::uint64_t authorities_changed_ = 0;  // how often
-  std::uint64_t users_changed_ = 0;        // likewise
-  std::uint64_t limits_changed_ = 0;       // likewise
-  ById by_id_;
-  std::uint64_t next_id_ = 1;
-  WriteWaiters write_waiters_;
-  std::set<const Account*> shedding_;  // for these, connections are dropped in slices
-  std::function<void()> on_closed_;
+  std::shared_ptr<const TlsContext> tls_ LOCKSLEY_GUARDED_BY(kIoThread);  // null: plain
+  // How often.
+  std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  std::uint64_t users_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  std::uint64_t limits_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  ById by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::uint64_t next_id_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
+  WriteWaiters write_waiters_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // For these, connections are dropped in slices.
+  std::set<const Account*> shedding_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::function<void()> on_closed_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

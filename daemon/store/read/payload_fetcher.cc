@@ -19,8 +19,11 @@ struct PayloadFetcher::Want {
   bool was_missed = false;  // find() has returned null
   bool is_over = false;     // it was read; without a row and an error: it cannot be read now
   SharedChunk chunk;
-  std::string error;  // not empty: the payload cannot be read, now or later
-  std::optional<std::list<Held>::iterator> place;
+  std::string error;                                 // not empty: the payload cannot be read, now or later
+  std::optional<std::list<Held>::iterator> place;    // while it lies here
+  std::optional<std::list<Waiting>::iterator> line;  // before its reading begins
+
+  std::uint64_t held_bytes() const { return chunk->bytes.size() + kHeldOverhead; }
 };
 
 PayloadFetcher::SharedWants PayloadFetcher::open(std::uint64_t sequence, Reader::User user) const {
@@ -35,8 +38,11 @@ SharedChunk PayloadFetcher::find(const SharedWants& wants, std::uint64_t index, 
   const auto known = std::ranges::find_if(wants->all_, has_it);
   const SharedWant want = known != wants->all_.end() ? *known : ask(wants, index);
   if (want == nullptr) return nullptr;
+  if (want->line) post_tasks();
   const Instant end = std::min(until, want->asked_at + options_.patience);
-  while (!want->is_over && is_quick() && now() < end) arrived_.wait_until(mutex_, end);
+  while (!want->is_over && is_quick(wants->user_) && now() < end) {
+    arrived_.wait_until(mutex_, end);
+  }
   if (!want->error.empty()) {
     const std::string error = want->error;
     if (look == Look::kLast) remove(*wants, want);
@@ -55,50 +61,60 @@ PayloadFetcher::SharedWant PayloadFetcher::ask(const SharedWants& wants, std::ui
         std::ranges::find_if(wants->all_, [](const SharedWant& each) { return each->is_over; });
     if (oldest == wants->all_.end()) return nullptr;
     remove(*wants, SharedWant(*oldest));
-    has_room_.notify_all();
+    post_tasks();
   }
   auto want = std::make_shared<Want>();
   want->index = index;
   want->asked_at = now();
   wants->all_.push_back(want);
-  ++unread_;
-  readers_.post([this, wants, want] { read(wants, want); }, wants->user_);
+  std::list<Waiting>& waiting = parts_[wants->user_].waiting;
+  want->line = waiting.insert(waiting.end(), Waiting{.wants = wants, .want = want});
+  post_task(wants->user_);
   return want;
 }
 
-bool PayloadFetcher::is_quick() const {
-  if (held_bytes_ >= options_.most_held_bytes) return false;
-  const auto rounds = static_cast<std::int64_t>((unread_ + options_.threads - 1) / options_.threads);
+bool PayloadFetcher::is_quick(Reader::User user) const {
+  if (is_full()) {
+    const auto part = parts_.find(user);
+    if (part == parts_.end() || row_to_evict(part->second, *largest_part()) == nullptr) return false;
+  }
+  const auto rounds = static_cast<std::int64_t>((tasks_ + options_.threads - 1) / options_.threads);
   return last_took_ * rounds <= options_.patience;
 }
 
 void PayloadFetcher::remove(Wants& wants, const SharedWant& want) {
   if (!std::exchange(want->is_wanted, false)) return;
   std::erase(wants.all_, want);
-  if (!want->place) return;
-  const std::uint64_t bytes = want->chunk->bytes.size();
-  wants.held_bytes_ -= bytes;
-  held_bytes_ -= bytes + kHeldOverhead;
-  held_.erase(*std::exchange(want->place, std::nullopt));
+  if (!want->place && !want->line) return;
+  Part& part = parts_.at(wants.user_);
+  if (want->line) part.waiting.erase(*std::exchange(want->line, std::nullopt));
+  if (want->place) {
+    wants.held_bytes_ -= want->chunk->bytes.size();
+    held_bytes_ -= want->held_bytes();
+    part.bytes -= want->held_bytes();
+    part.held.erase(*std::exchange(want->place, std::nullopt));
+  }
+  forget_if_empty(wants.user_);
+}
+
+void PayloadFetcher::forget_if_empty(Reader::User user) {
+  const auto part = parts_.find(user);
+  if (part != parts_.end() && part->second.is_empty()) parts_.erase(part);
 }
 
 void PayloadFetcher::drop(Wants& wants, const StoredChunk& chunk) {
-  {
-    const MutexLock lock(mutex_);
-    const auto is_it = [&chunk](const SharedWant& want) { return want->chunk.get() == &chunk; };
-    const auto found = std::ranges::find_if(wants.all_, is_it);
-    if (found == wants.all_.end()) return;
-    remove(wants, SharedWant(*found));
-  }
-  has_room_.notify_all();
+  const MutexLock lock(mutex_);
+  const auto is_it = [&chunk](const SharedWant& want) { return want->chunk.get() == &chunk; };
+  const auto found = std::ranges::find_if(wants.all_, is_it);
+  if (found == wants.all_.end()) return;
+  remove(wants, SharedWant(*found));
+  post_tasks();
 }
 
 void PayloadFetcher::close(Wants& wants) {
-  {
-    const MutexLock lock(mutex_);
-    while (!wants.all_.empty()) remove(wants, SharedWant(wants.all_.back()));
-  }
-  has_room_.notify_all();
+  const MutexLock lock(mutex_);
+  while (!wants.all_.empty()) remove(wants, SharedWant(wants.all_.back()));
+  post_tasks();
 }
 
 void PayloadFetcher::stop() {
@@ -106,24 +122,75 @@ void PayloadFetcher::stop() {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  has_room_.notify_all();
   stop_.request_stop();
   readers_.stop();
 }
 
-// ---- The threads that read ----
+// ---- Room ----
 
-bool PayloadFetcher::wait_for_room(const Want& want) {
-  while (!stopping_ && want.is_wanted && held_bytes_ >= options_.most_held_bytes) {
-    const Held oldest = held_.front();
-    const Instant until = oldest.since + options_.longest_held;
-    if (now() >= until) {
-      remove(*oldest.wants, oldest.want);
-    } else {
-      has_room_.wait_until(mutex_, until);
+const PayloadFetcher::Part* PayloadFetcher::largest_part() const {
+  const auto bytes = [](const auto& each) { return each.second.bytes; };
+  const auto largest = std::ranges::max_element(parts_, {}, bytes);
+  return largest == parts_.end() ? nullptr : &largest->second;
+}
+
+const PayloadFetcher::Held* PayloadFetcher::row_to_evict(const Part& asking, const Part& largest) const {
+  if (largest.held.empty()) return nullptr;
+  const std::uint64_t rest = largest.bytes - largest.held.front().want->held_bytes();
+  // `>`: if it would hold just as much, two users could take room from each other again and again.
+  const bool is_others = asking.bytes == 0 || rest > asking.bytes;
+  std::chrono::milliseconds stays{};
+  if (!is_others) {
+    stays = options_.longest_held;
+  } else if (largest.held.size() == 1) {
+    stays = std::min(options_.shortest_held, options_.longest_held);
+  }
+  const Held& oldest = is_others ? largest.held.front() : asking.held.front();
+  return now() >= oldest.since + stays ? &oldest : nullptr;
+}
+
+bool PayloadFetcher::make_room(Reader::User user) {
+  while (is_full()) {
+    const Held* const found = row_to_evict(parts_.at(user), *largest_part());
+    if (found == nullptr) return false;
+    const Held evicted = *found;
+    remove(*evicted.wants, evicted.want);
+  }
+  return true;
+}
+
+void PayloadFetcher::post_tasks() {
+  if (stopping_) return;
+  const Part* const largest = largest_part();
+  for (auto& [user, part] : parts_) {
+    while (part.tasks < std::min(options_.threads, part.waiting.size()) &&
+           (!is_full() || row_to_evict(part, *largest) != nullptr)) {
+      post_task(user);
     }
   }
-  return !stopping_ && want.is_wanted;
+}
+
+void PayloadFetcher::post_task(Reader::User user) {
+  ++tasks_;
+  ++parts_[user].tasks;
+  readers_.post([this, user] { read(user); }, user);
+}
+
+// ---- The threads that read ----
+
+std::optional<PayloadFetcher::Waiting> PayloadFetcher::begin(Reader::User user) {
+  std::list<Waiting>& waiting = parts_.at(user).waiting;
+  if (stopping_ || waiting.empty() || !make_room(user)) return std::nullopt;
+  Waiting first = waiting.front();
+  waiting.erase(*std::exchange(first.want->line, std::nullopt));
+  return first;
+}
+
+void PayloadFetcher::end_task(Reader::User user) {
+  --tasks_;
+  --parts_.at(user).tasks;
+  post_tasks();
+  forget_if_empty(user);
 }
 
 // The server may be paused, or the connection may have broken: then a longer wait does not help.
@@ -144,16 +211,20 @@ PayloadFetcher::Outcome PayloadFetcher::after_failure(Wants& wants, std::chrono:
   return nullptr;
 }
 
-void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
+void PayloadFetcher::read(Reader::User user) {
+  std::optional<Waiting> reading;
   std::chrono::milliseconds patience;
   {
     const MutexLock lock(mutex_);
-    if (!wait_for_room(*want)) {
-      --unread_;
+    reading = begin(user);
+    if (!reading) {
+      end_task(user);
+      arrived_.notify_all();  // find() need not wait any longer
       return;
     }
-    patience = wants->patience_;
+    patience = reading->wants->patience_;
   }
+  const auto& [wants, want] = *reading;
   Outcome outcome;  // null: it cannot be read now
   bool is_away = false;
   const Instant began = now();
@@ -176,7 +247,6 @@ void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
   bool is_awaited;
   {
     const MutexLock lock(mutex_);
-    --unread_;
     if (has_read) last_took_ = took;
     if (is_away && !stopping_) outcome = after_failure(*wants, patience, took >= patience);
     if (outcome && *outcome != nullptr) {
@@ -184,6 +254,7 @@ void PayloadFetcher::read(const SharedWants& wants, const SharedWant& want) {
           std::chrono::duration_cast<std::chrono::milliseconds>(took), options_.longest_reading);
     }
     is_awaited = deliver(*wants, want, std::move(outcome));
+    end_task(user);
   }
   arrived_.notify_all();
   if (is_awaited) on_arrival_(wants->sequence_);
@@ -211,10 +282,11 @@ bool PayloadFetcher::deliver(Wants& wants, const SharedWant& want, Outcome outco
     each->is_over = true;
     each->chunk = want->chunk;
   }
-  const std::uint64_t bytes = want->chunk->bytes.size();
-  wants.held_bytes_ += bytes;
-  held_bytes_ += bytes + kHeldOverhead;
-  want->place = held_.insert(held_.end(), Held{.wants = &wants, .want = want, .since = now()});
+  wants.held_bytes_ += want->chunk->bytes.size();
+  held_bytes_ += want->held_bytes();
+  Part& part = parts_[wants.user_];
+  part.bytes += want->held_bytes();
+  want->place = part.held.insert(part.held.end(), Held{.wants = &wants, .want = want, .since = now()});
   return was_missed;
 }
 

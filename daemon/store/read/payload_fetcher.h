@@ -7,6 +7,7 @@
 #include <expected>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -32,6 +33,13 @@ class Reachability;
 // called when the payload is there. It stays here until the executor that runs its job has asked
 // again, in bounded memory.
 //
+// Users share that memory. While it is full, the user that holds most makes room for a user that
+// holds nothing, or less than the other one does without its oldest row: that row goes, and is read
+// again when it is wanted. (McKenney, "Stochastic fairness queueing", 1990, takes room from the
+// longest queue likewise.) So users that want more than there is room for come to hold about the
+// same. Else the user waits until executors have taken rows of its own. What waits for room takes
+// up no thread, so the readings of other users go on.
+//
 // A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any
 // thread may call anything, but on_arrival() comes before all other calls. find() waits for
 // Options::patience at most; stop() cuts off the readings that are under way, and waits for some
@@ -53,13 +61,17 @@ class PayloadFetcher {
     // the longest over a link of 10 KB/s.
     std::chrono::milliseconds first_reading = ChunkPatience::kFirst;
     std::chrono::milliseconds longest_reading = std::chrono::minutes(10);
-    // How much may lie here until executors ask for it; then no more is read. A guess. Each thread
-    // may exceed it by a payload.
+    // How much may lie here, of all users, until executors ask for it; then a row is read only if
+    // another one goes. A guess. Each thread may exceed it by a payload.
     std::uint64_t most_held_bytes = std::uint64_t{64} << 20;
-    // What has lain here for so long, while others wait for room, goes: its batch was paused,
-    // perhaps, or its job runs elsewhere. A guess: much longer than a batch pauses that waits for
-    // payloads.
+    // What has lain here for so long, while other rows of its user wait for room, goes: its batch
+    // was paused, perhaps, or its job runs elsewhere. A guess: much longer than a batch pauses that
+    // waits for payloads.
     std::chrono::milliseconds longest_held{10'000};
+    // The only row of a user makes room for other users once it has lain here for so long. It may
+    // be larger than all of the room, and would be read again and again. A guess: longer than a
+    // batch takes to come back while it need not wait for slots.
+    std::chrono::milliseconds shortest_held{1000};
   };
 
   // The payloads that the executors of one batch want. Made by open(); its owner calls close() at
@@ -80,7 +92,7 @@ class PayloadFetcher {
   void on_arrival(std::function<void(std::uint64_t sequence)> on_arrival) {
     on_arrival_ = std::move(on_arrival);
   }
-  // `user`: whose batch it is; users are served round robin.
+  // `user`: whose batch it is; users are served round robin, and share the memory.
   SharedWants open(std::uint64_t sequence, Reader::User user) const;
 
   // The row with the payload of job `index`; it stays here until drop(). Null: it is on its way, or
@@ -101,6 +113,27 @@ class PayloadFetcher {
  private:
   struct Want;
   using SharedWant = std::shared_ptr<Want>;
+  // A row that lies here.
+  struct Held {
+    Wants* wants;
+    SharedWant want;
+    Instant since;
+  };
+  // A row whose reading has not begun.
+  struct Waiting {
+    SharedWants wants;
+    SharedWant want;
+  };
+  // What one user has here.
+  struct Part {
+    std::uint64_t bytes = 0;     // of `held`, with the overhead
+    std::list<Held> held;        // in the order of their arrival
+    std::list<Waiting> waiting;  // in the order in which they are read
+    // Tasks of readers_ that have not ended. Each reads the first that waits. One that finds no
+    // room ends, and another is posted once there is some.
+    std::size_t tasks = 0;
+    bool is_empty() const { return held.empty() && waiting.empty() && tasks == 0; }
+  };
 
   // At most so many of a batch are on their way, or lie here. Guess: as many as StoredPayloads
   // keeps.
@@ -109,14 +142,33 @@ class PayloadFetcher {
 
   // Null: no more can be wanted now.
   SharedWant ask(const SharedWants& wants, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
-  // Whether a payload that is asked for now is likely to come within the patience.
-  bool is_quick() const LOCKSLEY_REQUIRES(mutex_);
+  // Whether a payload that the user asks for now is likely to come within the patience.
+  bool is_quick(Reader::User user) const LOCKSLEY_REQUIRES(mutex_);
   void remove(Wants& wants, const SharedWant& want) LOCKSLEY_REQUIRES(mutex_);
+  void forget_if_empty(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
 
-  // A thread of readers_.
-  void read(const SharedWants& wants, const SharedWant& want) LOCKSLEY_EXCLUDES(mutex_);
-  // Waits until there is room for a row. False: it is not wanted any more.
-  bool wait_for_room(const Want& want) LOCKSLEY_REQUIRES(mutex_);
+  // ---- Room ----
+
+  bool is_full() const LOCKSLEY_REQUIRES(mutex_) { return held_bytes_ >= options_.most_held_bytes; }
+  // Of the user that holds most. Null: there are no users.
+  const Part* largest_part() const LOCKSLEY_REQUIRES(mutex_);
+  // While all is full: the row that makes room now for one of the user with the first part. Null:
+  // that user waits.
+  const Held* row_to_evict(const Part& asking, const Part& largest) const LOCKSLEY_REQUIRES(mutex_);
+  // Evicts rows until the user, which has a part, may read one more. False: it waits.
+  bool make_room(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
+  // Posts tasks for the rows that wait, if they have room now. Called when rows have gone, when a
+  // task has ended, and when an executor looks for a row that waits: time alone may have made room.
+  void post_tasks() LOCKSLEY_REQUIRES(mutex_);
+  void post_task(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
+
+  // ---- A thread of readers_ ----
+
+  // One task.
+  void read(Reader::User user) LOCKSLEY_EXCLUDES(mutex_);
+  // The row that the task reads. None: no row waits, or there is no room.
+  std::optional<Waiting> begin(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
+  void end_task(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
   using Outcome = std::expected<SharedChunk, std::string>;  // null: it cannot be read now
   // After a reading without a row; `is_late`: it has waited for all of `patience`. An error: there
   // will be no other.
@@ -134,18 +186,12 @@ class PayloadFetcher {
   Mutex mutex_;  // taken before that of readers_
   std::stop_source stop_;
   CondVar arrived_;
-  CondVar has_room_;
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  std::size_t unread_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // tasks of readers_ that have not ended
+  std::size_t tasks_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all parts
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(mutex_){};
-  // What lies here, of all batches, in the order of its arrival.
-  struct Held {
-    Wants* wants;
-    SharedWant want;
-    Instant since;
-  };
-  std::list<Held> held_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::uint64_t held_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // Of users whose parts are not empty: a few.
+  std::map<Reader::User, Part> parts_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t held_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all parts
 
   Reader readers_;  // last: its threads use all of the above
 };

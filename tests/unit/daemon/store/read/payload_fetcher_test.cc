@@ -187,6 +187,90 @@ TEST_F(PayloadFetcherTest, WhatWasNotFetchedForLongMakesRoomForOthers) {
   ASSERT_TRUE(arrivals.await(1, 2));
 }
 
+// Rows of 1,000 bytes, of which three fill the room.
+class SharedRoomTest : public PayloadFetcherFixture {
+ protected:
+  static constexpr Reader::User kOne = 1;
+  static constexpr Reader::User kOther = 2;
+
+  SharedRoomTest() {
+    for (std::uint64_t batch = 1; batch <= 9; ++batch) put(batch, 0, {std::string(1000, 'x')});
+  }
+  ~SharedRoomTest() override {
+    for (const PayloadFetcher::SharedWants& wants : opened_) fetcher->close(*wants);
+  }
+  static PayloadFetcher::Options room(std::uint64_t bytes) {
+    return {.patience = hours(1), .threads = 1, .most_held_bytes = bytes, .longest_held = hours(1)};
+  }
+  PayloadFetcher::SharedWants open(std::uint64_t batch, Reader::User user) {
+    return opened_.emplace_back(fetcher->open(batch, user));
+  }
+  // Does not take the row.
+  SharedChunk find(const PayloadFetcher::SharedWants& wants) {
+    return fetcher->find(wants, 0, PayloadFetcher::Look::kFirst, now() + hours(1));
+  }
+
+ private:
+  std::vector<PayloadFetcher::SharedWants> opened_;
+};
+
+TEST_F(SharedRoomTest, AUserWhosePayloadsFillItDoesNotDelayAnother) {
+  begin(room(4000));
+  std::vector<PayloadFetcher::SharedWants> many;
+  for (std::uint64_t batch = 1; batch <= 5; ++batch) many.push_back(open(batch, kOne));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(find(many[i]), nullptr);
+  for (std::size_t i = 3; i < 5; ++i) EXPECT_EQ(find(many[i]), nullptr) << "its own rows fill it";
+  const auto other = open(9, kOther);
+  const SharedChunk chunk = find(other);
+  ASSERT_NE(chunk, nullptr) << "it comes at once, so its batch does not pause";
+  EXPECT_EQ(many[0]->held_bytes(), 0U) << "the oldest of the user that holds most has gone";
+  EXPECT_GE(many[1]->held_bytes(), 1000U);
+  EXPECT_GE(many[2]->held_bytes(), 1000U);
+  EXPECT_EQ(disk.server.readings(), 4U) << "the other rows of that user wait for room";
+  fetcher->drop(*other, *chunk);
+  ASSERT_TRUE(arrivals.await(4)) << "and are read once there is some";
+  EXPECT_EQ(arrivals.of(5), 0);
+}
+
+TEST_F(SharedRoomTest, UsersDoNotTakeItFromEachOtherAgainAndAgain) {
+  begin(room(4000));
+  const std::vector<PayloadFetcher::SharedWants> of_one = {open(1, kOne), open(2, kOne), open(3, kOne)};
+  const std::vector<PayloadFetcher::SharedWants> of_other = {open(4, kOther), open(5, kOther)};
+  EXPECT_NE(find(of_one[0]), nullptr);
+  EXPECT_NE(find(of_one[1]), nullptr);
+  EXPECT_NE(find(of_other[0]), nullptr);
+  EXPECT_EQ(find(of_other[1]), nullptr) << "it would hold more than the other then";
+  EXPECT_EQ(find(of_one[2]), nullptr);
+  EXPECT_EQ(disk.server.readings(), 3U);
+  for (const std::size_t i : {0U, 1U}) EXPECT_GE(of_one[i]->held_bytes(), 1000U);
+  EXPECT_GE(of_other[0]->held_bytes(), 1000U);
+}
+
+TEST_F(SharedRoomTest, TheOnlyRowOfAUserIsThereForLongEnoughToBeTaken) {
+  PayloadFetcher::Options options = room(1);
+  options.shortest_held = hours(1);
+  begin(options);
+  const auto large = open(1, kOne);
+  const SharedChunk chunk = find(large);
+  ASSERT_NE(chunk, nullptr);
+  const auto other = open(2, kOther);
+  EXPECT_EQ(find(other), nullptr);
+  EXPECT_EQ(disk.server.readings(), 1U);
+  fetcher->drop(*large, *chunk);
+  ASSERT_TRUE(arrivals.await(2));
+  EXPECT_NE(find(other), nullptr);
+}
+
+TEST_F(SharedRoomTest, TheOnlyRowOfAUserGoesIfItIsNotTaken) {
+  PayloadFetcher::Options options = room(1);
+  options.shortest_held = milliseconds(0);
+  begin(options);
+  const auto paused = open(1, kOne);
+  ASSERT_NE(find(paused), nullptr);
+  EXPECT_NE(find(open(2, kOther)), nullptr);
+  EXPECT_EQ(paused->held_bytes(), 0U);
+}
+
 TEST_F(PayloadFetcherTest, APayloadThatIsMissingIsTheErrorOfItsJob) {
   put(1, 0, {"a", "b"});
   begin(kImpatient);

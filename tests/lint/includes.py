@@ -209,7 +209,7 @@ SAMPLES = [
     Sample("config on core", {"config/config.h": '#include "core/batch/batch.h"\n'}, "config may include from config"),
     Sample("core on daemon", {"core/pool/pool.cc": '#include "daemon/server/server.h"\n'}, "core/pool may include from core/base"),
     Sample("a neighbour", {"daemon/store/store.cc": '#include "daemon/tls/context.h"\n'}, "daemon/store may include from"),
-    Sample("upwards in the daemon", {"daemon/base/log/log_line.cc": '#include "daemon/server/server.h"\n'}, "daemon/base may include from"),
+    Sample("upwards in the daemon", {"daemon/base/log/log_line.cc": '#include "daemon/server/server.h"\n'}, "daemon/base/log may include from"),
     Sample("upwards in the server", {"daemon/server/session/session.cc": '#include "daemon/server/commands/dispatch.h"\n'},
            "daemon/server/session may include from"),
     Sample("the server's root", {"daemon/server/commands/info.cc": '#include "daemon/server/server.h"\n'},

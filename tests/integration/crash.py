@@ -35,6 +35,7 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from postgres_server import PostgresServer
 from progress import Progress
+from resp import CommandError
 from store_client import Client
 from store_daemon import DEADLINE_S, StoreDaemon
 from store_ledger import ACKNOWLEDGED, SENT, Wrong, check_presence, check_readings, check_whole, wrong_unless
@@ -45,6 +46,18 @@ CLIENTS = 4
 SETTLED_S = 0.05  # rows that were read so long before the kill are on the disk, unless the disk was slower than that
 PART = 100  # kills of one store
 ROWS_CHECKED = 8000  # after one kill; what is left is checked after a later one
+
+
+def status_of(connection, batch):
+    """A database that does not reply for a moment is asked again, as its error says."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return connection.map("STATUS", batch.id)
+        except CommandError as error:
+            if ": STORE " not in str(error) or time.monotonic() >= end:
+                raise
+        time.sleep(0.1)
 
 
 class Ledger:
@@ -80,14 +93,14 @@ class Ledger:
                         self.gone.add(batch.name)
                 client.batches = kept
                 for batch in kept:
-                    status = connection.map("STATUS", batch.id)
+                    status = status_of(connection, batch)
                     self.count["readings checked"] += len(batch.readings)
                     check_readings(batch, connection, status, settled_before)
             wrong_unless(not listed, "LIST", f"batches that no client has submitted: {dict(listed)}")
             for batch in self.all_batches():
                 if batch.was_checked or budget <= 0:
                     continue
-                status = connection.map("STATUS", batch.id)
+                status = status_of(connection, batch)
                 if status["finished_at"]:
                     budget -= batch.jobs + 10
                     self.check_one(connection, batch, status)

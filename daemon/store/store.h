@@ -234,8 +234,8 @@ class Store {
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;
-  // No reply has come to a load(): none asks before this. A load() that misses a change of it asks
-  // once more.
+  // After a load() without a reply: when the next one may ask. A load() that reads an old value
+  // asks once more.
   std::atomic<Nanoseconds> next_load_{Nanoseconds::min()};
 
   // Measured when they are asked for: background work of the engine changes the files at any time.

@@ -33,7 +33,7 @@ bool is_confirmation(const Reply& reply) {
 }
 
 // Where the daemon has a reason of its own to close the connection, it says so in an error that
-// nobody asked for.
+// answers no command.
 bool is_farewell(const Reply& reply) {
   return reply.is_error() && (reply.text.starts_with("QUEUEFULL unfinished commands") ||
                               reply.text.starts_with("TOOBIG unfinished commands") ||

@@ -58,8 +58,8 @@ struct OwnRow {
   friend bool operator==(const OwnRow&, const OwnRow&) = default;
 };
 
-// A record of results may say that it is a run of any number of jobs: nobody reads more at once
-// than a reply has.
+// A record of results may say that it is a run of any number of jobs: a reader takes no more of
+// them at once than a reply has.
 constexpr std::uint64_t kMostRows = 1000;
 
 std::optional<std::vector<OwnRow>> read_rows(std::string_view bytes, std::uint64_t skip,

@@ -18,7 +18,7 @@
 namespace locksley::daemon::simulation {
 
 // Owned by the fleet, which connects it. It may be paused, killed (its connection is closed), lose
-// its power (nobody is told), and be slow. One thread.
+// its power (its peers get no notice), and be slow. One thread.
 class Machine final : public UpstreamHost {
  public:
   struct Options {

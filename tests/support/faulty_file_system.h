@@ -29,9 +29,9 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   enum class Operation : std::uint8_t { kAppend, kSync, kOpen, kRename, kClose, kSyncFolder };
   static constexpr std::size_t kOperations = 6;
   enum class Lasting : std::uint8_t { kOnce, kUntilHealed };
-  // What becomes of bytes that were appended and not synced: nothing stays; a random beginning
-  // does; a beginning, and the rest is zeros, or noise; some pages do, and the others are zeros. Of
-  // bytes that were written over synced zeros, nothing stays with kLost, and else some sectors do.
+  // Which of the bytes stay that were appended and not synced: none; a random beginning; a
+  // beginning, and the rest is zeros, or noise; some pages, and the others are zeros. Of bytes that
+  // were written over synced zeros, nothing stays with kLost, and else some sectors do.
   enum class Tail : std::uint8_t { kLost, kTorn, kZeros, kNoise, kPages };
 
   // What is in `folder` now is on the disk. `seed` decides what is left to chance.

@@ -9,8 +9,8 @@
 
 namespace locksley::testing {
 
-// Holds whoever passes until it is opened. Owned by the test, outlives its jobs; any thread may
-// call anything. await() fails the test if not so many come in 30 s.
+// Holds each thread that passes until it is opened. Owned by the test, outlives its jobs; any
+// thread may call anything. await() fails the test if not so many come in 30 s.
 class Gate {
  public:
   void pass() {

@@ -1,7 +1,6 @@
 #include "core/batch/batch.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "core/base/index_ranges.h"
@@ -268,50 +267,6 @@ void Batch::executor_joined(std::uint32_t executors) {
 void Batch::executor_left(std::uint32_t executors) {
   const MutexLock lock(mutex_);
   executors_ -= executors;
-}
-
-bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                    std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
-  if (ended.failed() != 0)
-    return publish_failures(ended, rows, row_count, std::move(indexes), on_failure, ran);
-  if (options_.keep == Keep::kNone) row_count = 0;
-  bool too_many_failures = false;
-  {
-    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count,
-                                       ended.count(JobStatus::kCancelled) != 0);
-    const MutexLock lock(mutex_);
-    too_many_failures =
-        publish_locked({.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}},
-                       std::move(prepared));
-  }
-  notify_observer();
-  return too_many_failures;
-}
-
-bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
-  log_.make_room(prepared);
-  for (std::size_t i = 0; i < kJobStatuses; ++i) {
-    const std::uint64_t count = publication.ended.by_status[i];
-    ended_.by_status[i] += count;
-    if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
-  }
-  if (!publication.failed.empty()) failed_.add(publication.failed);
-  if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
-  ResultLog::Rows rows = log_.append(std::move(prepared));
-  charge_results();
-  const bool too_many_failures =
-      options_.max_fails != 0 && !cancelled_ && ended_.failed() - failed_.requeued() >= options_.max_fails;
-  const bool over = finish_if_over();
-  if (journal_ != nullptr) {
-    BatchStep step;
-    step.ended = std::move(publication.indexes);
-    step.failed = std::move(publication.failed);
-    step.job_attempts = std::move(publication.job_attempts);
-    step.notes = std::move(publication.notes);
-    record(std::move(step), std::move(rows));
-  }
-  if (over) announce_end();
-  return too_many_failures;
 }
 
 void Batch::report_throw(std::uint64_t index, std::string_view what) {

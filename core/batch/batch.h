@@ -1,4 +1,3 @@
-// Length: one class under one mutex; what has a state of its own is in the classes beside it.
 // A batch: an ordered set of jobs for one handler. Its counters, its state and its results are one
 // record under one mutex.
 #pragma once
@@ -186,8 +185,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Handles, as cheap as a reference, which the batch outlives.
   class Results;   // batch_results.h: the results, for readers
+  class Attempts;  // batch_attempts.h: which attempt of a job is the next one, and the jobs' notes
   class Failures;  // batch_failures.h: the jobs that have failed for good, and how they are queued again
   Results results() const;
+  Attempts attempts() const;
   Failures failures();
 
   // ---- Results that are not needed any more ----
@@ -203,28 +204,6 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // The batch is about to be destroyed: its results no longer count in their account, although a
   // large batch may take another thread a while to free.
   void refund_results();
-
-  // ---- The attempts of jobs ----
-
-  // Attempt number of the jobs that have not ended; 1 unless the batch was restored after a
-  // restart. The earlier process may or may not have begun any of them.
-  std::uint32_t attempt() const { return attempt_; }
-  // Attempt number of one running job: the same, plus its failed attempts. One load, unless a job
-  // of the batch was retried: then a lock and a look-up.
-  std::uint32_t attempt(std::uint64_t index) const;
-  // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the
-  // first one.
-  IndexRange same_attempt(IndexRange jobs) const;
-  // The last note of a job, of this attempt or the one before; empty: none. One load, unless a job
-  // of the batch has made a note: then a lock and a look-up.
-  std::string note(std::uint64_t index) const;
-  // Records a note of a running job, and gives it to the journal at once: the caller limits how
-  // often. False: there is no room for it. The later publication of this job must pass its index
-  // (ResultWriter::Indexes::kAlways).
-  bool set_note(std::uint64_t index, std::string_view text);
-  // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job
-  // if it has a note, else all before the first job with a note.
-  IndexRange alone_with_note(IndexRange jobs) const;
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
 
@@ -276,9 +255,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Whether publish() needs the indexes of the jobs: for the journal, or to forget the attempts and
   // the notes of jobs that ended well. Once a job has any, it is true for all claims that follow.
   bool needs_indexes() const {
-    // [batch-retries] relaxed: as in attempt().
+    // [batch-retries] relaxed: as in Attempts::of().
     const bool has_retries = has_retries_.load(std::memory_order_relaxed);
-    // [batch-notes] relaxed: as in note().
+    // [batch-notes] relaxed: as in Attempts::note().
     return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
   }
   // Records jobs that ended: how many with which status, their results in the form of ResultHead,
@@ -301,6 +280,10 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // puts them into the ring, or records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
 
+  // Records a note of a running job for its next attempt, and gives it to the journal at once: the
+  // caller limits how often. False: there is no room for it. The later publication of this job must
+  // pass its index (ResultWriter::Indexes::kAlways).
+  bool set_note(std::uint64_t index, std::string_view text);
   void report_throw(std::uint64_t index, std::string_view what);
 
  private:
@@ -323,7 +306,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
 
-  // ---- Publications (batch.cc; those with failed jobs: batch_retry.cc) ----
+  // ---- Publications (batch_publish.cc) ----
 
   // publish(), split into jobs that ended and jobs that will be retried.
   struct Publication {
@@ -346,24 +329,18 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
   void report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
                        std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
-
-  // ---- Attempts (batch_retry.cc) ----
-
-  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
-  // Jobs are queued again: adds their next attempts to `next`.
-  void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
   // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue
   // these again.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
+
+  // ---- Attempts and notes (batch_attempts.cc) ----
+
+  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
+  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
+  // Jobs are queued again: adds their next attempts to `next`.
+  void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
   // Bytes of memory that hold failures, attempts and notes.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
-
-  // ---- Notes and facts (batch_notes.cc) ----
-
-  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
-  // The same rows, in which failed jobs have facts.
-  std::vector<std::byte> with_facts(std::span<const std::byte> rows, std::uint64_t row_count,
-                                    const Ran& ran) const;
 
   // ---- Members ----
 

@@ -29,17 +29,17 @@ Nanoseconds backoff(std::uint32_t failures, std::uint64_t random) {
   return Nanoseconds(static_cast<std::int64_t>(random % (static_cast<std::uint64_t>(longest.count()) + 1)));
 }
 
-Attempts Retries::of(std::uint64_t index) const {
+AttemptCounts Retries::of(std::uint64_t index) const {
   const auto after = parts_.upper_bound(index);
   if (after == parts_.begin()) return {};
   const Part& part = std::prev(after)->second;
-  return index < part.high ? part.attempts : Attempts{};
+  return index < part.high ? part.attempts : AttemptCounts{};
 }
 
 IndexRange Retries::alike(IndexRange jobs) const {
   const std::uint32_t failed = of(jobs.low).failed;
   IndexRange result{jobs.low, jobs.low};
-  visit(jobs, [&](IndexRange part, Attempts attempts) {
+  visit(jobs, [&](IndexRange part, AttemptCounts attempts) {
     if (part.low == result.high && attempts.failed == failed) result.high = part.high;
   });
   return result;
@@ -74,7 +74,7 @@ std::vector<JobAttempts> Retries::all() const {
   return all;
 }
 
-void Retries::set(IndexRange jobs, Attempts attempts) {
+void Retries::set(IndexRange jobs, AttemptCounts attempts) {
   if (jobs.empty()) return;
   cut(jobs);
   auto at = parts_.emplace(jobs.low, Part{jobs.high, attempts}).first;

@@ -13,16 +13,16 @@ namespace locksley {
 
 // Failed attempts of a job, and how many of them do not count against its retries: those before a
 // command that queued the job again.
-struct Attempts {
+struct AttemptCounts {
   std::uint32_t failed = 0;
   std::uint32_t forgiven = 0;
-  friend bool operator==(const Attempts&, const Attempts&) = default;
+  friend bool operator==(const AttemptCounts&, const AttemptCounts&) = default;
 };
 
 // Jobs with the same attempts.
 struct JobAttempts {
   IndexRange jobs;
-  Attempts attempts;
+  AttemptCounts attempts;
   friend bool operator==(const JobAttempts&, const JobAttempts&) = default;
 };
 
@@ -48,14 +48,14 @@ class Retries {
   explicit Retries(std::uint64_t seed) : random_(seed) {}
 
   // The attempts that job `index` has had.
-  Attempts of(std::uint64_t index) const;
+  AttemptCounts of(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, that have failed as often as the first
   // one.
   IndexRange alike(IndexRange jobs) const;
   // Calls take(range, attempts) for each part of `jobs` with the same attempts, in order.
   template <class Take>
   void visit(IndexRange jobs, Take take) const;
-  void set(IndexRange jobs, Attempts attempts);
+  void set(IndexRange jobs, AttemptCounts attempts);
   // These jobs will not run again: their attempts take no memory any more.
   void forget(IndexRange jobs);
   // The attempts of all jobs that have any, ascending.
@@ -75,7 +75,7 @@ class Retries {
  private:
   struct Part {
     std::uint64_t high;
-    Attempts attempts;
+    AttemptCounts attempts;
   };
   // Removes what parts_ has of these jobs. Returns the first part above them.
   std::map<std::uint64_t, Part>::iterator cut(IndexRange jobs);
@@ -91,8 +91,8 @@ void Retries::visit(IndexRange jobs, Take take) const {
   auto part = parts_.upper_bound(jobs.low);
   if (part != parts_.begin() && std::prev(part)->second.high > jobs.low) --part;
   while (!jobs.empty()) {
-    if (part == parts_.end() || part->first >= jobs.high) return take(jobs, Attempts{});
-    if (part->first > jobs.low) take(IndexRange{jobs.low, part->first}, Attempts{});
+    if (part == parts_.end() || part->first >= jobs.high) return take(jobs, AttemptCounts{});
+    if (part->first > jobs.low) take(IndexRange{jobs.low, part->first}, AttemptCounts{});
     jobs.low = jobs.low > part->first ? jobs.low : part->first;
     const std::uint64_t high = part->second.high < jobs.high ? part->second.high : jobs.high;
     take(IndexRange{jobs.low, high}, part->second.attempts);

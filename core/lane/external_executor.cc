@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 
 namespace locksley {
@@ -60,7 +61,7 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
   if (in_any_order_) {
     auto& shown = shown_[job.index];
     shown = std::make_unique<ShownJob>(lane_.running());
-    shown->begin(batch(), job.index, batch().attempt(job.index), steady_now(), worker_, has_line_notes_);
+    shown->begin(batch(), job.index, batch().attempts().of(job.index), steady_now(), worker_, has_line_notes_);
   } else if (is_oldest) {
     show(job_began_);
   }
@@ -113,7 +114,7 @@ void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, s
 
 void ExternalExecutor::show(Nanoseconds since) {
   const std::uint64_t index = first_ + ended_;
-  running_.begin(batch(), index, batch().attempt(index), since, worker_, has_line_notes_);
+  running_.begin(batch(), index, batch().attempts().of(index), since, worker_, has_line_notes_);
 }
 
 void ExternalExecutor::end_job(JobStatus status, std::string_view output,

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 
 namespace locksley {
@@ -26,8 +27,8 @@ bool Lease::claim(const LeaseRequest& request) {
     lane_.external_wait.observe(turn_.waited());
     const IndexRange claimed = turn_.left();
     turn_.set_left({});
-    const IndexRange alike = batch().alone_with_note(batch().same_attempt(claimed));
-    attempt_ = batch().attempt(alike.low);
+    const IndexRange alike = batch().attempts().alone_with_note(batch().attempts().alike(claimed));
+    attempt_ = batch().attempts().of(alike.low);
     hold({claimed});
     give_back(alike.high);
     if (!fetch(request.most_bytes)) continue;
@@ -46,8 +47,8 @@ bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std:
   std::size_t parts = 0;
   for (IndexRange left : taken) {
     while (!left.empty()) {
-      const IndexRange alike = ++parts <= kMostParts ? batch.same_attempt(left) : left;
-      const bool is_ours = parts <= kMostParts && batch.attempt(alike.low) == attempt;
+      const IndexRange alike = ++parts <= kMostParts ? batch.attempts().alike(left) : left;
+      const bool is_ours = parts <= kMostParts && batch.attempts().of(alike.low) == attempt;
       append_range(is_ours ? ours : others, alike);
       left.low = alike.high;
     }

@@ -4,12 +4,13 @@
 #include <thread>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_attempts.h"
 #include "core/lane/result_writer.h"
 
 namespace locksley {
 
 std::string_view Context::batch_id() const { return frame_.batch->options().id; }
-std::uint32_t Context::attempt() const { return frame_.batch->attempt(frame_.index); }
+std::uint32_t Context::attempt() const { return frame_.batch->attempts().of(frame_.index); }
 std::string_view Context::tenant() const { return frame_.batch->options().tenant; }
 std::string_view Context::trace() const { return frame_.batch->options().trace; }
 

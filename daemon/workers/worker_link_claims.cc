@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 #include "daemon/workers/worker_link.h"
 #include "proto/text.h"
@@ -143,7 +144,7 @@ void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
   } else {
     reply.null();
   }
-  const std::string note = batch.note(lease.range().low);
+  const std::string note = batch.attempts().note(lease.range().low);
   note.empty() ? reply.null() : reply.bulk(note);
 }
 

@@ -42,7 +42,7 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
   const BatchHistory& history = batch.history;
   std::string left;
   std::string job_attempts;
-  std::map<std::uint64_t, Attempts> attempts;
+  std::map<std::uint64_t, AttemptCounts> attempts;
   for (const JobAttempts& jobs : history.job_attempts) {
     for (std::uint64_t job = jobs.jobs.low; job < jobs.jobs.high; ++job) attempts[job] = jobs.attempts;
   }
@@ -50,7 +50,7 @@ std::string describe(const StoredBatch& batch, const std::string& rows, const st
     left += fmt::format("[{},{}) ", range.low, range.high);
     // Of the others nobody asks.
     for (std::uint64_t job = range.low; job < range.high; ++job) {
-      if (const Attempts& of = attempts[job]; of.failed != 0) {
+      if (const AttemptCounts& of = attempts[job]; of.failed != 0) {
         job_attempts += fmt::format("{}:{}-{} ", job, of.failed, of.forgiven);
       }
     }

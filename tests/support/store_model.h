@@ -41,7 +41,7 @@ struct StoreModel {
     bool has_payloads_inside = false;  // the row of its acceptance
     std::set<std::uint64_t> ended;
     std::set<std::uint64_t> failed;                  // of these
-    std::map<std::uint64_t, Attempts> job_attempts;  // by job
+    std::map<std::uint64_t, AttemptCounts> job_attempts;  // by job
     std::vector<StoredRow> rows;
     std::uint64_t steps = 0;
     BatchStep last;  // but for its rows

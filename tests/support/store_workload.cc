@@ -281,7 +281,7 @@ StoreWrite StoreWorkload::try_again(std::uint64_t sequence) {
   for (std::uint64_t job = whole.low; job < whole.high && again.size() < 20; ++job) {
     if (below(2) == 0) continue;
     const auto known = job_attempts.find(job);
-    Attempts attempts = known == job_attempts.end() ? Attempts{} : known->second;
+    AttemptCounts attempts = known == job_attempts.end() ? AttemptCounts{} : known->second;
     ++attempts.failed;
     again.push_back({{job, job + 1}, attempts});
   }

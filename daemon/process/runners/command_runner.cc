@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/batch/batch_attempts.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/job_end.h"
@@ -112,10 +113,10 @@ std::expected<void, std::string> CommandRunner::start(const ExternalJob& job) {
 std::expected<SpawnRequest, std::string> CommandRunner::request_for(const ExternalJob& job) const {
   const config::Input input = program_->settings().input;
   const Batch& batch = turn_->batch();
-  const std::string note = batch.note(job.index);
+  const std::string note = batch.attempts().note(job.index);
   const JobVariables variables{.batch = batch.id(),
                                .index = job.index,
-                               .attempt = batch.attempt(job.index),
+                               .attempt = batch.attempts().of(job.index),
                                .tenant = batch.options().tenant,
                                .trace = batch.options().trace,
                                .note = note,

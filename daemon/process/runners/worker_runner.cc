@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "config/units.h"
+#include "core/batch/batch_attempts.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/job_end.h"
@@ -26,8 +27,7 @@ constexpr Nanoseconds kCancelGrace = std::chrono::milliseconds(100);
 // From the moment a process closes its output, or its input with jobs to come, to SIGKILL.
 constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
-// [job, status, output]; [note, text, job].
-constexpr std::size_t kAnswerElements = 3;
+constexpr std::size_t kAnswerElements = 3;  // [job, status, output]; [note, text, job]
 
 // Of an answer, beside an output: a line of an error, which has 64 KiB at most, and what is short.
 constexpr std::size_t kAnswerRest = 65U << 10;
@@ -173,9 +173,9 @@ void WorkerRunner::send(const ExternalJob& job) {
     writer.argument(job.payload);
     writer.argument(job.index);
     writer.argument(std::string_view(batch.id()));
-    writer.argument(std::uint64_t{batch.attempt(job.index)});
+    writer.argument(std::uint64_t{batch.attempts().of(job.index)});
     writer.argument(std::string_view(batch.options().trace));
-    writer.argument(std::string_view(batch.note(job.index)));
+    writer.argument(std::string_view(batch.attempts().note(job.index)));
     writer.argument(static_cast<std::uint64_t>(batch.options().timeout.count()));
     return;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/batch/batch_attempts.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/events.h"
 #include "daemon/server/batches/restored_times.h"
@@ -167,7 +168,7 @@ ChangesRow StoredBatches::changes_of(const BatchRecord& record) const {
                  .is_cancelled = record.is_stopping(),
                  .stop_reason = record.terms.stop_reason,
                  .weight = status.weight,
-                 .attempt = record.attempt(),
+                 .attempt = record.attempts().first(),
                  .has_no_deadline = record.terms.has_no_deadline,
                  .is_released = record.waits.were_any && record.waits.unsatisfied == 0,
                  .satisfied = {},

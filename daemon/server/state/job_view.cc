@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/batch/batch_attempts.h"
 #include "core/batch/batch_failures.h"
 #include "core/batch/job_facts.h"
 #include "core/lane/lane_view.h"
@@ -36,7 +37,7 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
   JobLookup look(state.batches());
   look.record_ = record;
   look.view_.index = index;
-  look.view_.attempt = record->attempt(index);
+  look.view_.attempt = record->attempts().of(index);
   // Before the executors and the ring are asked: a job that moves on meanwhile is found there, or
   // still counts as claimed.
   const BatchStatus before = record->status();
@@ -135,7 +136,7 @@ std::expected<JobView, std::string> JobLookup::end() const {
     may_run = view.status == "queued" || view.status == "running" || view.status == "failed";
     if (view.status != "running") view.worker.clear();
     if (!view.note && may_run) {
-      if (std::string note = record_->note(view.index); !note.empty()) view.note = std::move(note);
+      if (std::string note = record_->attempts().note(view.index); !note.empty()) view.note = std::move(note);
     }
   }
   if (!may_run) return view;
@@ -157,7 +158,7 @@ std::string_view JobLookup::status_without_row() const {
   if (has_failed.value_or(false)) return "failed";
   if (!record_->is_over()) {
     // A job that failed before and has not failed for good waits for its next attempt.
-    if (record_->attempt(view_.index) > record_->attempt()) return "queued";
+    if (record_->attempts().of(view_.index) > record_->attempts().first()) return "queued";
     const bool has_row = keep == Keep::kAll && status.discarded == 0;
     // An executor has claimed it, and is about to run it or to report its end.
     if (has_row || place_ == Place::kMaybeClaimed) return status.queued == 0 ? "running" : "queued";

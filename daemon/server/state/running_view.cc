@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/batch/batch_attempts.h"
 #include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {
@@ -50,7 +51,7 @@ bool RunningList::step() {
 void RunningList::add(ShownJobs::View view) {
   // The daemon has no other batches.
   auto record = std::static_pointer_cast<BatchRecord>(std::move(view.batch));
-  const std::uint32_t attempt = view.attempt != 0 ? view.attempt : record->attempt(view.index);
+  const std::uint32_t attempt = view.attempt != 0 ? view.attempt : record->attempts().of(view.index);
   rows_.push_back({.record = std::move(record),
                    .index = view.index,
                    .attempt = attempt,

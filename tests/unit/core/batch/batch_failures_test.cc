@@ -9,6 +9,7 @@
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/batch_failures.h"
 #include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
@@ -53,8 +54,8 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
   EXPECT_EQ(count_of(step.ended), 4U);
   EXPECT_EQ(step.superseded, 0U);
   EXPECT_THAT(step.superseded_jobs, ElementsAre(SupersededJobs{{1, 2}, 6}, SupersededJobs{{5, 6}, 6}));
-  EXPECT_EQ(batch->attempt(1), 2U);
-  EXPECT_EQ(batch->attempt(0), 1U);
+  EXPECT_EQ(batch->attempts().of(1), 2U);
+  EXPECT_EQ(batch->attempts().of(0), 1U);
   EXPECT_EQ(batch->failures().check_requeue(some).answer, Answer::kNotFailed) << "they are queued";
   publish(*batch, {{1, JobStatus::kOk, "good"}, {5, JobStatus::kTimeout, "again"}});
   EXPECT_TRUE(batch->is_over());

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
 
@@ -230,7 +231,7 @@ TEST_P(KeepRetryTest, JobsThatEndedWellCostNoMemory) {
     EXPECT_EQ(batch->status().ok, jobs);
     EXPECT_EQ(batch->status().retried, jobs / 2);
     std::uint64_t notes = 0;
-    for (std::uint64_t i = 0; i < jobs; ++i) notes += batch->note(i).empty() ? 0 : 1;
+    for (std::uint64_t i = 0; i < jobs; ++i) notes += batch->attempts().note(i).empty() ? 0 : 1;
     EXPECT_EQ(notes, 0u);
     return batch->memory_bytes();
   };

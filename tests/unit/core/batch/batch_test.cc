@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/batch_failures.h"
 #include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
@@ -190,11 +191,11 @@ TEST_F(BatchTest, TheAttemptsOfAJobThatEndedWellAreForgotten) {
   const auto batch = make(options);
   batch->jobs_added(2);
   publish(*batch, {{0, JobStatus::kError, ""}, {1, JobStatus::kError, ""}});
-  EXPECT_EQ(batch->attempt(0), 2u);
+  EXPECT_EQ(batch->attempts().of(0), 2u);
   batch->take_due_retries(Nanoseconds::max());
   publish(*batch, {{0, JobStatus::kOk, ""}, {1, JobStatus::kError, ""}});
-  EXPECT_EQ(batch->attempt(0), 1u);
-  EXPECT_EQ(batch->attempt(1), 2u) << "RETRY may queue it again";
+  EXPECT_EQ(batch->attempts().of(0), 1u);
+  EXPECT_EQ(batch->attempts().of(1), 2u) << "RETRY may queue it again";
 }
 
 TEST_F(BatchTest, StopSaysHowManyJobsWillNotRun) {
@@ -313,7 +314,7 @@ TEST_F(BatchTest, BetweenTheHalvesOfARetryItsJobsCountAsQueuedAndTheBatchIsNotOv
   EXPECT_THAT(step.job_attempts, ElementsAre(JobAttempts{{0, 2 * kFailed - 1}, {1, 1}})) << "one for all";
   EXPECT_EQ(batch->status().failed, 0u);
   EXPECT_EQ(batch->status().retried, kFailed);
-  EXPECT_EQ(batch->attempt(4), 2u);
+  EXPECT_EQ(batch->attempts().of(4), 2u);
   for (const IndexRange& range : again) publish(*batch, {{range.low, JobStatus::kOk, ""}});
   EXPECT_TRUE(batch->is_over());
   EXPECT_EQ(batch->status().ok, 2 * kFailed);

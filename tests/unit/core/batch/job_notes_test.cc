@@ -1,4 +1,5 @@
 // The notes of a batch's jobs: by themselves, and what the batch and its journal make of them.
+#include "core/batch/batch_attempts.h"
 #include "core/batch/job_notes.h"
 
 #include <gtest/gtest.h>
@@ -84,15 +85,15 @@ TEST_F(NotedBatchTest, TheNoteOfAFailedAttemptIsThereForTheNextOne) {
   const auto batch = make(options);
   batch->jobs_added(2);
   batch->close();
-  EXPECT_EQ(batch->note(0), "");
+  EXPECT_EQ(batch->attempts().note(0), "");
   publish_noted(*batch, 0, JobStatus::kError, "half");
-  EXPECT_EQ(batch->note(0), "half");
-  EXPECT_EQ(batch->alone_with_note({0, 2}), (IndexRange{0, 1}));
+  EXPECT_EQ(batch->attempts().note(0), "half");
+  EXPECT_EQ(batch->attempts().alone_with_note({0, 2}), (IndexRange{0, 1}));
   ASSERT_EQ(journal.steps.size(), 1U);
   EXPECT_EQ(journal.steps[0].notes, (std::vector<NotedJob>{{0, "half"}}));
   ASSERT_EQ(batch->take_due_retries(Nanoseconds::max()).size(), 1U);
   publish_noted(*batch, 0, JobStatus::kOk, "whole");
-  EXPECT_EQ(batch->note(0), "") << "no attempt follows";
+  EXPECT_EQ(batch->attempts().note(0), "") << "no attempt follows";
 }
 
 TEST_F(NotedBatchTest, ANoteOfARunningJobIsAStepOfItsOwn) {
@@ -118,7 +119,7 @@ TEST_F(NotedBatchTest, TheLastStepHasTheNotesOfFailedJobsAndSoHasRetry) {
   batch->failures().requeue();
   ASSERT_TRUE(journal.steps.back().is_base);
   EXPECT_EQ(journal.steps.back().notes, (std::vector<NotedJob>{{0, "half"}}));
-  EXPECT_EQ(batch->note(0), "half");
+  EXPECT_EQ(batch->attempts().note(0), "half");
 }
 
 TEST_F(NotedBatchTest, ARestoredBatchHasItsNotes) {
@@ -127,7 +128,7 @@ TEST_F(NotedBatchTest, ARestoredBatchHasItsNotes) {
   history.jobs = 2;
   history.notes = {{1, "half"}};
   batch->restore(history);
-  EXPECT_EQ(batch->note(1), "half");
+  EXPECT_EQ(batch->attempts().note(1), "half");
 }
 
 // Without a journal, too: the executor names the jobs that have ended although none had a note when
@@ -142,10 +143,10 @@ TEST_F(NotedBatchTest, AJobThatLeftANoteAndEndsWellInTheSameTurnHasNoneAfterIt) 
     if (in_any_order) executor.allow_any_order();
     ASSERT_TRUE(executor.start_job());
     executor.running().set_note("half");
-    EXPECT_EQ(batch->note(0), "half");
+    EXPECT_EQ(batch->attempts().note(0), "half");
     executor.end_job(JobStatus::kOk, "x");
     executor.end_turn();
-    EXPECT_EQ(batch->note(0), "");
+    EXPECT_EQ(batch->attempts().note(0), "");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/batch/batch.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/batch_failures.h"
 #include "core/batch/batch_results.h"
 #include "tests/support/batch_fixture.h"
@@ -100,9 +101,9 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   EXPECT_TRUE(status.paused);
   EXPECT_FALSE(batch->is_over());
   EXPECT_FALSE(batch->is_stopping());
-  EXPECT_EQ(batch->attempt(), 4u);
-  EXPECT_EQ(batch->attempt(2), 4u);
-  EXPECT_EQ(batch->attempt(3), 6u);
+  EXPECT_EQ(batch->attempts().first(), 4u);
+  EXPECT_EQ(batch->attempts().of(2), 4u);
+  EXPECT_EQ(batch->attempts().of(3), 6u);
 }
 
 TEST_F(RestoredBatchTest, WithoutTheListOfItsFailedJobsABatchIsNotRetried) {

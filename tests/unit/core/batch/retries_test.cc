@@ -58,7 +58,7 @@ TEST(RetriesTest, ForgottenJobsHaveNoAttemptsAndTakeNoMemory) {
   retries.forget({12, 15});
   EXPECT_THAT(retries.all(), ElementsAre(JobAttempts{{10, 12}, {2, 0}}, JobAttempts{{15, 20}, {2, 0}},
                                          JobAttempts{{30, 31}, {1, 1}}));
-  EXPECT_EQ(retries.of(13), Attempts{});
+  EXPECT_EQ(retries.of(13), AttemptCounts{});
   retries.forget({0, 100});
   EXPECT_TRUE(retries.all().empty());
   EXPECT_EQ(retries.memory_bytes(), empty);
@@ -70,18 +70,18 @@ TEST(RetriesTest, KnowsOfEachJobWhatWasSaidLast) {
   const auto below = [&](std::uint64_t end) { return random() % end; };
   for (int round = 0; round < 200; ++round) {
     Retries retries(1);
-    std::map<std::uint64_t, Attempts> expected;
+    std::map<std::uint64_t, AttemptCounts> expected;
     for (int step = 0; step < 40; ++step) {
       const std::uint64_t low = below(kJobs);
       const IndexRange jobs{low, low + 1 + below(kJobs - low)};
-      const Attempts attempts{static_cast<std::uint32_t>(below(3)), static_cast<std::uint32_t>(below(2))};
+      const AttemptCounts attempts{static_cast<std::uint32_t>(below(3)), static_cast<std::uint32_t>(below(2))};
       retries.set(jobs, attempts);
       for (std::uint64_t i = jobs.low; i < jobs.high; ++i) expected[i] = attempts;
       for (std::uint64_t i = 0; i < kJobs; ++i) ASSERT_EQ(retries.of(i), expected[i]) << i;
       const std::uint64_t from = below(kJobs);
       const IndexRange looked{from, from + below(kJobs - from + 1)};
       std::uint64_t at = looked.low;
-      retries.visit(looked, [&](IndexRange part, Attempts found) {
+      retries.visit(looked, [&](IndexRange part, AttemptCounts found) {
         ASSERT_EQ(part.low, at);
         ASSERT_FALSE(part.empty());
         for (std::uint64_t i = part.low; i < part.high; ++i) ASSERT_EQ(found, expected[i]) << i;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "core/batch/batch_attempts.h"
 #include "core/lane/external_executor.h"
 #include "tests/support/pool_fixture.h"
 
@@ -83,7 +84,7 @@ TEST_F(AnyOrderTest, EachJobIsVisibleByItself) {
   EXPECT_EQ(lane.running().find(*batch, first + 1)->note, "of the second");
   executor.end_turn();
   EXPECT_FALSE(lane.running().find(*batch, first).has_value());
-  EXPECT_EQ(batch->note(first + 1), "of the second") << "it reaches the next attempt";
+  EXPECT_EQ(batch->attempts().note(first + 1), "of the second") << "it reaches the next attempt";
 }
 
 TEST_F(AnyOrderTest, TheDurationOfAJobIsFromItsOwnStartToItsOwnEnd) {

@@ -1,4 +1,5 @@
 // The buffer in which an executor collects results, and what a publication copies out of it.
+#include "core/batch/batch_attempts.h"
 #include "core/lane/result_writer.h"
 
 #include <gmock/gmock.h>
@@ -360,11 +361,11 @@ TEST_F(ResultWriterTest, TheBurstsOfABatchEndWithIt) {
   writer.begin_batch(other);
   run(10, "", JobStatus::kError);
   writer.end_batch();
-  EXPECT_EQ(other.attempt(10), 2u);
+  EXPECT_EQ(other.attempts().of(10), 2u);
   writer.begin_batch(other);
   run(50, "");
   writer.end_batch();
-  EXPECT_EQ(other.attempt(10), 2u) << "job 50 was taken for the one of the first batch's burst";
+  EXPECT_EQ(other.attempts().of(10), 2u) << "job 50 was taken for the one of the first batch's burst";
 }
 
 TEST_F(ResultWriterTest, TooManyFailuresAreReportedToWhoeverPublishes) {

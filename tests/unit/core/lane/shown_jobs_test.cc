@@ -1,5 +1,6 @@
 // What others see of the jobs of external executors, while they run and afterwards.
 #include "core/lane/shown_jobs.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/batch_results.h"
 
 #include <gtest/gtest.h>
@@ -102,15 +103,15 @@ TEST_F(ShownJobsTest, TheNoteOfAJobReachesItsBatchAtOnceAndThenOnceASecond) {
     ASSERT_TRUE(executor.start_job());
     const Nanoseconds before = steady_now();
     executor.running().set_note("1");
-    EXPECT_EQ(batch->note(0), "1");
+    EXPECT_EQ(batch->attempts().note(0), "1");
     executor.running().set_note("2");
     was_held_up = steady_now() - before >= std::chrono::seconds(1);
   }
-  EXPECT_EQ(batch->note(0), "1") << "no step of the journal for each of many notes";
+  EXPECT_EQ(batch->attempts().note(0), "1") << "no step of the journal for each of many notes";
   EXPECT_EQ(lane.running().find(*batch, 0)->note, "2");
   executor.end_job(JobStatus::kError, "bad");
   executor.end_turn();
-  EXPECT_EQ(batch->note(0), "2") << "the last one of the attempt";
+  EXPECT_EQ(batch->attempts().note(0), "2") << "the last one of the attempt";
 }
 
 TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
@@ -129,7 +130,7 @@ TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
   // its entry takes.
   const std::uint64_t entry = charged() - 2 * 3000;
   EXPECT_LT(entry, 1000U);
-  const auto charged_for_batch = [&] { return batch->note(0).size() + entry; };
+  const auto charged_for_batch = [&] { return batch->attempts().note(0).size() + entry; };
   executor.running().set_note(std::string(10'000, 'x'));
   EXPECT_EQ(charged(), JobNotes::kMostText + charged_for_batch()) << "in place of the other one, and cut";
   executor.running().set_note("y");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/batch/batch_attempts.h"
 #include "core/lane/external_executor.h"
 #include "core/lane/lane_gates.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
@@ -287,7 +288,7 @@ TEST_F(WorkerLinkLanesTest, TheLastOfManyNotesReachesTheNextAttemptHoweverTheLea
     const std::string lease = claim(id).lease;
     for (int i = 0; i < 5; ++i) say(id, "NOTE " + lease + " 0 TEXT " + end + std::to_string(i));
     say(id, end == "YIELD" ? end + " " + lease : end);
-    EXPECT_EQ(batch->note(0), end + "4");
+    EXPECT_EQ(batch->attempts().note(0), end + "4");
   }
 }
 

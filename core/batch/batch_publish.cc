@@ -1,8 +1,15 @@
-// Failed jobs of a batch: automatic retries, and the attempts of jobs that a command queues again.
+// The publication of jobs that have ended: their counts, their rows, and which of those that failed
+// are tried again.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch.h"
+#include "core/batch/batch_attempts.h"
+#include "core/batch/handler.h"
 #include "core/batch/job_facts.h"
 
 namespace locksley {
@@ -58,39 +65,58 @@ ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept, 
   }
 }
 
+// The same rows, in which failed jobs have facts.
+std::vector<std::byte> with_facts(const Batch& batch, std::span<const std::byte> rows,
+                                  std::uint64_t row_count, const Batch::Ran& ran) {
+  const Nanoseconds took = std::max(steady_now() - ran.began, Nanoseconds{0});
+  const Batch::Attempts attempts = batch.attempts();
+  JobFacts facts;
+  facts.duration_us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  facts.started_at = unix_milliseconds() - facts.duration_us / 1000;
+  facts.worker = ran.worker;
+  std::vector<std::byte> result;
+  std::string encoded;
+  for_each_row(rows, row_count, [&](ResultHead head, std::span<const std::byte> row) {
+    encoded.clear();
+    if (is_failure(head.status) && head.has_facts == 0) {
+      facts.attempt = attempts.of(head.index);
+      encode(facts, encoded);
+      ResultHead::append_facts_length(encoded);
+    }
+    const std::size_t output = head.length;
+    if (encoded.empty() || output > ResultHead::kLongest - encoded.size()) {  // no facts, or no room for them
+      result.insert(result.end(), row.begin(), row.end());
+      return;
+    }
+    const std::size_t begin = result.size();
+    head.length += static_cast<std::uint32_t>(encoded.size());
+    head.has_facts = 1;
+    result.resize(begin + ResultHead::bytes_of(head.length));
+    std::memcpy(result.data() + begin, &head, sizeof head);
+    std::memcpy(result.data() + begin + sizeof head, row.data() + sizeof head, output);
+    std::memcpy(result.data() + begin + sizeof head + output, encoded.data(), encoded.size());
+  });
+  return result;
+}
+
 }  // namespace
 
-Retries& Batch::retries() {
-  if (retries_ == nullptr) {
-    retries_ = std::make_unique<Retries>(static_cast<std::uint64_t>(steady_now().count()) ^
-                                         reinterpret_cast<std::uintptr_t>(this));
-    // [batch-retries] relaxed: as in attempt().
-    has_retries_.store(true, std::memory_order_relaxed);
+bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
+                    std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
+  if (ended.failed() != 0)
+    return publish_failures(ended, rows, row_count, std::move(indexes), on_failure, ran);
+  if (options_.keep == Keep::kNone) row_count = 0;
+  bool too_many_failures = false;
+  {
+    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count,
+                                       ended.count(JobStatus::kCancelled) != 0);
+    const MutexLock lock(mutex_);
+    too_many_failures =
+        publish_locked({.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}},
+                       std::move(prepared));
   }
-  return *retries_;
-}
-
-std::uint32_t Batch::attempt(std::uint64_t index) const {
-  // [batch-retries] relaxed: it was set before the job was queued again, and the ring's mutex
-  // orders that before the executor's claim.
-  if (!has_retries_.load(std::memory_order_relaxed)) return attempt_;
-  const MutexLock lock(mutex_);
-  return attempt_ + retries_->of(index).failed;
-}
-
-IndexRange Batch::same_attempt(IndexRange jobs) const {
-  // [batch-retries] relaxed: as in attempt().
-  if (!has_retries_.load(std::memory_order_relaxed)) return jobs;
-  const MutexLock lock(mutex_);
-  return retries_->alike(jobs);
-}
-
-std::uint64_t Batch::failure_bytes() const {
-  // [batch-over] relaxed: written under the mutex that is held. Once it is over, the queue leaves
-  // the ring, and frees its ranges.
-  const bool is_over = over_.load(std::memory_order_relaxed);
-  return failed_.memory_bytes() + (retries_ != nullptr ? retries_->memory_bytes() : 0) +
-         (notes_ != nullptr ? notes_->bytes() : 0) + (is_over ? 0 : ring_queue_.memory_bytes());
+  notify_observer();
+  return too_many_failures;
 }
 
 bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
@@ -101,7 +127,7 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   ResultLog::Prepared prepared;  // what is published if no job is retried
   KeptRows kept;                 // until what is prepared of it is published
   try {
-    if (ran != nullptr) rows = more = with_facts(rows, row_count, *ran);
+    if (ran != nullptr) rows = more = with_facts(*this, rows, row_count, *ran);
     failed = find_failed(rows, row_count);
     prepared =
         ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
@@ -136,13 +162,30 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
   return too_many_failures;
 }
 
-void Batch::report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
-                            std::span<const IndexRange> again) {
-  if (observer_ == nullptr) return;
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
-    if (!is_failure(head.status) || !contains(again, head.index)) return;
-    observer_->attempt_failed(*this, head.index, head.status, head.row(head.text_in(row)).output);
-  });
+bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
+  log_.make_room(prepared);
+  for (std::size_t i = 0; i < kJobStatuses; ++i) {
+    const std::uint64_t count = publication.ended.by_status[i];
+    ended_.by_status[i] += count;
+    if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
+  }
+  if (!publication.failed.empty()) failed_.add(publication.failed);
+  if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
+  ResultLog::Rows rows = log_.append(std::move(prepared));
+  charge_results();
+  const bool too_many_failures =
+      options_.max_fails != 0 && !cancelled_ && ended_.failed() - failed_.requeued() >= options_.max_fails;
+  const bool over = finish_if_over();
+  if (journal_ != nullptr) {
+    BatchStep step;
+    step.ended = std::move(publication.indexes);
+    step.failed = std::move(publication.failed);
+    step.job_attempts = std::move(publication.job_attempts);
+    step.notes = std::move(publication.notes);
+    record(std::move(step), std::move(rows));
+  }
+  if (over) announce_end();
+  return too_many_failures;
 }
 
 std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> failed,
@@ -150,7 +193,7 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
   std::vector<IndexRange> again;
   std::vector<JobAttempts> job_attempts;
   for (const IndexRange& range : failed) {
-    const auto judge = [&](IndexRange jobs, Attempts attempts) {
+    const auto judge = [&](IndexRange jobs, AttemptCounts attempts) {
       if (attempts.failed - attempts.forgiven >= options_.retries) {
         append_range(publication.failed, jobs);
       } else {
@@ -159,7 +202,7 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
       }
     };
     if (retries_ == nullptr) {
-      judge(range, Attempts{});
+      judge(range, AttemptCounts{});
     } else {
       retries_->visit(range, judge);
     }
@@ -177,6 +220,15 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
   return again;
 }
 
+void Batch::report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
+                            std::span<const IndexRange> again) {
+  if (observer_ == nullptr) return;
+  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+    if (!is_failure(head.status) || !contains(again, head.index)) return;
+    observer_->attempt_failed(*this, head.index, head.status, head.row(head.text_in(row)).output);
+  });
+}
+
 void Batch::forget_attempts(const Publication& publication) {
   const auto forget = [this](std::span<const IndexRange> jobs) LOCKSLEY_REQUIRES(mutex_) {
     for (const IndexRange& range : jobs) {
@@ -186,27 +238,6 @@ void Batch::forget_attempts(const Publication& publication) {
   };
   if (publication.failed.empty()) return forget(publication.indexes);
   forget(difference(sorted(publication.indexes), sorted(publication.failed)));
-}
-
-std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t most) {
-  const MutexLock lock(mutex_);
-  return retries_ == nullptr ? std::vector<IndexRange>() : retries_->take_due(now, most);
-}
-
-void Batch::forgive(IndexRange jobs, std::vector<JobAttempts>& next) {
-  std::vector<JobAttempts> parts;
-  retries().visit(jobs, [&](IndexRange part, Attempts attempts) {
-    ++attempts.failed;
-    parts.push_back({part, {attempts.failed, attempts.failed}});
-  });
-  for (const JobAttempts& each : parts) {
-    retries_->set(each.jobs, each.attempts);
-    if (!next.empty() && next.back().jobs.high == each.jobs.low && next.back().attempts == each.attempts) {
-      next.back().jobs.high = each.jobs.high;
-    } else {
-      next.push_back(each);
-    }
-  }
 }
 
 }  // namespace locksley

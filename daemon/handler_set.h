@@ -15,7 +15,7 @@
 #include "daemon/handlers/plugin.h"
 #include "daemon/process/handler_lanes.h"
 #include "daemon/process/keeper/keeper.h"
-#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
 
 namespace locksley::daemon {
 

@@ -35,7 +35,7 @@
 #include "daemon/metrics/metrics_page.h"
 #include "daemon/metrics/process_metrics.h"
 #include "daemon/metrics/server_metrics.h"
-#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/cluster_metrics.h"
 #include "daemon/worker_port/worker_port.h"

@@ -15,7 +15,7 @@
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
-#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/store.h"
 

@@ -12,7 +12,7 @@ from locksley_daemon import wait_for
 from resp import CommandError, encode, pairs
 from store_daemon import StoreTest
 
-MANY = 6000  # more than stay in memory (kMostInMemory in daemon/server/batches/retention.h)
+MANY = 6000  # more than stay in memory (kMostInMemory in daemon/server/batches/retention/retention.h)
 
 
 class Retired(StoreTest):

@@ -23,6 +23,9 @@ def _folders(last):
     return [f"daemon/server/{name}" for name in _SERVER_LAYERS[:_SERVER_LAYERS.index(last) + 1]]
 
 
+def _batches(names):
+    return [*_STORE, *_folders("records"), *(f"daemon/server/batches/{name}" for name in names.split())]
+
 
 def _rooms(names):
     return [f"core/{name}" for name in names.split()]
@@ -89,7 +92,15 @@ ARROWS = {
     "daemon/server/payloads": [*_STORE, *_folders("payloads")],
     "daemon/server/accounts": [*_GROUND, "daemon/server/accounts"],
     "daemon/server/records": [*_STORE, *_folders("records")],
+    # The façade of its rooms; none of them knows it.
     "daemon/server/batches": [*_STORE, *_folders("batches")],
+    "daemon/server/batches/handlers": _batches("handlers"),
+    "daemon/server/batches/events": _batches("events"),
+    "daemon/server/batches/retention": _batches("retention"),
+    "daemon/server/batches/stored": _batches("handlers events retention stored"),
+    "daemon/server/batches/changes": _batches("retention stored changes"),
+    "daemon/server/batches/news": _batches("events retention changes news"),
+    "daemon/server/batches/intake": _batches("handlers events retention stored changes news intake"),
     "daemon/server/state": [*_SERVER, "daemon/workers", *_folders("state")],
     "daemon/server/session": [*_SERVER, *_folders("session")],
     "daemon/server/commands": [*_SERVER, "daemon/workers", *_folders("commands")],
@@ -214,6 +225,11 @@ SAMPLES = [
            "daemon/server/session may include from"),
     Sample("the server's root", {"daemon/server/commands/info.cc": '#include "daemon/server/server.h"\n'},
            "daemon/server/commands may include from"),
+    Sample("a room of batches on one below it", {"daemon/server/batches/intake/intake.h": '#include "daemon/server/batches/stored/stored_batches.h"\n'}, None),
+    Sample("a room of batches on one above it", {"daemon/server/batches/stored/stored_batches.h": '#include "daemon/server/batches/news/batch_news.h"\n'},
+           "daemon/server/batches/stored may include from"),
+    Sample("a room of batches on the façade", {"daemon/server/batches/intake/intake.cc": '#include "daemon/server/batches/batches.h"\n'},
+           "daemon/server/batches/intake may include from"),
     Sample("API on sessions", {"daemon/http/api/api.cc": '#include "daemon/server/session/session.h"\n'},
            "daemon/http/api may include from"),
     Sample("down in the server", {"daemon/server/session/session.cc": '#include "daemon/server/state/server_state.h"\n'}, None),

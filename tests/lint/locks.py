@@ -39,7 +39,7 @@ BROKEN = (
     ("core/pool/worker_tasks.cc", "  own_thread_.assume_held();\n", ""),
     ("core/ring/fair_ring_control.cc", "  const RingLock lock(mutex_);\n", ""),
     ("core/batch/batch.cc", "  const MutexLock lock(mutex_);\n", ""),
-    ("daemon/server/batches/customer_changes.cc", "    kIoThread.assert_held();\n", ""),
+    ("daemon/server/batches/changes/customer_changes.cc", "    kIoThread.assert_held();\n", ""),
     ("core/lane/lane.cc", "    const MutexLock lock(hold_mutex_);\n", "    const MutexLock lock(hold_mutex_);\n    const MutexLock again(hold_mutex_);\n"),
 )
 

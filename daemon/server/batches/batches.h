@@ -13,25 +13,25 @@
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/slices.h"
-#include "daemon/server/batches/admission.h"
-#include "daemon/server/batches/batch_changes.h"
-#include "daemon/server/batches/batch_news.h"
-#include "daemon/server/batches/customer_changes.h"
-#include "daemon/server/batches/free_aside.h"
-#include "daemon/server/batches/handler_batches.h"
-#include "daemon/server/batches/intake.h"
-#include "daemon/server/batches/restored_times.h"
-#include "daemon/server/batches/result_relief.h"
-#include "daemon/server/batches/store_reads.h"
-#include "daemon/server/batches/stored_batches.h"
-#include "daemon/server/batches/write_charges.h"
+#include "daemon/server/batches/changes/batch_changes.h"
+#include "daemon/server/batches/changes/customer_changes.h"
+#include "daemon/server/batches/changes/result_relief.h"
+#include "daemon/server/batches/handlers/handler_batches.h"
+#include "daemon/server/batches/intake/admission.h"
+#include "daemon/server/batches/intake/intake.h"
+#include "daemon/server/batches/news/batch_news.h"
+#include "daemon/server/batches/retention/free_aside.h"
+#include "daemon/server/batches/stored/restored_times.h"
+#include "daemon/server/batches/stored/store_reads.h"
+#include "daemon/server/batches/stored/stored_batches.h"
+#include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/records/lookup.h"
 
 namespace locksley::daemon {
 
 // All batches of the daemon, as connections, the HTTP side and main() see them. It composes the
-// parts of this folder and hands each call to the one that it belongs to; README.md has a picture
-// of them.
+// parts of this folder's rooms and hands each call to the one that it belongs to; README.md has a
+// picture of them.
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it
 // is on the disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or

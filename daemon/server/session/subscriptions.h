@@ -11,7 +11,7 @@
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
-#include "daemon/server/batches/events.h"
+#include "daemon/server/batches/events/events.h"
 #include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {

@@ -9,7 +9,7 @@
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/account.h"
-#include "daemon/server/batches/write_charges.h"
+#include "daemon/server/batches/stored/write_charges.h"
 
 namespace locksley::daemon {
 

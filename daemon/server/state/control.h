@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/base/loop/io_thread.h"
-#include "daemon/server/batches/customer_changes.h"
+#include "daemon/server/batches/changes/customer_changes.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/customer_settings.h"

@@ -15,7 +15,7 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/users.h"
-#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/workers/machines_view.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "daemon/base/loop/io_thread.h"
-#include "daemon/server/batches/job_search.h"
+#include "daemon/server/batches/stored/job_search.h"
 #include "daemon/server/records/batch_record.h"
 
 namespace locksley::daemon {

@@ -22,7 +22,7 @@
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/batches/batches.h"
-#include "daemon/server/batches/handler_directory.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/state/audit.h"
 #include "daemon/server/state/config_changes.h"
 #include "daemon/server/state/held_replies.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-#include "daemon/server/batches/write_charges.h"
+#include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/session/session.h"
 #include "proto/command_table.h"
 #include "tests/support/server_fixture.h"

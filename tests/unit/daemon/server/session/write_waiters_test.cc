@@ -8,7 +8,7 @@
 #include <deque>
 #include <string>
 
-#include "daemon/server/batches/write_charges.h"
+#include "daemon/server/batches/stored/write_charges.h"
 
 namespace locksley::daemon {
 namespace {

@@ -1,0 +1,243 @@
+#include "daemon/server/batches/intake/admission.h"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <algorithm>
+
+#include "daemon/base/log/log_line.h"
+#include "daemon/server/batches/news/batch_news.h"
+#include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/batches/stored/stored_batches.h"
+#include "proto/command_table.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::unexpected<Admission::Refusal> too_big(std::string_view what, std::uint64_t found,
+                                            std::string_view limit, std::uint64_t most) {
+  return std::unexpected(fmt::format("TOOBIG {} {}, and {} is {}", what, found, limit, most));
+}
+
+// The bytes of the payloads; of a range those of its pattern, which is all that is held.
+std::uint64_t bytes_of(const Admission::Demand& demand) {
+  if (demand.range != nullptr && demand.range->pattern.text) return demand.range->pattern.text->size();
+  return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
+}
+
+// The bytes of the longest payload of the range.
+std::uint64_t longest_payload(const RangeJobs& range) {
+  if (!range.pattern.text) return 0;
+  const std::size_t digits =
+      std::max(fmt::formatted_size("{}", range.low), fmt::formatted_size("{}", range.high - 1));
+  const std::uint64_t places = range.pattern.places;
+  return range.pattern.text->size() - 2 * places + digits * places;
+}
+
+// Whether finished batches give way to new ones.
+bool is_evictable(Resource resource) {
+  return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes;
+}
+
+}  // namespace
+
+Admission::Reservation::Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
+                                    std::uint64_t stored_bytes, BatchPayloads::Place place)
+    : admission_(&admission),
+      customer_(&admission.registry_.customers().use_again(customer)),
+      charge_(charge),
+      stored_bytes_(stored_bytes),
+      place_(place) {
+  admission_->registry_.charge(*customer_, charge_);
+  admission_->retention_.reserve(*customer_->tenant, stored_bytes_);
+}
+
+void Admission::Reservation::commit(BatchRecord& record) {
+  Admission& admission = *std::exchange(admission_, nullptr);
+  admission.registry_.assign(record, charge_);
+  admission.retention_.assign(record, stored_bytes_);
+  Tenant* const tenant = customer_->tenant;
+  admission.registry_.customers().drop(*customer_);
+  admission.retention_.evict(tenant);
+}
+
+void Admission::refund(Reservation& reservation) {
+  registry_.refund(*reservation.customer_, reservation.charge_);
+  retention_.release(*reservation.customer_->tenant, reservation.stored_bytes_);
+  registry_.customers().drop(*reservation.customer_);
+}
+
+Admission::Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
+                     const StoredBatches& stored, std::shared_ptr<spdlog::logger> log)
+    : config_(config),
+      registry_(registry),
+      retention_(retention),
+      news_(news),
+      stored_(stored),
+      log_(std::move(log)) {}
+
+std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, const Account& full,
+                                                          Resource resource) {
+  const bool is_customers = &full == demand.customer.account.get();
+  const std::string limit = is_customers ? demand.customer.key_of_max_jobs() : full.key(resource);
+  const std::uint64_t most =
+      is_evictable(resource) ? retention_.most_now(full, resource) : full.most_now(resource);
+  if (full_lines_.open(now())) {
+    LogLine("queue full")
+        .with("tenant", demand.tenant().name)
+        .with("customer", demand.customer.name)
+        .with("handler", demand.handler)
+        .with("limit", limit)
+        .with("most", most)
+        .with("unlogged", full_lines_.held_back())
+        .write(*log_, spdlog::level::warn);
+  }
+  std::string text = fmt::format("QUEUEFULL {} is {}", limit, most);
+  if (most < full.limit(resource)) {
+    text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
+  }
+  return std::unexpected(fmt::format(
+      "{}, and {} are in use: nothing was accepted, try again{}", text, full.used(resource),
+      is_customers ? " when jobs of the customer have ended, or raise the limit (CUSTOMER SET)" : ""));
+}
+
+Admission::Admitted Admission::reserve(const Demand& demand) {
+  if (is_draining_) return std::unexpected("DRAINING the daemon is shutting down: nothing was accepted");
+  if (demand.is_stored) {
+    if (std::string error = stored_.error(); !error.empty()) return std::unexpected(std::move(error));
+  }
+  if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
+  if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
+  const std::uint64_t bytes = bytes_of(demand);
+  // A pattern is always in memory.
+  const Account* const full = demand.range != nullptr
+                                  ? nullptr
+                                  : demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes);
+  const bool keeps_in_memory = full == nullptr;
+  if (!keeps_in_memory) {
+    if (auto fit = check_unsettled(demand, *full); !fit) return std::unexpected(std::move(fit.error()));
+  }
+  return Reservation(*this, demand.customer,
+                     {.jobs = demand.new_jobs,
+                      .batches = demand.new_batches,
+                      .payload_bytes = bytes,
+                      .memory_bytes = keeps_in_memory ? bytes : 0,
+                      .record_bytes = demand.record_bytes},
+                     demand.is_stored ? bytes + Retention::kRowBytes : 0,
+                     keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
+}
+
+Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t jobs) {
+  if (is_draining_) return std::unexpected("DRAINING the daemon is shutting down: no job was queued again");
+  const CustomerUse customer(registry_.customers(), registry_.tenant_of(record), record.options().customer);
+  const Demand demand{.customer = *customer,
+                      .handler = record.handler().name(),
+                      .new_batches = jobs == 0 || record.is_active ? 0U : 1U,
+                      .batch_jobs = 0,
+                      .new_jobs = jobs,
+                      .payloads = nullptr,
+                      .is_stored = record.is_stored()};
+  if (auto fit = check(demand, Resource::kQueuedJobs, jobs, "jobs:"); !fit) {
+    return std::unexpected(std::move(fit.error()));
+  }
+  if (auto fit = check(demand, Resource::kBatches, demand.new_batches, "batches:"); !fit) {
+    return std::unexpected(std::move(fit.error()));
+  }
+  return Reservation(*this, demand.customer, {.jobs = jobs, .batches = demand.new_batches}, 0,
+                     BatchPayloads::Place::kMemory);
+}
+
+Admission::Checked Admission::check_sizes(const Demand& demand) const {
+  const config::Limits& limits = config_.limits;
+  if (demand.batch_jobs > limits.max_batch_jobs) {
+    return too_big("jobs of the batch:", demand.batch_jobs, "limits.max_batch_jobs", limits.max_batch_jobs);
+  }
+  const std::uint64_t most = limits.max_payload.count;
+  if (demand.range != nullptr) {
+    if (const std::uint64_t longest = longest_payload(*demand.range); longest > most) {
+      return too_big("bytes of a payload:", longest, "limits.max_payload", most);
+    }
+    return {};
+  }
+  const std::size_t longest = demand.payloads == nullptr ? 0 : demand.payloads->longest_bound();
+  // Other words of a command are not as long.
+  if (longest > std::max<std::uint64_t>(most, proto::kMostWordBytes))
+    return too_big("bytes of a payload:", longest, "limits.max_payload", most);
+  if (longest > most && bytes_of(demand) > most) {
+    // There may be ten million: a search only if one of them can be over the limit.
+    for (const std::string_view payload : *demand.payloads) {
+      if (payload.size() > most)
+        return too_big("bytes of a payload:", payload.size(), "limits.max_payload", most);
+    }
+  }
+  return {};
+}
+
+Admission::Checked Admission::check_room(const Demand& demand) {
+  const std::uint64_t bytes = bytes_of(demand);
+  const bool needs_memory = !demand.is_stored || demand.range != nullptr;
+  struct Rule {
+    Resource resource;
+    std::uint64_t more;
+    std::string_view what;
+  };
+  const Rule rules[] = {
+      {Resource::kQueuedJobs, demand.new_jobs, "jobs of the batch:"},
+      {Resource::kPayloadBytes, bytes, "bytes of the batch:"},
+      {Resource::kQueuedBytes, needs_memory ? bytes : 0, "bytes of the batch:"},
+      {Resource::kBatches, demand.new_batches, "batches:"},
+      {Resource::kRecordBytes, demand.record_bytes, "bytes of the batch's record:"},
+      {Resource::kStoredBytes, demand.is_stored ? bytes + Retention::kRowBytes : 0, "bytes in the store:"},
+  };
+  for (const Rule& rule : rules) {
+    if (auto fit = check(demand, rule.resource, rule.more, rule.what); !fit) return fit;
+  }
+  if (!demand.awaits_results) return {};
+  const Account& account = demand.tenant().account;
+  if (account.results().is_full()) return std::unexpected(results_at_limit(account));
+  return {};
+}
+
+Admission::Checked Admission::check_unsettled(const Demand& demand, const Account& full) const {
+  if (demand.payloads == nullptr) return {};
+  const Account& account = demand.tenant().account;
+  const std::uint64_t bytes = demand.payloads->memory_bytes();
+  if (account.first_without_room(Resource::kUnsettledBytes, bytes) == nullptr) return {};
+  // One command, however large it is: else it would never be accepted.
+  const Account& all = *account.parent();
+  if (account.used(Resource::kUnsettledBytes) == 0 && !all.exceeds_limit(Resource::kUnsettledBytes))
+    return {};
+  return std::unexpected(
+      fmt::format("QUEUEFULL {} is {}, and {} bytes of payloads that exceed it already wait for the disk: "
+                  "nothing was accepted, try again",
+                  full.key(Resource::kQueuedBytes), full.most_now(Resource::kQueuedBytes),
+                  all.used(Resource::kUnsettledBytes)));
+}
+
+Admission::Checked Admission::check(const Demand& demand, Resource resource, std::uint64_t more,
+                                    std::string_view what) {
+  if (more == 0) return {};
+  const Account* full = first_without_room(demand, resource, more);
+  if (full == nullptr) return {};
+  if (more > full->limit(resource)) {
+    const bool is_customers = full == demand.customer.account.get();
+    return too_big(what, more, is_customers ? demand.customer.key_of_max_jobs() : full->key(resource),
+                   full->limit(resource));
+  }
+  // The news of jobs that STATUS shows as ended may still be in the queue.
+  news_.apply_pending();
+  full = first_without_room(demand, resource, more);
+  if (full == nullptr) return {};
+  return queue_full(demand, *full, resource);
+}
+
+const Account* Admission::first_without_room(const Demand& demand, Resource resource,
+                                             std::uint64_t more) const {
+  if (is_evictable(resource)) {
+    return retention_.first_without_room(demand.tenant(), resource, more);
+  }
+  return demand.customer.account->first_without_room(resource, more);
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,197 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "config/config.h"
+#include "core/base/index_range.h"
+#include "core/batch/batch_failures.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/customer_name.h"
+#include "daemon/server/accounts/customers.h"
+#include "daemon/server/batches/changes/batch_changes.h"
+#include "daemon/server/batches/changes/dependencies.h"
+#include "daemon/server/batches/changes/streams.h"
+#include "daemon/server/batches/events/events.h"
+#include "daemon/server/batches/handlers/handler_batches.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
+#include "daemon/server/batches/intake/admission.h"
+#include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/batches/stored/stored_batches.h"
+#include "daemon/server/payloads/digest.h"
+#include "daemon/server/payloads/pattern.h"
+#include "daemon/server/records/batch_id.h"
+#include "daemon/server/records/registry.h"
+#include "daemon/store/read/reader.h"
+#include "proto/argument_list.h"
+#include "proto/submit_options.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class DueTimer;
+class RestoredTimes;
+class Store;
+struct StoredBatch;
+struct ReadFailures;
+
+// What RETRY asks for.
+struct RetryDemand {
+  std::optional<std::uint64_t> round = {};  // only if BatchStatus::retry_rounds is this
+  // Only these jobs, which must have failed; empty: all that have failed.
+  std::span<const std::uint64_t> indexes = {};
+};
+
+// Makes a batch, or more jobs of one, out of a command, whole or not at all.
+//
+// The steps of each: the handler and the customer are found; a repetition of a known id is answered
+// with the batch that there is; Admission reserves; the start condition is resolved; the record is
+// made; the reservation is committed; the record enters the registry, and the store or the lane.
+// Everything before the record may refuse, and leaves no trace.
+//
+// Owned by Batches. The I/O thread only. Nothing blocks, but for the look-up of an id whose batch
+// is over and has left the memory. A refusal is the text of the error reply.
+class Intake {
+ public:
+  struct Parts {
+    const config::Config& config;
+    HandlerDirectory& handlers;
+    ServerStats& stats;
+    Store* store;  // null: there is none
+    BatchObserver& observer;
+    Registry& registry;
+    Events& events;
+    Retention& retention;
+    StoredBatches& stored;
+    BatchChanges& changes;
+    Streams& streams;
+    Dependencies& dependencies;
+    RestoredTimes& times;
+    HandlerBatches& handler_batches;
+    BatchNews& news;
+    DueTimer& timer;
+    Admission& admission;
+    asio::io_context& io;
+    Slices& slices;
+    Reader& aside;  // does what takes long
+    std::shared_ptr<spdlog::logger> log;
+  };
+  using Refusal = std::string;
+  using Count = std::expected<std::uint64_t, Refusal>;  // of jobs
+  using Accepted = std::expected<std::shared_ptr<BatchRecord>, Refusal>;
+
+  explicit Intake(Parts parts) : parts_(std::move(parts)) {}
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
+
+  // What the caller has prepared in parts, because it would take long at once.
+  struct Prepared {
+    std::optional<Digest> digest;    // of the payloads
+    std::optional<Pattern> pattern;  // of a range
+    FoundDependencies dependencies;
+  };
+  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads.
+  // `prepared`, `found_dependencies`: null if all is to be done now.
+  Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
+                  BatchRecord::Origin origin, const Prepared* prepared = nullptr)
+      LOCKSLEY_REQUIRES(kIoThread);
+  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
+                const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
+  // Returns how many jobs the batch has now. `payer`, here and below: as in StoredBatches. `at`:
+  // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
+  // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
+  Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
+            std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread);
+  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record
+  // lacks their list (Batch::Failures::lacks_list()); if null, or of another round, the call
+  // returns 0. Very many failures that lie scattered are queued again by another thread and in
+  // slices: BatchRecord::is_requeueing() is true until then. Afterwards record.stored.ticket covers
+  // the retry.
+  Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand, const ReadFailures* failures)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in
+  // a slice of its own. By then another RETRY may have begun.
+  void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the record lacks the list of its failed jobs, and `failures` is null or of another
+  // round.
+  static bool must_read_failures(BatchRecord& record, const ReadFailures* failures);
+  // Takes on a batch that an earlier process accepted, and that is not over. Admission is not
+  // asked.
+  void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  Count retry_some(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
+      LOCKSLEY_REQUIRES(kIoThread);
+  Count queue_again(BatchRecord& record, Account& payer, Batch::Failures::Requeue requeue)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Counts the refusal.
+  std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);
+  // The connection streams the batch in from now on.
+  void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
+  Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
+  // The first step of SUBMIT, RUN and OPEN: what their names mean.
+  struct Found {
+    // Null: no handler has this name any more; then `known` is not null.
+    const HandlerDirectory::Entry* entry;
+    CustomerName customer;
+    BatchRecord* known;  // the batch of this id, which the client has submitted before; null: there is none
+  };
+  std::expected<Found, Refusal> find(const User& by, const std::string& handler,
+                                     const proto::BatchOptions& options) LOCKSLEY_REQUIRES(kIoThread);
+  // The same if no handler has this name, for which `why` is the error. The batch may have been
+  // accepted while there was one, and its reply been lost.
+  std::expected<Found, Refusal> repeated(const User& by, const std::string& handler,
+                                         const proto::BatchOptions& options, const Refusal& why)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // The second step, for a batch that is new.
+  struct Admitted {
+    Admission::Reservation reservation;
+    StartCondition condition;
+  };
+  std::expected<Admitted, Refusal> admit(const User& by, const std::string& handler,
+                                         const proto::BatchOptions& options, const Admission::Demand& demand,
+                                         const FoundDependencies* found) LOCKSLEY_REQUIRES(kIoThread);
+  // What both SUBMIT and OPEN ask for, and the record that it leads to.
+  struct NewBatch {
+    const Customer& customer;
+    const proto::BatchOptions& options;
+    const HandlerDirectory::Entry& entry;
+    BatchRecord::Origin origin;
+    std::uint64_t sequence;
+    bool is_stored;
+  };
+  std::shared_ptr<BatchRecord> make_record(const NewBatch& batch, std::unique_ptr<BatchPayloads> payloads,
+                                           PayloadParts parts) LOCKSLEY_REQUIRES(kIoThread);
+  std::unique_ptr<BatchPayloads> payloads_of(AcceptedJobs& accepted, proto::ArgumentList&& arguments,
+                                             const NewBatch& batch, BatchPayloads::Place place);
+  void enter(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
+             Admitted&& admitted, AcceptedJobs&& accepted) LOCKSLEY_REQUIRES(kIoThread);
+  // The second half of a retry of very many jobs: another thread queues them again in the record,
+  // and then the I/O thread puts them into the ring, in slices.
+  void requeue_aside(const std::shared_ptr<BatchRecord>& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  void put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& payer, std::vector<IndexRange> jobs)
+      LOCKSLEY_REQUIRES(kIoThread);
+  void requeue_ended(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  std::string new_id(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  BatchIds ids_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // What after_requeue() is yet to call. The record of each is held by its requeue.
+  std::unordered_map<const BatchRecord*, std::vector<std::function<void()>>> after_requeues_
+      LOCKSLEY_GUARDED_BY(kIoThread);
+};
+
+}  // namespace locksley::daemon

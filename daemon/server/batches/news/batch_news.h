@@ -1,0 +1,119 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/io.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/changes/dependencies.h"
+#include "daemon/server/batches/changes/streams.h"
+#include "daemon/server/batches/events/events.h"
+#include "daemon/server/batches/news/change_queue.h"
+#include "daemon/server/batches/news/due_timer.h"
+#include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
+#include "daemon/store/read/reader.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class Store;
+
+// Carries the news of batches from the workers to every part of the daemon that keeps an account of
+// batches. Workers put a batch that changed into the ChangeQueue; the I/O thread takes it out and
+// applies its state, as it is at that moment, to the parts below. Applying a batch twice changes
+// nothing the second time.
+//
+// The order of the effects for one batch, each of which relies on those before it:
+//
+//   1. The store's account: its bytes are brought up to date; the ticket of its last step is noted while that
+//      step is certain to have it; if the batch is over, it may be evicted from now on.
+//   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled. Before 3, so that
+//      a batch that is active is published, and one that was over before is not published again.
+//   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active ones.
+//   4. If step 3 saw the batch end: counters, the batches that wait for it, its stream, its payloads, the log line.
+//      Before 5, so that a client that learns of the end sees the dependent batches start, and no memory charged.
+//      If the batch goes on: when its next retry is due, and payloads of a stream that are not needed any more.
+//   5. Connections that wait for the batch are woken.
+//   6. A batch that came from the queue, is over and has RETAIN 0 is forgotten, unless a connection waits for it. Its
+//      end and its deletion are then mostly in one group, and the store writes neither. apply_pending() forgets
+//      nothing, because the running command may use the record; the timer does it later.
+//
+// Very many changed batches are applied in slices. After each slice the timer is armed for what is
+// due next, and the owner's `after_changes` evicts and retires batches and checks whether the
+// daemon has nothing left to do.
+//
+// Owned by Batches. The I/O thread only, but for ChangeQueue::batch_changed(). Nothing blocks or
+// fails.
+class BatchNews {
+ public:
+  struct Parts {
+    asio::io_context& io;
+    Slices& slices;
+    ChangeQueue& changes;
+    Events& events;
+    Registry& registry;
+    Retention& retention;
+    Streams& streams;
+    Dependencies& dependencies;
+    DueTimer& timer;
+    Store* store;   // null: there is none
+    Reader& aside;  // destroys what is large
+    ServerStats& stats;
+    std::shared_ptr<spdlog::logger> log;
+    std::function<void()> after_changes;
+  };
+  explicit BatchNews(Parts parts);
+  BatchNews(const BatchNews&) = delete;
+  BatchNews& operator=(const BatchNews&) = delete;
+
+  // Applies the state of one batch now instead of waiting for the queue.
+  void apply(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) { apply(record, record.status()); }
+  void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
+    apply(record, status, now());
+  }
+  // The same for the batches in the queue, for about a slice: before something is refused for want
+  // of room. Forgets none.
+  void apply_pending() LOCKSLEY_REQUIRES(kIoThread);
+  // The queue has something. Called by the event loop after ChangeQueue has woken it: no command is
+  // under way.
+  void take_changes() LOCKSLEY_REQUIRES(kIoThread);
+
+  // The time has come for a progress event.
+  void publish_progress(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  void schedule_retry(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  void apply(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
+  // When a batch is forgotten that need not be kept: with the news of its end, or by the timer.
+  enum class Forget : std::uint8_t { kNow, kLater };
+  // For about a slice, and then in slices.
+  void apply_queued(Forget forget) LOCKSLEY_REQUIRES(kIoThread);
+  // Takes batches out of the queue and applies them, until about `until`. True if none is left.
+  bool apply_until(Instant until, Forget forget) LOCKSLEY_REQUIRES(kIoThread);
+  void publish(BatchRecord& record, const BatchStatus& status, Instant at) LOCKSLEY_REQUIRES(kIoThread);
+  void batch_ended(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  void release_payloads(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  void free_streamed_payloads(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+  void log_end(const BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  bool is_applying_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // apply_until() is in the slices
+  Timer changes_timer_ LOCKSLEY_GUARDED_BY(kIoThread);
+  bool changes_timer_armed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  // Many batches that went well must not hide one that did not.
+  RateGate done_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
+  RateGate failed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::seconds(1), 10};
+};
+
+}  // namespace locksley::daemon

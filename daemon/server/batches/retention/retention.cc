@@ -1,0 +1,247 @@
+#include "daemon/server/batches/retention/retention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/server/batches/retention/free_aside.h"
+#include "daemon/store/rows/stored_rows.h"
+#include "daemon/store/store.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+
+}  // namespace
+
+Retention::Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside)
+    : registry_(registry), stats_(stats), store_(store), aside_(aside) {}
+
+Retention::Kept& Retention::kept_of(const Tenant& tenant) {
+  if (kept_.size() <= tenant.number) kept_.resize(tenant.number + 1);
+  return kept_[tenant.number];
+}
+
+const Retention::Kept* Retention::find_kept(const Tenant& tenant) const {
+  return tenant.number < kept_.size() ? &kept_[tenant.number] : nullptr;
+}
+
+std::uint64_t Retention::evictable(const Tenant& tenant, Resource resource) const {
+  const Kept* const kept = find_kept(tenant);
+  if (kept == nullptr) return 0;
+  return kept->evictable.of(resource);
+}
+
+void Retention::change_evictable(Kept& kept, std::int64_t stored_bytes, std::int64_t record_bytes) {
+  for (Evictable* const each : {&kept.evictable, &all_evictable_}) {
+    each->stored_bytes += static_cast<std::uint64_t>(stored_bytes);
+    each->record_bytes += static_cast<std::uint64_t>(record_bytes);
+  }
+}
+
+// ---- Room ----
+
+std::uint64_t Retention::most_now(const Account& own, Resource resource) const {
+  if (!own.leaves_room(resource)) return own.limit(resource);
+  const Account& all = *own.parent();
+  const std::uint64_t kept = all.used(resource) - all_evictable_.of(resource);
+  return std::min(own.limit(resource), all.limit(resource) - std::min(all.limit(resource), kept));
+}
+
+const Account* Retention::first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const {
+  const Account& own = asker.account;
+  const Account& all = *own.parent();
+  const std::uint64_t own_evictable = evictable(asker, resource);
+  const std::uint64_t most = most_now(own, resource);
+  if (more > most || own.used(resource) - own_evictable > most - more) return &own;
+  // Freed by the asker's own batches, as far as it would be over its limit.
+  const std::uint64_t wanted = own.used(resource) + more;
+  const std::uint64_t freed = wanted - std::min(wanted, own.limit(resource));
+  if (all.has_room(resource, more) || all.used(resource) + more - freed <= all.limit(resource))
+    return nullptr;
+  std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
+  const double asked = asker.burden(own.used(resource) + more - freed);
+  bool gives_own = !own.has_limit(resource);
+  for (const Tenant& other : registry_.tenants().all()) {
+    if (left == 0) break;
+    if (&other == &asker) continue;
+    const auto used = static_cast<double>(other.account.used(resource));
+    const double above = used - asked * other.weight;
+    if (above <= 0) continue;
+    gives_own = true;
+    left -= std::min({left, evictable(other, resource), static_cast<std::uint64_t>(above)});
+  }
+  if (gives_own) left -= std::min(left, own_evictable - std::min(own_evictable, freed));
+  return left == 0 ? nullptr : &all;
+}
+
+void Retention::update(BatchRecord& record, std::uint64_t result_bytes) {
+  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  Account& account = registry_.tenant_of(record).account;
+  account.charge(Resource::kStoredBytes, bytes);
+  account.refund(Resource::kStoredBytes, std::exchange(record.stored.bytes, bytes));
+  note_if_over(account);
+  publish_bytes();
+}
+
+void Retention::results_discarded(BatchRecord& record, std::uint64_t result_bytes) {
+  Tenant& tenant = registry_.tenant_of(record);
+  if (registry_.by_sequence(record.sequence) == &record) {
+    const std::uint64_t before = record.stored.bytes;
+    update(record, result_bytes);
+    Kept& kept = kept_of(tenant);
+    if (kept.stored.contains(record.sequence) || kept.pinned.contains(record.sequence))
+      change_evictable(kept, signed_of(record.stored.bytes) - signed_of(before), 0);
+    return;
+  }
+  RetainedBatch* const retired = registry_.retained().find(record.sequence);
+  if (retired == nullptr) return;
+  retired->rows.may_have_changes = true;
+  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  if (bytes >= retired->stored_bytes) return;
+  const std::uint64_t freed = retired->stored_bytes - bytes;
+  retired->stored_bytes = bytes;
+  change_evictable(kept_of(tenant), -signed_of(freed), 0);
+  tenant.account.refund(Resource::kStoredBytes, freed);
+  publish_bytes();
+}
+
+void Retention::publish_bytes() {
+  if (store_ == nullptr) return;
+  const std::uint64_t bytes = registry_.tenants().account_of_all().used(Resource::kStoredBytes);
+  stats_.stored_bytes.set(bytes);
+  store_->set_live_bytes(bytes);
+}
+
+void Retention::note_if_over(const Account& account) {
+  for (const Resource resource : kEvictable) {
+    if (account.exceeds_limit(resource) || account.parent()->exceeds_limit(resource)) may_be_over_ = true;
+  }
+}
+
+// ---- Batches that are over ----
+
+void Retention::add(BatchRecord& record) {
+  Tenant& tenant = registry_.tenant_of(record);
+  Kept& kept = kept_of(tenant);
+  note_if_over(tenant.account);
+  has_relief_ = has_relief_ || tenant.account.results().is_full();
+  change_evictable(kept, 0, signed_of(record.charged.record_bytes));
+  if (!record.is_stored()) {
+    kept.ephemeral.insert(record.sequence);
+    return;
+  }
+  kept.stored.insert(record.sequence);
+  change_evictable(kept, signed_of(record.stored.bytes), 0);
+  ended_.push_back(record.sequence);
+}
+
+void Retention::remove(BatchRecord& record) {
+  Kept& kept = kept_of(registry_.tenant_of(record));
+  if (kept.stored.erase(record.sequence)) {
+    change_evictable(kept, -signed_of(record.stored.bytes), 0);
+  } else if (kept.pinned.erase(record.sequence)) {
+    if (record.is_stored()) change_evictable(kept, -signed_of(record.stored.bytes), 0);
+  } else if (!kept.ephemeral.erase(record.sequence) && !kept.part_read.erase(record.sequence)) {
+    return;
+  }
+  change_evictable(kept, 0, -signed_of(record.charged.record_bytes));
+}
+
+void Retention::add_restored(const RetainedBatch& batch) {
+  Tenant& tenant = registry_.tenants().all()[batch.tenant];
+  Kept& kept = kept_of(tenant);
+  ++kept.retired;
+  kept.first_retired = std::min(kept.first_retired, batch.sequence);
+  change_evictable(kept, signed_of(batch.stored_bytes), Registry::kRetainedBytes);
+  tenant.account.charge(Resource::kStoredBytes, batch.stored_bytes);
+  registry_.restore(batch);
+  note_if_over(tenant.account);
+}
+
+void Retention::retired_left(const RetainedBatch& batch) {
+  Tenant& tenant = registry_.tenants().all()[batch.tenant];
+  Kept& kept = kept_of(tenant);
+  --kept.retired;
+  change_evictable(kept, -signed_of(batch.stored_bytes), -signed_of(Registry::kRetainedBytes));
+  tenant.account.refund(Resource::kStoredBytes, batch.stored_bytes);
+}
+
+void Retention::go_on(BatchRecord& record, const BatchStatus& status) {
+  remove(record);
+  const auto retired = registry_.go_on(record.shared(), status);
+  if (!retired) return;
+  retired_left(*retired);
+  record.stored.parts = retired->rows.parts;
+  update(record, status.result_bytes);
+}
+
+std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
+  const bool is_stored = record.is_stored();
+  const std::uint64_t sequence = record.sequence;
+  if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retired(sequence, urgency);
+  std::shared_ptr<BatchRecord> held = record.shared();
+  if (record.is_active) return std::nullopt;
+  remove(record);
+  if (!registry_.forget(record)) return std::nullopt;
+  if (is_stored) {
+    registry_.tenant_of(record).account.refund(Resource::kStoredBytes, record.stored.bytes);
+    publish_bytes();
+  }
+  const ForgetBatch forgotten{
+      .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
+  const std::uint64_t memory = record.memory_bytes();
+  record.refund_results();
+  free_aside(aside_, std::move(held), memory);
+  return is_stored ? store_->put(forgotten, urgency) : 0;
+}
+
+std::optional<Ticket> Retention::forget_retired(std::uint64_t sequence, Urgency urgency) {
+  const auto forgotten = registry_.forget_retained(sequence);
+  if (!forgotten) return std::nullopt;
+  retired_left(*forgotten);
+  publish_bytes();
+  return store_->put(ForgetBatch{.sequence = sequence, .rows = forgotten->rows}, urgency);
+}
+
+bool Retention::try_retire(BatchRecord& record) {
+  // The store must have all of it, and no reply about it may be outstanding. If the disk fails, it
+  // waits.
+  const auto& stored = record.stored;
+  if (is_pinned_(record.sequence) || stored.is_rejected || stored.ticket > settled_ ||
+      !store_->is_written(stored.end_ticket)) {
+    return false;
+  }
+  Kept& kept = kept_of(registry_.tenant_of(record));
+  remove(record);
+  ++kept.retired;
+  kept.first_retired = std::min(kept.first_retired, record.sequence);
+  change_evictable(kept, signed_of(stored.bytes), Registry::kRetainedBytes);
+  std::shared_ptr<BatchRecord> held = record.shared();
+  const std::uint64_t memory = record.memory_bytes();
+  registry_.retire(record);
+  record.refund_results();
+  free_aside(aside_, std::move(held), memory);
+  return true;
+}
+
+void Retention::retire(Ticket settled) {
+  settled_ = settled;
+  if (retires_ || retire_some(schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
+  retires_ = true;
+  schedule_more();
+}
+
+bool Retention::retire_some(std::size_t left) {
+  for (; ended_.size() > kMostInMemory; ended_.pop_front(), --left) {
+    if (left == 0) return false;
+    BatchRecord* const record = registry_.by_sequence(ended_.front());
+    // If RETRY let it go on, it comes here again.
+    if (record == nullptr || record->is_active) continue;
+    if (!try_retire(*record)) return true;
+  }
+  return true;
+}
+
+}  // namespace locksley::daemon

@@ -1,0 +1,199 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/index_range.h"
+#include "core/base/job.h"
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/base/time.h"
+#include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
+#include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/batches/stored/pending_discards.h"
+#include "daemon/server/records/batch_record.h"
+#include "daemon/server/records/registry.h"
+#include "daemon/store/engine/writer_thread.h"
+#include "daemon/store/write/ticket.h"
+#include "proto/argument_list.h"
+#include "proto/submit_options.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace locksley::daemon {
+
+class Account;
+class Events;
+class RestoredTimes;
+class Store;
+class WriteCharges;
+struct ChangesRow;
+struct StoredBatch;
+
+using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
+
+// The jobs with which a batch is accepted.
+struct AcceptedJobs {
+  std::uint64_t jobs = 0;
+  bool open = false;                  // more may come
+  const RangeJobs* range = nullptr;   // null: they came as payloads
+  SharedPayloads payloads = nullptr;  // to be written to the store; null: there are none
+  // Of the payloads, or of a pattern that lies apart, if the client chose the id.
+  std::optional<Digest> digest = {};
+  std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
+};
+
+// The stored side of batches: writes them, holds their jobs back until the disk has them, undoes
+// what the disk refuses, and restores them at a start.
+//
+// Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
+// STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when
+// the disk has them. If the disk did not take them, both halves are undone. The record learns of a
+// close() at once, too, and the lane in settle_some(). Every other change takes effect at once, and
+// only the reply waits for its ticket (ticket_of_changes()). A reply that says which jobs there are
+// waits for the ticket of these (BatchRecord::stored.jobs_ticket).
+//
+// Owned by Batches. The I/O thread only, except expect(). The store may be null: then no batch is
+// stored, and error(), load(), restore() and the functions that take a stored batch must not be
+// called. Only load() and restore() block on the disk.
+class StoredBatches {
+ public:
+  struct Parts {
+    Store* store;  // null: there is none
+    WriteCharges& charges;
+    Registry& registry;
+    Retention& retention;
+    Events& events;
+    BatchObserver& observer;  // of the records that are made here
+    HandlerDirectory& handlers;
+    RestoredTimes& times;
+    ServerStats& stats;
+    std::shared_ptr<spdlog::logger> log;
+    std::function<void(BatchRecord&)> apply_news;  // BatchNews::apply()
+  };
+  explicit StoredBatches(Parts parts);
+  ~StoredBatches();
+  StoredBatches(const StoredBatches&) = delete;
+  StoredBatches& operator=(const StoredBatches&) = delete;
+
+  // ---- Writing ----
+
+  // Why nothing can be accepted at the moment: the text of the error reply; empty if it can.
+  std::string error() const LOCKSLEY_REQUIRES(kIoThread);
+  // Why no jobs can be added to this batch at the moment, although others may be; likewise.
+  std::string error_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
+  // `payer`, here and below: the account that is charged for the write (WriteCharges). It is that
+  // of the user whose command it is; if the daemon makes the change by itself, that of the batch's
+  // owner.
+  void accept(const std::shared_ptr<BatchRecord>& record, Account& payer, const proto::BatchOptions& options,
+              AcceptedJobs accepted) LOCKSLEY_REQUIRES(kIoThread);
+  // Jobs that the record has been given, and their payloads.
+  void add(BatchRecord& record, Account& payer, IndexRange jobs, SharedPayloads payloads,
+           std::uint64_t unsettled_bytes) LOCKSLEY_REQUIRES(kIoThread);
+  void close(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that results were discarded, and deletes those in `freed`. No reply waits for it: it
+  // goes with the next group.
+  void discard(BatchRecord& record, IndexRange freed) LOCKSLEY_REQUIRES(kIoThread);
+  // The ticket of the write after which the disk has the first `rows` results of the batch, so that
+  // a crash changes neither these rows nor their order. 0: the disk has them already, the batch is
+  // not stored, or the disk fails and there is no such ticket. The store may write at once because
+  // of this call.
+  Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes the batch's terms and what the scheduler says of it. Nothing if it is not stored.
+  // `ranges`: how many ranges of jobs a step has that was put before for the same command.
+  void write_changes(BatchRecord& record, Account& payer, std::uint64_t ranges = 0)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // The ticket for which a reply that reports the record's changes waits. If the disk has failed to
+  // write the last changes, they are queued again: so a repeated command also fails until they are
+  // on the disk.
+  Ticket ticket_of_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- Outcomes ----
+
+  // Whether all writes up to this ticket are on the disk, or were refused, and settle_some() has
+  // acted on that.
+  bool is_settled(Ticket ticket) const LOCKSLEY_REQUIRES(kIoThread) { return ticket <= settled_; }
+  Ticket settled() const LOCKSLEY_REQUIRES(kIoThread) { return settled_; }
+  // Some jobs wait for the disk before they enter the ring.
+  bool has_unsettled() const LOCKSLEY_REQUIRES(kIoThread) { return !unsettled_.empty(); }
+  // This outcome will be passed to settle_some(). After a refusal no batch and no job is accepted
+  // until settle_some() has undone the refused writes: otherwise jobs that are added now would get
+  // the indexes of refused jobs.
+  void expect(const Outcome& outcome) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Acts on the writes of this outcome, in their order, until about `until`: on a slow disk a group
+  // may have very many. True: it has acted on all of them, and is_settled() is true for their
+  // tickets. Needs: expect() was called with the outcome, and the outcomes before it are settled.
+  bool settle_some(const Outcome& outcome, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+
+  // ---- Reading ----
+
+  // Every batch of an earlier process. Those that are over are indexed; then the store is started,
+  // and `go_on` is called for each of the others, in the order of acceptance. The error is for the
+  // operator. `on_outcome` is called by the store's thread.
+  std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
+                                           std::function<void(Outcome)> on_outcome)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Makes a record of the batch, as the store has it; in no registry and no lane yet.
+  std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that this process has taken the batch on. kTrim: the store deletes the payloads of jobs
+  // beyond those of the batch.
+  enum class Payloads : std::uint8_t { kKeep, kTrim };
+  void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
+  // Reads a batch that was retired.
+  Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // What waits for the store: jobs that are to enter a ring, and queues there that are to be
+  // closed.
+  struct Unsettled {
+    enum class Kind : std::uint8_t { kAccept, kAdd, kClose };
+    Ticket ticket;
+    Kind kind;
+    std::shared_ptr<BatchRecord> record;
+    IndexRange jobs{};
+    bool open = false;
+    std::uint64_t bytes = 0;          // charged to kUnsettledBytes
+    std::uint64_t payload_bytes = 0;  // of jobs that were added
+
+    // Its jobs, as no range or one.
+    std::span<const IndexRange> ranges() const { return {&jobs, jobs.empty() ? 0U : 1U}; }
+  };
+  void wait_for_disk(Unsettled item) LOCKSLEY_REQUIRES(kIoThread);
+  // Puts a write whose outcome the store will report, and charges it to `payer`. Returns its
+  // ticket.
+  Ticket put(StoreWrite&& write, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  // The account of the batch's owner.
+  Account& owner_of(BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
+  class LaneWakes;
+  // The disk has the item; or it refused it, and its effects are undone.
+  void enter_accepted(const Unsettled& item, LaneWakes& wakes) LOCKSLEY_REQUIRES(kIoThread);
+  void undo_accept(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
+  void undo_add(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
+  void drop_rejected(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  ChangesRow changes_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
+  void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+  std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
+  Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // After a refusal: the last group that was put before it was known, and may have jobs that follow
+  // refused ones. Of jobs that are staged (StagedWrites) those follow that are of the same batch:
+  // only that one waits for them (BatchRecord::Stored::refused_until).
+  Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // Refusals between expect() and the end of settle_some(). The store's thread adds, before the
+  // store can say that it works again; the I/O thread subtracts, and reads after that.
+  std::atomic<std::uint64_t> refusals_{0};
+  PendingDiscards discarded_ LOCKSLEY_GUARDED_BY(kIoThread);  // load() adds them to what it reads
+};
+
+}  // namespace locksley::daemon

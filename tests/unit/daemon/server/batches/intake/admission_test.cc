@@ -1,0 +1,67 @@
+// What is charged for a command that is admitted, and refunded when it is refused later.
+#include "daemon/server/batches/intake/admission.h"
+#include "daemon/base/loop/io_thread.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/support/server_fixture.h"
+
+namespace locksley::daemon {
+namespace {
+
+using ::testing::StartsWith;
+
+class AdmissionTest : public ServerFixture {
+ protected:
+  // What the one user, and the daemon, are charged.
+  struct Charged {
+    std::uint64_t jobs, payload_bytes, batches, all_jobs, memory_bytes;
+    bool operator==(const Charged&) const = default;
+  };
+  Charged charged() {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      Registry& registry = server_->batches().registry();
+      const Tenant& tenant = registry.tenants().of("default");
+      const Account& all = registry.tenants().account_of_all();
+      return Charged{.jobs = tenant.account.used(Resource::kQueuedJobs),
+                     .payload_bytes = tenant.account.used(Resource::kPayloadBytes),
+                     .batches = tenant.account.used(Resource::kBatches),
+                     .all_jobs = registry.queued_jobs(),
+                     .memory_bytes = all.used(Resource::kQueuedBytes)};
+    });
+  }
+  static constexpr Charged kNothing{};
+};
+
+TEST_F(AdmissionTest, ACommandThatIsRefusedAfterItsAdmissionIsRefunded) {
+  start();
+  Client client(port_);
+  for (const std::string command :
+       {"SUBMIT echo AFTER unknown JOBS x yy", "SUBMIT echo AFTEROK unknown RANGE 0 9",
+        "RUN echo AFTER unknown JOBS x", "OPEN echo AFTER unknown"}) {
+    EXPECT_THAT(client.ask(command), StartsWith("-NOBATCH")) << command;
+    EXPECT_EQ(charged(), kNothing) << command;
+  }
+}
+
+TEST_F(AdmissionTest, ABatchBearsTheChargeUntilItsEnd) {
+  start();
+  Client client(port_);
+  client.send("SUBMIT hold ID b JOBS x yy zzz\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+  const Charged during = charged();
+  EXPECT_EQ(during.jobs, 3u);
+  EXPECT_EQ(during.payload_bytes, 6u);
+  EXPECT_EQ(during.batches, 1u);
+  EXPECT_EQ(during.all_jobs, 3u);
+  EXPECT_GE(during.memory_bytes, 6u);
+  client.ask("CANCEL b");
+  EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
+  EXPECT_EQ(charged(), kNothing);
+}
+
+}  // namespace
+}  // namespace locksley::daemon

@@ -60,6 +60,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       slices_(io_.get_executor()),
       directory_(std::move(directory)),
       link_(std::make_unique<WorkerLink>(*this, options, random_life(), boot_time())),
+      checking_certificates_(slices_),
       input_(options.max_leased_bytes),
       timer_(io_),
       room_timer_(io_),
@@ -130,10 +131,9 @@ void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory
 
 // In slices: a check takes some 0.1 ms.
 void LinkService::check_certificates() {
-  slices_.add([this, change = ++authorities_changed_, next = WorkerLink::Id{0}](Instant until) mutable {
+  checking_certificates_.restart([this, next = WorkerLink::Id{0}](Instant until) mutable {
     kLinkThread.assert_held();
-    for (auto at = sessions_.lower_bound(next); at != sessions_.end() && change == authorities_changed_;
-         ++at) {
+    for (auto at = sessions_.lower_bound(next); at != sessions_.end(); ++at) {
       at->second->authorities_changed();
       next = at->first + 1;
       if (now() >= until) return false;

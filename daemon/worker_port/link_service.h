@@ -15,6 +15,7 @@
 
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_mailbox.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/loop/stretch_meter.h"
 #include "daemon/base/loop/turns.h"
@@ -166,7 +167,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after end()
   std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // how often
+  SlicedWork checking_certificates_ LOCKSLEY_GUARDED_BY(kLinkThread);
   Strangers strangers_ LOCKSLEY_GUARDED_BY(kLinkThread);
   InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
   std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);

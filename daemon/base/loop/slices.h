@@ -32,7 +32,8 @@ class Slices {
   Slices(const Slices&) = delete;
   Slices& operator=(const Slices&) = delete;
 
-  // Begins in the next round at the earliest.
+  // Begins in the next round at the earliest. If an owner of the work may go first, or may begin it
+  // twice: SlicedWork.
   void add(Work work, LineNumber line = kDaemonsLine) {
     lines_.push(line, std::move(work));
     arm();

@@ -128,7 +128,9 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .io = io,
                .slices = slices,
                .aside = aside_,
-               .log = log_}) {
+               .log = log_}),
+      settling_(slices),
+      evicting_(slices) {
   dependencies_.on_all_told([this](std::uint64_t sequence) {
     kIoThread.assert_held();
     retention_.unpinned(sequence);
@@ -139,7 +141,8 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
     return dependencies_.is_notifying(sequence);
   });
   retention_.do_later([this] {
-    slices_.add([this](Instant until) {
+    kIoThread.assert_held();
+    evicting_.start([this](Instant until) {
       kIoThread.assert_held();
       return retention_.go_on_until(until);
     });
@@ -270,8 +273,7 @@ void Batches::settle(Outcome outcome) {
   PendingOutcome pending{.outcome = std::move(outcome)};
   if (pending_outcomes_.empty() && settle_some(pending, now() + Slices::kSlice)) return;
   pending_outcomes_.push_back(std::move(pending));
-  if (pending_outcomes_.size() != 1) return;
-  slices_.add([this](Instant until) {
+  settling_.start([this](Instant until) {
     kIoThread.assert_held();
     return settle_until(until);
   });

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/changes/batch_changes.h"
 #include "daemon/server/batches/changes/customer_changes.h"
@@ -259,8 +260,9 @@ class Batches {
   Admission admission_;
   Intake intake_;
   OnStored on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // Those that are not settled; settle_until() is in slices_ then.
-  std::deque<PendingOutcome> pending_outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::deque<PendingOutcome> pending_outcomes_ LOCKSLEY_GUARDED_BY(kIoThread);  // those that are not settled
+  SlicedWork settling_ LOCKSLEY_GUARDED_BY(kIoThread);                          // settle_until()
+  SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);                          // Retention::go_on_until()
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
   // The batch for which on_idle_ waited the last time.

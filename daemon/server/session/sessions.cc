@@ -16,17 +16,19 @@ namespace locksley::daemon {
 Sessions::Sessions(ServerState& state, const CommandExecutor& executor)
     : state_(state),
       executor_(executor),
-      memory_(state.config(), state.batches().registry().tenants().account_of_all()) {}
+      memory_(state.config(), state.batches().registry().tenants().account_of_all()),
+      telling_authorities_(state.slices()),
+      telling_users_(state.slices()),
+      telling_limits_(state.slices()) {}
 
 Sessions::~Sessions() = default;
 
 void Sessions::use_tls(std::shared_ptr<const TlsContext> context) {
   const auto before = std::exchange(tls_, std::move(context));
   if (before == nullptr || before->has_authorities_of(tls_.get())) return;
-  const std::uint64_t change = ++authorities_changed_;
-  state_.slices().add([this, change, next = std::uint64_t{0}](Instant until) mutable {
+  telling_authorities_.restart([this, next = std::uint64_t{0}](Instant until) mutable {
     kIoThread.assert_held();
-    for (auto at = by_id_.lower_bound(next); at != by_id_.end() && change == authorities_changed_; ++at) {
+    for (auto at = by_id_.lower_bound(next); at != by_id_.end(); ++at) {
       at->second->authorities_changed(tls_.get());
       next = at->first + 1;
       if (now() >= until) return false;
@@ -88,23 +90,23 @@ Session* Sessions::find(std::uint64_t id) const {
 }
 
 void Sessions::users_changed() {
-  tell_all(users_changed_, [](Session& session) {
+  tell_all(telling_users_, [](Session& session) {
     kIoThread.assert_held();
     session.users_changed();
   });
 }
 
 void Sessions::limits_changed() {
-  tell_all(limits_changed_, [](Session& session) { session.limits_changed(); });
+  tell_all(telling_limits_, [](Session& session) { session.limits_changed(); });
 }
 
-void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
+void Sessions::tell_all(SlicedWork& telling, void (*tell_one)(Session&)) {
   // To tell one takes a microsecond, and then it has a turn.
-  auto tell = [this, tell_one, &changes, number = ++changes, next = std::uint64_t{0}](Instant until) mutable {
+  auto tell = [this, tell_one, next = std::uint64_t{0}](Instant until) mutable {
     kIoThread.assert_held();
     constexpr int kBetweenLooks = 64;  // at the clock
     int told = 0;
-    for (auto at = by_id_.lower_bound(next); at != by_id_.end() && number == changes; ++at) {
+    for (auto at = by_id_.lower_bound(next); at != by_id_.end(); ++at) {
       tell_one(*at->second);
       next = at->first + 1;
       if (++told % kBetweenLooks == 0 && now() >= until) return false;
@@ -112,7 +114,8 @@ void Sessions::tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) {
     return true;
   };
   constexpr std::size_t kFew = 64;
-  if (by_id_.size() > kFew) return state_.slices().add(std::move(tell));
+  if (by_id_.size() > kFew) return telling.restart(std::move(tell));
+  telling.cancel();
   tell(Instant::max());
 }
 

@@ -10,6 +10,7 @@
 
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/connection/strangers.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
@@ -83,8 +84,9 @@ class Sessions {
 
   // Whether there is room for one connection more.
   bool make_room() LOCKSLEY_REQUIRES(kIoThread);
-  // Tells each session of the last change, of which `changes` is the number; very many in slices.
-  void tell_all(std::uint64_t& changes, void (*tell_one)(Session&)) LOCKSLEY_REQUIRES(kIoThread);
+  // Tells each session; very many in slices, as the work `telling`. Whom an earlier call with the
+  // same `telling` has not told yet learns of the last change only.
+  void tell_all(SlicedWork& telling, void (*tell_one)(Session&)) LOCKSLEY_REQUIRES(kIoThread);
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
@@ -95,10 +97,10 @@ class Sessions {
   ClientMemory memory_;
   Strangers strangers_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::shared_ptr<const TlsContext> tls_ LOCKSLEY_GUARDED_BY(kIoThread);  // null: plain
-  // How often.
-  std::uint64_t authorities_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  std::uint64_t users_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  std::uint64_t limits_changed_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // All connections are being told of the last change: of the authorities, the users, the limits.
+  SlicedWork telling_authorities_ LOCKSLEY_GUARDED_BY(kIoThread);
+  SlicedWork telling_users_ LOCKSLEY_GUARDED_BY(kIoThread);
+  SlicedWork telling_limits_ LOCKSLEY_GUARDED_BY(kIoThread);
   ById by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::uint64_t next_id_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
   WriteWaiters write_waiters_ LOCKSLEY_GUARDED_BY(kIoThread);

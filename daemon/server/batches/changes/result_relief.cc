@@ -14,7 +14,7 @@
 
 namespace locksley::daemon {
 
-ResultRelief::ResultRelief(Parts parts) : parts_(parts) {
+ResultRelief::ResultRelief(Parts parts) : parts_(parts), evicting_(parts_.slices) {
   parts_.registry.tenants().account_of_all().results().on_change([this, &mailbox = IoMailbox::of(parts_.io)] {
     // Called by any thread. One post that waits is enough.
     if (is_posted_.exchange(true)) return;
@@ -29,7 +29,7 @@ void ResultRelief::relieve() {
   is_posted_ = false;
   if (std::exchange(is_relieving_, true)) {
     // An eviction that has not begun will see the change; one that has begun is repeated.
-    must_repeat_ = is_evicting_;
+    must_repeat_ = evicting_.is_under_way();
     return;
   }
   const bool is_full = std::ranges::any_of(parts_.registry.tenants().all(), [](const Tenant& tenant) {
@@ -46,11 +46,9 @@ void ResultRelief::relieve() {
 
 void ResultRelief::evict() {
   if (evict_until(now() + Slices::kSlice)) return;
-  is_evicting_ = true;
-  parts_.slices.add([this](Instant until) {
+  evicting_.start([this](Instant until) {
     kIoThread.assert_held();
     if (!evict_until(until)) return false;
-    is_evicting_ = false;
     if (std::exchange(must_repeat_, false)) relieve();
     return true;
   });

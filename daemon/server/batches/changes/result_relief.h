@@ -8,6 +8,7 @@
 
 #include "core/base/job.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 
@@ -60,8 +61,8 @@ class ResultRelief {
   const Parts parts_;
   std::function<void()> on_room_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool is_relieving_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // relieve() has begun, and step 4 is not done
-  bool is_evicting_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // evict_until() is in the slices
-  bool must_repeat_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // after these slices
+  bool must_repeat_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // as soon as evicting_ is done
+  SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);        // evict_until()
   // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
   std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
   // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O

@@ -61,7 +61,8 @@ std::string event_json(const BatchRecord& record, EventKind kind, const BatchSta
 
 Events::Audience& Events::audience_for(std::string_view name) {
   const auto found = audiences_.find(name);
-  return found != audiences_.end() ? found->second : audiences_.try_emplace(std::string(name)).first->second;
+  if (found != audiences_.end()) return found->second;
+  return audiences_.try_emplace(std::string(name), slices_).first->second;
 }
 
 const Events::Audience* Events::audience_of(std::string_view name) const {
@@ -177,16 +178,11 @@ void Events::send(const std::string& name, Audience& audience, const BatchRecord
   }
   if (payer != nullptr) payer->account.charge(Resource::kClientBytes, bytes_of(event));
   if (audience.waiting.size() > kMostWaiting) overrun(audience);
-  if (std::exchange(audience.has_slices, true)) return;
   const LineNumber line = payer == nullptr ? kDaemonsLine : line_of_tenant(payer->number);
-  slices_.add(
-      [this, name](Instant until) {
+  audience.going_on.start(
+      [this, &audience](Instant until) {
         kIoThread.assert_held();
-        const auto found = audiences_.find(name);
-        if (found == audiences_.end()) return true;
-        const bool is_done = go_on(found->second, until);
-        if (is_done) found->second.has_slices = false;
-        return is_done;
+        return go_on(audience, until);
       },
       line);
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
@@ -119,6 +120,7 @@ class Events {
   };
   // The subscribers of one audience; never empty.
   struct Audience {
+    explicit Audience(Slices& slices) : going_on(slices) {}
     Topics channels;
     Subscribers to_all;  // those that have patterns
     std::deque<Waiting> waiting;
@@ -130,7 +132,7 @@ class Events {
     // `told_up_to` know it already, and of the subscribers of this channel those up to `last`.
     bool is_overrun = false;
     std::string told_up_to = {};
-    bool has_slices = false;  // go_on() is in the slices
+    SlicedWork going_on;  // go_on()
   };
   using Audiences = std::map<std::string, Audience, std::less<>>;
   Audience& audience_for(std::string_view name) LOCKSLEY_REQUIRES(kIoThread);

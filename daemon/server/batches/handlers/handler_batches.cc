@@ -16,11 +16,12 @@ void HandlerBatches::release(const std::string& handler) {
 }
 
 void HandlerBatches::follow(const std::string& handler) {
-  const auto [walk, is_new] = walks_.try_emplace(handler);
-  const bool is_in_slices = !is_new && !walk->second.is_done;
-  walk->second = {};
-  if (go_on(handler) || is_in_slices) return;
-  slices_.add([this, handler](Instant until) {
+  Walk& walk = walks_.try_emplace(handler, slices_).first->second;
+  walk.at = {};
+  walk.is_done = false;
+  walk.running = {};
+  if (go_on(handler)) return;
+  walk.going_on.start([this, handler](Instant until) {
     kIoThread.assert_held();
     do {
       if (go_on(handler)) return true;

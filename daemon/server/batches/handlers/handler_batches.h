@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/records/registry.h"
@@ -53,10 +54,12 @@ class HandlerBatches {
  private:
   // Through the active batches, for one handler.
   struct Walk {
+    explicit Walk(Slices& slices) : going_on(slices) {}
     Registry::ActivePlace at = {};
     bool is_done = false;
     // Batches that were held while an executor had jobs of them.
     std::vector<std::shared_ptr<BatchRecord>> running = {};
+    SlicedWork going_on;  // go_on(), unless it is done
   };
   void follow(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
   // Looks at kAtOnce batches. True if none is left.
@@ -68,8 +71,7 @@ class HandlerBatches {
   HandlerDirectory& handlers_;
   Slices& slices_;
   const std::function<void()> followed_;
-  // By handler. One that is not done has work in slices_. One that is done stays while there are
-  // running batches.
+  // By handler. One that is done stays while there are running batches.
   std::map<std::string, Walk> walks_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

@@ -16,16 +16,17 @@ namespace {
 constexpr auto kProgressPeriod = std::chrono::milliseconds(250);  // at most 4 a second, as the interface says
 }  // namespace
 
-BatchNews::BatchNews(Parts parts) : parts_(std::move(parts)), changes_timer_(parts_.io) {}
+BatchNews::BatchNews(Parts parts)
+    : parts_(std::move(parts)), applying_(parts_.slices), changes_timer_(parts_.io) {}
 
 void BatchNews::apply_queued(Forget forget) {
-  if (!apply_until(now() + Slices::kSlice, forget) && !std::exchange(is_applying_, true)) {
-    parts_.slices.add([this](Instant until) {
+  if (!apply_until(now() + Slices::kSlice, forget)) {
+    applying_.start([this](Instant until) {
       kIoThread.assert_held();
-      is_applying_ = !apply_until(until, Forget::kNow);
+      const bool is_done = apply_until(until, Forget::kNow);
       parts_.timer.arm();
       parts_.after_changes();
-      return !is_applying_;
+      return is_done;
     });
   }
   parts_.timer.arm();

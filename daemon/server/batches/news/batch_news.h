@@ -9,6 +9,7 @@
 #include "daemon/base/log/rate_gate.h"
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/batches/changes/dependencies.h"
@@ -108,7 +109,7 @@ class BatchNews {
   void log_end(const BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
-  bool is_applying_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // apply_until() is in the slices
+  SlicedWork applying_ LOCKSLEY_GUARDED_BY(kIoThread);  // apply_until()
   Timer changes_timer_ LOCKSLEY_GUARDED_BY(kIoThread);
   bool changes_timer_armed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   // Many batches that went well must not hide one that did not.

@@ -6,10 +6,10 @@
 namespace locksley::daemon {
 
 DueTimer::DueTimer(asio::io_context& io, Slices& slices, Registry& registry, Actions actions)
-    : registry_(registry), actions_(std::move(actions)), slices_(slices), timer_(io) {}
+    : registry_(registry), actions_(std::move(actions)), timer_(io), taking_(slices) {}
 
 void DueTimer::arm() {
-  if (is_taking_) return;
+  if (taking_.is_under_way()) return;
   const Instant next = next_due();
   if (next == armed_for_) return;
   armed_for_ = next;
@@ -26,8 +26,7 @@ void DueTimer::arm() {
 }
 
 void DueTimer::take_soon() {
-  if (std::exchange(is_taking_, true)) return;
-  slices_.add([this](Instant until) {
+  taking_.start([this](Instant until) {
     kIoThread.assert_held();
     return take_due(until);
   });
@@ -49,7 +48,7 @@ bool DueTimer::take_due(Instant until) {
     if (const auto item = registry_.due().next_due(at))
       take(*registry_.by_sequence(item->sequence), item->kind);
     if (next_due() <= at) continue;
-    is_taking_ = false;
+    taking_.cancel();  // so that arm() may begin anew
     armed_for_ = kNever;
     arm();
     return true;

@@ -6,6 +6,7 @@
 
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/batch_record.h"
@@ -45,10 +46,9 @@ class DueTimer {
 
   Registry& registry_;
   const Actions actions_;
-  Slices& slices_;
   Timer timer_ LOCKSLEY_GUARDED_BY(kIoThread);
   Instant armed_for_ LOCKSLEY_GUARDED_BY(kIoThread) = kNever;
-  bool is_taking_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_due() is in slices_
+  SlicedWork taking_ LOCKSLEY_GUARDED_BY(kIoThread);  // take_due()
 };
 
 }  // namespace locksley::daemon

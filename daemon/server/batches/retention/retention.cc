@@ -230,7 +230,7 @@ void Retention::retire(Ticket settled) {
   settled_ = settled;
   if (retires_ || retire_some(schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
   retires_ = true;
-  schedule_more();
+  schedule_();
 }
 
 bool Retention::retire_some(std::size_t left) {

@@ -102,8 +102,8 @@ class Retention {
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // `schedule` is called when there is more to evict or to retire, at most once before
-  // go_on_until() returns true. By default all is done at once.
+  // `schedule` is called when there is more to evict or to retire: go_on_until() is to be called
+  // until it returns true. By default all is done at once.
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
@@ -172,7 +172,6 @@ class Retention {
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // At most `left` batches. False: more can be retired.
   bool retire_some(std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
-  void schedule_more() LOCKSLEY_REQUIRES(kIoThread);
   // The oldest batch of the tenant that holds some of the resource leaves. False: there is none. If
   // the search for it would take long, a call does a part of it, and returns true without effect.
   // So does the next function.
@@ -214,7 +213,6 @@ class Retention {
 
   // What is left for go_on_until().
   std::function<void()> schedule_ LOCKSLEY_GUARDED_BY(kIoThread);
-  bool is_scheduled_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   bool retires_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // there are batches to retire
   std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // why batches are to be evicted; each once
 

@@ -53,11 +53,7 @@ void Retention::evict_for(const Cause& cause) {
   }
   if (evict_some(cause, schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
   causes_.push_back(cause);
-  schedule_more();
-}
-
-void Retention::schedule_more() {
-  if (!std::exchange(is_scheduled_, true)) schedule_();
+  schedule_();
 }
 
 bool Retention::go_on_until(Instant until) {
@@ -70,7 +66,6 @@ bool Retention::go_on_until(Instant until) {
     }
     if (now() >= until) return false;
   }
-  is_scheduled_ = false;
   return true;
 }
 

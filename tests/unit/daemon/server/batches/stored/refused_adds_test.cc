@@ -1,24 +1,17 @@
 // What the I/O thread does with an outcome of the store: jobs that the disk refuses while more jobs
 // are added to the same batch; very many batches in one group.
 #include <gmock/gmock.h>
-#include <spdlog/logger.h>
 
 #include <algorithm>
-#include <asio/io_context.hpp>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/lane/lane.h"
 #include "core/lane/lane_view.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/processor_time.h"
-#include "daemon/base/loop/slices.h"
-#include "daemon/server/batches/batches.h"
-#include "tests/support/store_fixture.h"
+#include "tests/support/stored_batches_fixture.h"
 
 namespace locksley::daemon {
 namespace {
@@ -26,47 +19,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-// The test's thread plays the I/O thread, which learns of an outcome of the store when the test
-// lets it. No job runs.
-class RefusedAddsTest : public ::testing::Test {
+class RefusedAddsTest : public testing::StoredBatchesFixture {
  protected:
-  RefusedAddsTest() {
-    handlers_.add({.handler = handler_, .lane = lane_, .kind = HandlerKind::kBuiltin});
-    store_ = std::move(Store::open(bench_.options(), testing::silent_log()).value());
-    batches_.emplace(io_, slices_, config_, handlers_, stats_, store_.get(), testing::silent_log());
-    const ThreadRoleScope io_thread(kIoThread);
-    user_.emplace(batches_->registry().tenants().of("default"));
-  }
-  ~RefusedAddsTest() override {
-    store_->stop();
-    lane_.detach_all();
-  }
-
-  BatchRecord& open() LOCKSLEY_REQUIRES(kIoThread) {
-    EXPECT_TRUE(batches_->restore_all().has_value());
-    const auto opened = batches_->open(*user_, {.handler = "echo", .options = {}}, 1);
-    EXPECT_TRUE(opened.has_value());
-    settle(**opened);
-    return **opened;
-  }
-  std::string add(BatchRecord& record, const std::vector<std::string_view>& payloads,
-                  std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread) {
-    const auto count = batches_->add(record, payer(), proto::ArgumentList::copy_of(payloads), 1, at);
-    return count ? std::to_string(*count) : count.error();
-  }
-  // Of the user whose commands they are.
-  Account& payer() { return user_->tenant().account; }
-  void hear_outcomes() {
-    io_.restart();
-    io_.poll();
-  }
-  void settle(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    EXPECT_TRUE(testing::wait_until_true([&] {
-      kIoThread.assert_held();
-      hear_outcomes();
-      return batches_->is_settled(record.stored.ticket);
-    }));
-  }
   // A batch of one job.
   auto submit() LOCKSLEY_REQUIRES(kIoThread) {
     const proto::SubmitCommand command{
@@ -86,12 +40,6 @@ class RefusedAddsTest : public ::testing::Test {
     }));
     return longest;
   }
-  std::vector<std::string> payloads(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    std::vector<std::string_view> views(record.terms.jobs);
-    std::string scratch;
-    EXPECT_EQ(record.payloads().fetch(0, views, scratch), views.size());
-    return {views.begin(), views.end()};
-  }
   // A write fails, and the disk works again; the I/O thread has heard of neither.
   void refuse(BatchRecord& record, const std::vector<std::string_view>& jobs) LOCKSLEY_REQUIRES(kIoThread) {
     // The count, since the error is there for a second only.
@@ -101,19 +49,6 @@ class RefusedAddsTest : public ::testing::Test {
     EXPECT_TRUE(testing::wait_until_true([&] { return store_->stats().errors > errors; }));
     EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
   }
-
-  testing::StoreBench bench_;
-  std::vector<std::string> names_ = {"echo"};
-  config::Config config_;
-  ServerStats stats_{names_};
-  Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
-  Lane lane_{"cpu", FairRing::Options{}};
-  HandlerDirectory handlers_;
-  asio::io_context io_{1};
-  Slices slices_{io_.get_executor()};
-  std::unique_ptr<Store> store_;
-  std::optional<Batches> batches_;
-  std::optional<User> user_;
 };
 
 TEST_F(RefusedAddsTest, NothingIsAddedBeforeTheRefusedJobsHaveGone) {

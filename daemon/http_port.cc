@@ -26,6 +26,7 @@ namespace {
 
 HttpLogin::Users users_of(Server& server) {
   return [&server](const std::string& name) -> std::optional<HttpUser> {
+    kIoThread.assert_held();
     const auto& users = server.config().users;
     const auto user = users.find(name);
     if (user == users.end()) return std::nullopt;
@@ -35,6 +36,7 @@ HttpLogin::Users users_of(Server& server) {
 
 auto count_refusals(ServerState& state) {
   return [&state](const std::string& source) {
+    kIoThread.assert_held();
     state.stats().authentication_failures.add(1);
     state.warnings().warn(Warning::kWrongPassword, source,
                           "wrong password or token by HTTP, or no such user");
@@ -67,7 +69,7 @@ std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState
 
 // Callers that were not asked to log in are as one user, with the connections of the wire that have
 // not logged in, or, where there are no users, that user.
-HttpTurns turns_of(ServerState& state) {
+HttpTurns turns_of(ServerState& state) LOCKSLEY_REQUIRES(kIoThread) {
   return {.slices = state.slices(), .line_of = [&state](const HttpCaller& caller) {
             kIoThread.assert_held();
             if (caller.kind == HttpCaller::Kind::kToken) return kDaemonsLine;
@@ -99,7 +101,10 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   metrics_.add([this](Families& families) { scheduler_metrics_.read(families); });
   metrics_.add([&server](Families& families) { read_server_metrics(server.state().stats(), families); });
   metrics_.add([&server](Families& families) { read_network_metrics(server.state().network(), families); });
-  metrics_.add([&server](Families& families) { read_limit_metrics(server.config(), families); });
+  metrics_.add([&server](Families& families) {
+    kIoThread.assert_held();
+    read_limit_metrics(server.config(), families);
+  });
   // After the scheduler's, so that the same tenants have labels.
   metrics_.add([this, &server](Families& families) {
     kIoThread.assert_held();

@@ -63,12 +63,22 @@ Reconfiguration::~Reconfiguration() {
 }
 
 void Reconfiguration::reload(Done done) {
-  ask({.is_by_client = false, .read = [this] { return read_file(); }, .done = std::move(done)});
+  ask({.is_by_client = false,
+       .read =
+           [this] {
+             kIoThread.assert_held();
+             return read_file();
+           },
+       .done = std::move(done)});
 }
 
 void Reconfiguration::set(ConfigChanges::Values values, Done done) {
   ask({.is_by_client = true,
-       .read = [this, values = std::move(values)] { return read_values(values); },
+       .read =
+           [this, values = std::move(values)] {
+             kIoThread.assert_held();
+             return read_values(values);
+           },
        .done = std::move(done)});
 }
 

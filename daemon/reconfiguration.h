@@ -78,9 +78,9 @@ class Reconfiguration {
   // The thread's way back to this object, if it still exists.
   struct Mailbox;
 
-  std::expected<config::Reload, std::vector<std::string>> read_file() const;
+  std::expected<config::Reload, std::vector<std::string>> read_file() const LOCKSLEY_REQUIRES(kIoThread);
   std::expected<config::Reload, std::vector<std::string>> read_values(
-      const ConfigChanges::Values& values) const;
+      const ConfigChanges::Values& values) const LOCKSLEY_REQUIRES(kIoThread);
   void ask(Request request) LOCKSLEY_REQUIRES(kIoThread);
   void begin_next() LOCKSLEY_REQUIRES(kIoThread);
   void prepared(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes)

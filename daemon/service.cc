@@ -47,7 +47,11 @@ int Service::run(const std::string& ready_line) {
   start_watchdog();
   run_io_loop(parts_.io,
               {.may_poll = [this] { return parts_.pool.has_free_worker(); },
-               .awaits_worker = [this] { return parts_.server.state().has_waiting_clients(); }},
+               .awaits_worker =
+                   [this] {
+                     kIoThread.assert_held();
+                     return parts_.server.state().has_waiting_clients();
+                   }},
               parts_.server.state().stats().stretches);
   // From here on a signal ends the process, whatever a worker is doing.
   asio::error_code ignored;

@@ -41,9 +41,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Serves clients from now on. The error names the address and what the system said.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen();
+  std::expected<asio::ip::tcp::endpoint, std::string> listen() LOCKSLEY_REQUIRES(kIoThread);
   // The same on a port that is bound already.
-  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port);
+  std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port) LOCKSLEY_REQUIRES(kIoThread);
   // New connections speak TLS from now on, with this certificate; null: plain. Existing ones stay
   // as they are, except those that a certificate opened whose authority is no longer in client_ca:
   // they are dropped (Sessions::use_tls()).
@@ -54,7 +54,9 @@ class Server {
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
   void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }
   // What CONFIG SET and CONFIG RELOAD call. Before listen().
-  void on_config(ConfigChanges changes) { state_.set_config_changes(std::move(changes)); }
+  void on_config(ConfigChanges changes) LOCKSLEY_REQUIRES(kIoThread) {
+    state_.set_config_changes(std::move(changes));
+  }
   // Adds a handler's counters, or a lane, which outlives this. Known ones are left alone.
   void add_handler(const std::string& name) { state_.stats().add_handler(name); }
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread) { state_.add_lane(lane); }
@@ -70,10 +72,10 @@ class Server {
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 
   ServerState& state() { return state_; }
-  const config::Config& config() const { return state_.config(); }
+  const config::Config& config() const LOCKSLEY_REQUIRES(kIoThread) { return state_.config(); }
   Batches& batches() { return state_.batches(); }
-  const std::vector<Lane*>& lanes() const { return state_.lanes(); }
-  std::uint16_t port() const { return state_.port(); }
+  const std::vector<Lane*>& lanes() const LOCKSLEY_REQUIRES(kIoThread) { return state_.lanes(); }
+  std::uint16_t port() const LOCKSLEY_REQUIRES(kIoThread) { return state_.port(); }
   // For tests. The connection with this id; null if there is none.
   Session* session(std::uint64_t id) const LOCKSLEY_REQUIRES(kIoThread);
 

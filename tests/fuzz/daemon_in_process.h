@@ -15,9 +15,11 @@
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/store.h"
+#include "proto/limits.h"
 
 namespace rocksdb {
 class Env;
@@ -38,7 +40,14 @@ class DaemonInProcess {
   DaemonInProcess& operator=(const DaemonInProcess&) = delete;
 
   daemon::Server& server() { return *server_; }
-  std::uint16_t port() const { return server_->port(); }
+  std::uint16_t port() const {
+    const ThreadRoleScope io_thread(daemon::kIoThread);
+    return server_->port();
+  }
+  proto::Limits reader_limits() const {
+    const ThreadRoleScope io_thread(daemon::kIoThread);
+    return server_->state().reader_limits();
+  }
 
   // Does what there is to do; if that is nothing, waits so long for something. 0: does not wait.
   void run_for(std::chrono::milliseconds most);

@@ -14,9 +14,7 @@
 namespace locksley::fuzz {
 
 Peer::Peer(DaemonInProcess& daemon)
-    : daemon_(daemon),
-      ledger_(daemon.server().state().reader_limits()),
-      fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    : daemon_(daemon), ledger_(daemon.reader_limits()), fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(daemon.port());

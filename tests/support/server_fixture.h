@@ -125,14 +125,16 @@ class ServerFixture : public ::testing::Test {
                                                      .log = log_,
                                                      .version = "test"},
                                        config);
-    if (store_ != nullptr) {
+    {
       const ThreadRoleScope io_thread(kIoThread);
-      const auto restored = server_->batches().restore_all();
-      ASSERT_TRUE(restored) << restored.error();
+      if (store_ != nullptr) {
+        const auto restored = server_->batches().restore_all();
+        ASSERT_TRUE(restored) << restored.error();
+      }
+      const auto endpoint = server_->listen();
+      ASSERT_TRUE(endpoint) << endpoint.error();
+      port_ = endpoint->port();
     }
-    const auto endpoint = server_->listen();
-    ASSERT_TRUE(endpoint) << endpoint.error();
-    port_ = endpoint->port();
     pool_.start(2);
     thread_ = std::thread([this] {
       const ThreadRoleScope io_thread(kIoThread);

@@ -125,6 +125,7 @@ HttpReply Api::when_stored(const Made& change, Ticket ticket, const HttpReply& r
   const auto later = [this, change, ticket, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     state_.when_stored(ticket, [this, made = Made(change), answer, reply](const std::string& error) mutable {
+      kIoThread.assert_held();
       made.place.reset();  // the queue keeps this function for a while
       if (!error.empty()) state_.audit().refused_by_store(made.user.get(), made.peer.to_string(), 1);
       answer(error.empty() ? reply : json_error(error));

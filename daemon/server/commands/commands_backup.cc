@@ -21,7 +21,7 @@ struct BackupProgress {
 };
 
 // The error reply, if no backup can be made; empty: one can.
-std::string backup_refusal(const ServerState& state, const std::string& name) {
+std::string backup_refusal(const ServerState& state, const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
   const Store* const store = state.store();
   if (store == nullptr) return "ERR there is no store: store.path is empty, so there is nothing to back up";
   if (const std::string_view reason = store->why_no_copies(); !reason.empty()) {

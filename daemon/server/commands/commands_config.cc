@@ -29,7 +29,7 @@ std::string lower(std::string_view text) {
 }
 
 // The keys that stock clients ask for, under their names in Redis.
-Pairs redis_keys(const ServerState& state) {
+Pairs redis_keys(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread) {
   const config::Config& config = state.config();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(config.limits.idle_timeout);
   return {{"save", ""},

@@ -63,7 +63,7 @@ Coroutine<void> write_page_of(Session& session, const ResultsPage& page, LargeRo
   co_await session.reply_in_slices(std::move(views));
 }
 
-void write_page(Session& session, const ResultsPage& page) {
+void write_page(Session& session, const ResultsPage& page) LOCKSLEY_REQUIRES(kIoThread) {
   const Instant began = now();
   proto::ReplyWriter reply = session.reply();
   write_results(reply, page);

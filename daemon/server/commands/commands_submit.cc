@@ -80,7 +80,8 @@ Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::size_
 
 // Writes the reply of a RUN that is over, and returns true. False: its results are many or large,
 // for write_large_run().
-bool write_small_run(Session& session, const BatchRecord& record, proto::Keep keep) {
+bool write_small_run(Session& session, const BatchRecord& record, proto::Keep keep)
+    LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::uint64_t kFewJobs = 1024;
   const BatchStatus status = record.status();
   if (status.jobs > kFewJobs || status.result_bytes > Session::kLargeReply) return false;

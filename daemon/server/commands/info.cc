@@ -146,7 +146,7 @@ void put_role(const ServerState& state, Text& text) {
   text.line("connected_slaves", 0);
 }
 
-void put_server(const ServerState& state, Text& text) {
+void put_server(const ServerState& state, Text& text) LOCKSLEY_REQUIRES(kIoThread) {
   const auto uptime = now() - state.started_at();
   text.line("redis_version", proto::kRedisVersion);
   text.line("redis_mode", "standalone");
@@ -156,7 +156,7 @@ void put_server(const ServerState& state, Text& text) {
   text.line("uptime_in_seconds", std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
 }
 
-void put_clients(ServerState& state, const User& user, Text& text) {
+void put_clients(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUIRES(kIoThread) {
   const ServerStats& stats = state.stats();
   const bool all = user.is_admin();
   const Account& own = user.tenant().account;

@@ -24,8 +24,11 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
       login_(connection_.connected_at()),
       stranger_(sessions.strangers(), id, connection_.transport().address()),
       reader_(proto::Limits::before_authentication(), state_.blocks()),
-      output_(state_.held_replies(), [this](SessionOutput::HeldNumber held,
-                                            const std::string& error) { release_replies(held, error); }),
+      output_(state_.held_replies(),
+              [this](SessionOutput::HeldNumber held, const std::string& error) {
+                kIoThread.assert_held();
+                release_replies(held, error);
+              }),
       subscriptions_(state_.batches().events(), state_.stats().subscribers, *this),
       transaction_([this](std::shared_ptr<void> queue, std::uint64_t bytes) {
         state_.batches().free_dropped(std::move(queue), bytes);
@@ -267,6 +270,7 @@ void Session::finish() {
 }
 
 void Session::write_message(std::string_view pattern, std::string_view channel, std::string_view message) {
+  kIoThread.assert_held();
   proto::ReplyWriter writer(output_.messages(), info_.protocol);
   writer.push(pattern.empty() ? 3 : 4);
   writer.bulk(pattern.empty() ? "message" : "pmessage");
@@ -278,11 +282,13 @@ void Session::write_message(std::string_view pattern, std::string_view channel, 
 }
 
 void Session::event_waits() {
+  kIoThread.assert_held();
   update_memory();
   wakeup().wake();
 }
 
 void Session::events_are_missed() {
+  kIoThread.assert_held();
   if (is_dropped()) return;
   constexpr std::string_view kWhy =
       "a user has more events, and more subscribers to them, than can be delivered";

@@ -161,10 +161,10 @@ class Session final : private Subscriptions::Sink,
   void close_after_reply() { life().go_to(Life::kLastReply); }
   // Call it when the memory that the connection holds may have changed. `more`: bytes that a
   // command under way holds.
-  void update_memory(std::size_t more = 0);
+  void update_memory(std::size_t more = 0) LOCKSLEY_REQUIRES(kIoThread);
   // For ReadMemory: what was read for the command under way counts to that memory until
   // forget_read(), which takes effect with the next update_memory().
-  void count_read(std::size_t bytes);
+  void count_read(std::size_t bytes) LOCKSLEY_REQUIRES(kIoThread);
   void forget_read() { read_bytes_ = 0; }
 
   enum class Awaited : std::uint8_t {
@@ -183,10 +183,12 @@ class Session final : private Subscriptions::Sink,
   Coroutine<bool> await_rows(std::shared_ptr<BatchRecord> record, Done done) LOCKSLEY_REQUIRES(kIoThread);
   // Waits in the same way until `done()`; the code that makes it true calls wake().
   template <class Done>
-  Coroutine<bool> await(Done done);
+  Coroutine<bool> await(Done done) LOCKSLEY_REQUIRES(kIoThread);
   void wake() { wakeup().wake(); }
   // Waits for its place in the line of its user's long work, and then has about a slice.
-  auto wait_for_slice() { return state_.slices().wait_for_slice(wakeup().line()); }
+  auto wait_for_slice() LOCKSLEY_REQUIRES(kIoThread) {
+    return state_.slices().wait_for_slice(wakeup().line());
+  }
   // For a command that does very many small things, once its time is used up: waits for its next
   // slice. `held`: the bytes that it holds meanwhile, for update_memory(). False: the connection is
   // to close.
@@ -208,7 +210,7 @@ class Session final : private Subscriptions::Sink,
   bool is_dropped() const { return life().is_dropped(); }
   // Drops it, because it holds more than the other connections of its user while `limit` (the key
   // of a limit) is exceeded. From now on its memory does not count.
-  void evict(const std::string& limit);
+  void evict(const std::string& limit) LOCKSLEY_REQUIRES(kIoThread);
   // Drops it, because it has not logged in and a new connection needs its place.
   void give_way() LOCKSLEY_REQUIRES(kIoThread);
   // Closes it as soon as its input is executed and what is written is out.
@@ -221,7 +223,7 @@ class Session final : private Subscriptions::Sink,
   // current authority, and if its handshake is not over. Takes some 0.1 ms if it has a certificate.
   void authorities_changed(const TlsContext* context);
   // The limits in force have changed. limits.idle_timeout counts from now.
-  void limits_changed();
+  void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For Transport ----
 
@@ -240,7 +242,7 @@ class Session final : private Subscriptions::Sink,
   Coroutine<void> converse() LOCKSLEY_REQUIRES(kIoThread);
   // Executes complete commands until the turn is over. `began`: now, when the turn begins.
   TurnEnd execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
-  TurnEnd refuse_stream();
+  TurnEnd refuse_stream() LOCKSLEY_REQUIRES(kIoThread);
   // Nothing more is to be executed or read until some output is sent, or until the command that
   // waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
@@ -252,14 +254,14 @@ class Session final : private Subscriptions::Sink,
       LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the
   // write.
-  void release_replies(SessionOutput::HeldNumber held, const std::string& error);
+  void release_replies(SessionOutput::HeldNumber held, const std::string& error) LOCKSLEY_REQUIRES(kIoThread);
   // To free more takes milliseconds: another thread does it.
   static constexpr std::size_t kMuchToFree = 1 << 20;
   void free_if_large(proto::OutputBuffer bytes);
   // Whether the client wants no reply to the command.
   bool is_muted() const;
   // Matches events with the patterns for a turn's time at most.
-  void match_events();
+  void match_events() LOCKSLEY_REQUIRES(kIoThread);
   bool takes_messages() const override { return !is_dropped(); }
   void write_message(std::string_view pattern, std::string_view channel, std::string_view message) override;
   void event_waits() override;
@@ -270,14 +272,16 @@ class Session final : private Subscriptions::Sink,
   // False if the connection ended. A peer that failed gets an error message, after which it closes.
   Coroutine<bool> shake_hands() LOCKSLEY_REQUIRES(kIoThread);
   // The error message for a peer that speaks plainly where TLS is spoken, or the other way round.
-  void refuse_plain();
-  void refuse_tls();
+  void refuse_plain() LOCKSLEY_REQUIRES(kIoThread);
+  void refuse_tls() LOCKSLEY_REQUIRES(kIoThread);
 
   // session_login.cc
   // Null: no user.
   void set_user(UserRef user, Credential credential) LOCKSLEY_REQUIRES(kIoThread);
   // When the connection closes, unless a user has logged in by then.
-  Instant login_deadline() const { return login_.stranger_since() + state_.config().limits.login_timeout; }
+  Instant login_deadline() const LOCKSLEY_REQUIRES(kIoThread) {
+    return login_.stranger_since() + state_.config().limits.login_timeout;
+  }
 
   // session_io.cc
   // One read of what is there.
@@ -291,22 +295,22 @@ class Session final : private Subscriptions::Sink,
   // Gives the memory of what was read back, unless a part of a command is in it.
   void release_input();
   // Writes what the socket takes. False if the peer has gone.
-  bool flush();
+  bool flush() LOCKSLEY_REQUIRES(kIoThread);
   // As those of SessionOutput.
-  void offer_early();
+  void offer_early() LOCKSLEY_REQUIRES(kIoThread);
   void take_back_early();
   // As flush(), and drops the connection if the peer has gone. False if it is dropped.
-  bool flush_or_drop();
-  bool is_over_output_limit();
+  bool flush_or_drop() LOCKSLEY_REQUIRES(kIoThread);
+  bool is_over_output_limit() LOCKSLEY_REQUIRES(kIoThread);
   // While a command waits: reads and writes what the socket allows. False if no reply is wanted any
   // more.
   bool serve_socket() LOCKSLEY_REQUIRES(kIoThread);
   void wake_at(Instant at) { connection_.wake_at(*this, at); }
   // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login.
   // False if that has run out.
-  bool rest();
+  bool rest() LOCKSLEY_REQUIRES(kIoThread);
   // Sends the last replies, and waits for the peer to close.
-  Coroutine<void> say_goodbye();
+  Coroutine<void> say_goodbye() LOCKSLEY_REQUIRES(kIoThread);
 
   Sessions& sessions_;
   ServerState& state_;

@@ -177,6 +177,7 @@ Coroutine<void> Session::say_goodbye() {
     if (!wakeup().take()) co_await wakeup().wait();
   }
   const auto flush_all = [this]() -> std::optional<bool> {
+    kIoThread.assert_held();
     if (!flush()) return std::nullopt;
     return output_.sendable().empty();
   };

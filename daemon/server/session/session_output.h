@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/state/held_replies.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/output_buffer.h"
@@ -75,7 +76,7 @@ class SessionOutput {
   // Replies that are written from now on wait for this ticket, and go out after the replies before
   // them. `earlier`: the ticket of an earlier write that they report, too; 0: there is none.
   // Needs: no outcome has covered the tickets.
-  void hold(Ticket ticket, Ticket earlier = 0);
+  void hold(Ticket ticket, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
   // What was written between `begin` and `end` of end() since hold() is a reply that turns into an
   // error if the store fails.
   void mark(std::size_t begin, std::size_t end);
@@ -86,7 +87,7 @@ class SessionOutput {
   // The store's writer may send the held replies to this socket, if they are small, and no others
   // are held, and few connections wait (EarlyReplies). Until take_back_early() the socket must be
   // left alone.
-  void offer_early(int socket);
+  void offer_early(int socket) LOCKSLEY_REQUIRES(kIoThread);
   // Ends that, and returns how many bytes were sent. Before anything else is sent, and before
   // release().
   std::size_t take_back_early();
@@ -100,7 +101,7 @@ class SessionOutput {
   std::size_t whole_bytes() const;
   // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller
   // to free.
-  proto::OutputBuffer take_all();
+  proto::OutputBuffer take_all() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   struct Held {
@@ -145,7 +146,7 @@ class SessionOutput {
   // The entry is about to change: it is no part of sums_ until sums() is called.
   void set_apart(HeldNumber number);
   // The entry that is added next has a place in the queue for this ticket.
-  HeldReplies::Place place_for(Ticket ticket);
+  HeldReplies::Place place_for(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
   // The error comes in place of each marked reply. What follows the last of them is not copied.
   static void replace_marked(Held& held, std::string_view error, proto::Protocol protocol);
   // The first entries that wait for nothing become sendable.

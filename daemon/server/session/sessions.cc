@@ -97,7 +97,10 @@ void Sessions::users_changed() {
 }
 
 void Sessions::limits_changed() {
-  tell_all(telling_limits_, [](Session& session) { session.limits_changed(); });
+  tell_all(telling_limits_, [](Session& session) {
+    kIoThread.assert_held();
+    session.limits_changed();
+  });
 }
 
 void Sessions::tell_all(SlicedWork& telling, void (*tell_one)(Session&)) {

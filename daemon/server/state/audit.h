@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace spdlog {
 class logger;
@@ -57,13 +58,15 @@ class Audit {
   // Takes the first word of an error reply.
   static std::string_view code_of(std::string_view error) { return error.substr(0, error.find(' ')); }
 
-  void set_on(bool is_on) { is_on_ = is_on; }
+  void set_on(bool is_on) LOCKSLEY_REQUIRES(kIoThread) { is_on_ = is_on; }
 
   // Null: the line is left out, or there is no audit.
-  std::unique_ptr<Entry> begin(const User& user, std::string_view peer, Kind kind);
-  void write(const Entry& entry);
+  std::unique_ptr<Entry> begin(const User& user, std::string_view peer, Kind kind)
+      LOCKSLEY_REQUIRES(kIoThread);
+  void write(const Entry& entry) LOCKSLEY_REQUIRES(kIoThread);
   // Commands whose replies had waited for the store were refused by it, after their lines.
-  void refused_by_store(const User* user, std::string_view peer, std::uint64_t commands);
+  void refused_by_store(const User* user, std::string_view peer, std::uint64_t commands)
+      LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   struct Gates {
@@ -72,12 +75,12 @@ class Audit {
     RateGate refusals{std::chrono::seconds(1), kMostRefusals};
   };
 
-  Gates& gates_of(const User& user);
+  Gates& gates_of(const User& user) LOCKSLEY_REQUIRES(kIoThread);
 
   const std::shared_ptr<spdlog::logger> log_;
-  bool is_on_ = true;
-  std::vector<Gates> gates_;  // by Tenant::number
-  Gates gates_of_nobody_;     // of connections whose user is removed
+  bool is_on_ LOCKSLEY_GUARDED_BY(kIoThread) = true;
+  std::vector<Gates> gates_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
+  Gates gates_of_nobody_ LOCKSLEY_GUARDED_BY(kIoThread);     // of connections whose user is removed
 };
 
 }  // namespace locksley::daemon

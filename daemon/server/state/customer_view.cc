@@ -18,7 +18,7 @@ constexpr auto kPageTime = std::chrono::microseconds(300);
 constexpr std::size_t kMostLooked = 10'000;
 
 CustomerSeen seen(const ServerState& state, const Tenant& tenant, std::string_view name,
-                  const Customer* customer) {
+                  const Customer* customer) LOCKSLEY_REQUIRES(kIoThread) {
   CustomerSeen result{.tenant = tenant.name, .customer = std::string(name), .terms = tenant.customer_terms};
   if (customer != nullptr) {
     result.terms = customer->terms();
@@ -63,6 +63,7 @@ CustomerPage customers_seen(const ServerState& state, const CustomerDemand& dema
   CustomerPage page;
   page.next = state.batches().registry().customers().list(
       demand.tenant, demand.cursor, kMostLooked, [&](const Customer& customer) {
+        kIoThread.assert_held();
         if (page.customers.size() == demand.count) return false;
         if (++looked % 8 == 0 && processor_time() > until) return false;
         if (demand.match && !matches(*demand.match, customer)) return true;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/server/state/early_replies.h"
 #include "daemon/store/write/ticket.h"
@@ -34,7 +35,7 @@ class HeldReplies {
 
   // Needs: no outcome that covers the ticket was passed to settle_some(). Those of equal tickets
   // are called in the order of hold().
-  Place hold(Ticket ticket, Settled settled) {
+  Place hold(Ticket ticket, Settled settled) LOCKSLEY_REQUIRES(kIoThread) {
     if (spare_.empty()) return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
     auto node = std::move(spare_.back());
     spare_.pop_back();
@@ -43,9 +44,9 @@ class HeldReplies {
     return queue_.insert(queue_.end(), std::move(node));
   }
   // Its callback will not be called. Needs: it was not called, and is not being called.
-  void withdraw(Place place) { queue_.erase(place); }
-  bool empty() const { return queue_.empty(); }
-  std::size_t size() const { return queue_.size(); }
+  void withdraw(Place place) LOCKSLEY_REQUIRES(kIoThread) { queue_.erase(place); }
+  bool empty() const LOCKSLEY_REQUIRES(kIoThread) { return queue_.empty(); }
+  std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return queue_.size(); }
   // Those of them that the store's writer may send.
   EarlyReplies& early() { return early_; }
 
@@ -53,7 +54,7 @@ class HeldReplies {
   // function; until about `until`, since one client may have very many. The replies of a failed
   // write become errors, so one function may then take as long as many others. True: none is left.
   // If false, call again with the same outcome before any later one.
-  bool settle_some(const Outcome& outcome, Instant until) {
+  bool settle_some(const Outcome& outcome, Instant until) LOCKSLEY_REQUIRES(kIoThread) {
     for (int n = 1; !queue_.empty() && queue_.begin()->first <= outcome.up_to; ++n) {
       auto first = queue_.extract(queue_.begin());
       first.mapped()(outcome.error);
@@ -68,9 +69,9 @@ class HeldReplies {
   static constexpr int kBetweenLooks = 32;        // at the clock; some 30 us; guess
   static constexpr std::size_t kMostSpare = 128;  // guess: some 10 KiB
 
-  Queue queue_;
-  std::vector<Queue::node_type> spare_;  // for the next replies
-  EarlyReplies early_;
+  Queue queue_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::vector<Queue::node_type> spare_ LOCKSLEY_GUARDED_BY(kIoThread);  // for the next replies
+  EarlyReplies early_;  // of two threads, with a mutex of its own
 };
 
 }  // namespace locksley::daemon

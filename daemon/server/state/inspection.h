@@ -77,7 +77,7 @@ struct LaneSeen {
 LaneSeen lane_seen_by(const Lane& lane, const User& user);
 
 // How many jobs of a lane may run at once.
-std::uint32_t slots_of(const ServerState& state, const Lane& lane);
+std::uint32_t slots_of(const ServerState& state, const Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
 // How many jobs of a handler may run at once, if its lane has as many slots.
 std::uint32_t concurrency_of(const ServerState& state, const HandlerDirectory::Entry& entry);
 

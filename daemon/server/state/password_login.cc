@@ -14,7 +14,7 @@ namespace locksley::daemon {
 namespace {
 
 std::unexpected<std::string> wrong_password(ServerState& state, const std::string& user,
-                                            const std::string& peer) {
+                                            const std::string& peer) LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kMostShown = 64;  // the longest name of a user
   state.stats().authentication_failures.add(1);
   state.warnings().warn(

@@ -34,6 +34,7 @@ ServerState::ServerState(Parts parts, config::Config config)
   batches_.registry().customers().set_defaults(config_);
   for (Lane* lane : lanes_) set_up(*lane);
   batches_.on_result_room([this] {
+    kIoThread.assert_held();
     for (Lane* lane : lanes_) lane->groups().reopen_tenants();
   });
 }

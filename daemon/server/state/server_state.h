@@ -67,7 +67,7 @@ class ServerState {
 
   IoExecutor executor() const { return parts_.io.get_executor(); }
   asio::io_context& io() const { return parts_.io; }
-  const config::Config& config() const { return config_; }
+  const config::Config& config() const LOCKSLEY_REQUIRES(kIoThread) { return config_; }
   ServerStats& stats() { return stats_; }
   const ServerStats& stats() const { return stats_; }
   Batches& batches() { return batches_; }
@@ -79,25 +79,25 @@ class ServerState {
   ClusterBoard::Role role() const {
     return parts_.cluster == nullptr ? ClusterBoard::Role::kActive : parts_.cluster->role();
   }
-  const Users& users() const { return users_; }
+  const Users& users() const LOCKSLEY_REQUIRES(kIoThread) { return users_; }
   Authenticator& authenticator() const { return parts_.authenticator; }
   const HandlerDirectory& handlers() const { return parts_.handlers; }
-  const std::vector<Lane*>& lanes() const { return lanes_; }
+  const std::vector<Lane*>& lanes() const LOCKSLEY_REQUIRES(kIoThread) { return lanes_; }
   Pool& pool() const { return parts_.pool; }
   spdlog::logger& log() const { return *parts_.log; }
   const std::shared_ptr<spdlog::logger>& shared_log() const { return parts_.log; }
   Instant started_at() const { return started_at_; }
   const std::string& version() const { return parts_.version; }
-  HandshakeQueue& handshakes() { return handshakes_; }
+  HandshakeQueue& handshakes() LOCKSLEY_REQUIRES(kIoThread) { return handshakes_; }
   // Null: the heap.
   proto::BlockPool* blocks() const { return parts_.blocks; }
-  HeldReplies& held_replies() { return held_replies_; }
+  HeldReplies& held_replies() LOCKSLEY_REQUIRES(kIoThread) { return held_replies_; }
   // Long work of connections and batches.
-  Slices& slices() { return slices_; }
+  Slices& slices() LOCKSLEY_REQUIRES(kIoThread) { return slices_; }
   // The turns of connections.
-  Turns& turns() { return turns_; }
-  Warnings& warnings() { return warnings_; }
-  Audit& audit() { return audit_; }
+  Turns& turns() LOCKSLEY_REQUIRES(kIoThread) { return turns_; }
+  Warnings& warnings() LOCKSLEY_REQUIRES(kIoThread) { return warnings_; }
+  Audit& audit() LOCKSLEY_REQUIRES(kIoThread) { return audit_; }
   // Remote workers, as they were a moment ago. The WorkerPort keeps it up to date.
   MachinesBoard& machines() { return machines_; }
   const MachinesBoard& machines() const { return machines_; }
@@ -106,25 +106,29 @@ class ServerState {
   std::uint64_t log_bytes() const { return log_budget_->bytes(); }
 
   // The port that clients connect to; 0 before Server::listen().
-  std::uint16_t port() const { return port_; }
-  void set_port(std::uint16_t port) { port_ = port; }
+  std::uint16_t port() const LOCKSLEY_REQUIRES(kIoThread) { return port_; }
+  void set_port(std::uint16_t port) LOCKSLEY_REQUIRES(kIoThread) { port_ = port; }
 
   // What CONFIG SET and CONFIG RELOAD call. Set once, before the first client.
-  const ConfigChanges& config_changes() const { return config_changes_; }
-  void set_config_changes(ConfigChanges changes) { config_changes_ = std::move(changes); }
+  const ConfigChanges& config_changes() const LOCKSLEY_REQUIRES(kIoThread) { return config_changes_; }
+  void set_config_changes(ConfigChanges changes) LOCKSLEY_REQUIRES(kIoThread) {
+    config_changes_ = std::move(changes);
+  }
 
   // Null: as Parts::network.
   NetworkThreads* network() const { return parts_.network; }
 
   // The limits of a connection's reader once its peer has logged in.
-  proto::Limits reader_limits() const;
+  proto::Limits reader_limits() const LOCKSLEY_REQUIRES(kIoThread);
   // Calls `done` once all writes up to this ticket are on the disk, with an empty text, or were
   // refused, with the text of the error reply; at once if that is known. Never, if the daemon ends
   // before.
   using Stored = std::function<void(std::string error)>;
   void when_stored(Ticket ticket, Stored done) LOCKSLEY_REQUIRES(kIoThread);
   // Whether a client waits for a batch or for the store.
-  bool has_waiting_clients() const { return stats_.blocked.get() != 0 || !held_replies_.empty(); }
+  bool has_waiting_clients() const LOCKSLEY_REQUIRES(kIoThread) {
+    return stats_.blocked.get() != 0 || !held_replies_.empty();
+  }
   // Since the daemon's start.
   std::uint64_t batches_accepted() const;
 
@@ -136,9 +140,9 @@ class ServerState {
   void tell_lanes(const Tenant& user, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  void update_password_hashes();
+  void update_password_hashes() LOCKSLEY_REQUIRES(kIoThread);
   // Charges the logs of the lane's jobs to the budget, and has clients woken that wait for them.
-  void show_logs(Lane& lane);
+  void show_logs(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // Prepares a lane without batches: the limits of users, the source of those of customers, and
   // logs.
   void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
@@ -146,23 +150,23 @@ class ServerState {
   void tell_lanes(std::vector<const Tenant*> users) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
-  std::vector<Lane*> lanes_;
-  config::Config config_;
+  std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(kIoThread);
+  config::Config config_ LOCKSLEY_GUARDED_BY(kIoThread);
   const Instant started_at_ = now();
-  std::uint16_t port_ = 0;
+  std::uint16_t port_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   ServerStats stats_;
-  Slices slices_;
-  Turns turns_;
+  Slices slices_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Turns turns_ LOCKSLEY_GUARDED_BY(kIoThread);
   Batches batches_;
-  Users users_;
-  HandshakeQueue handshakes_;
-  HeldReplies held_replies_;
-  Warnings warnings_;
-  Audit audit_;
+  Users users_ LOCKSLEY_GUARDED_BY(kIoThread);
+  HandshakeQueue handshakes_ LOCKSLEY_GUARDED_BY(kIoThread);
+  HeldReplies held_replies_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Warnings warnings_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Audit audit_ LOCKSLEY_GUARDED_BY(kIoThread);
   MachinesBoard machines_;
   // Shared with the lanes, which outlive this.
   const std::shared_ptr<LogBudget> log_budget_;
-  ConfigChanges config_changes_;
+  ConfigChanges config_changes_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

@@ -8,6 +8,7 @@
 
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/log/rate_gate.h"
+#include "daemon/base/loop/io_thread.h"
 
 namespace locksley::daemon {
 
@@ -37,11 +38,11 @@ class Warnings {
 
   // Writes the line, with the peer's address, unless one of this kind was written in the last
   // minute.
-  void warn(Warning kind, std::string_view peer, LogLine what);
+  void warn(Warning kind, std::string_view peer, LogLine what) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   const std::shared_ptr<spdlog::logger> log_;
-  std::array<RateGate, kWarnings> gates_;  // by Warning
+  std::array<RateGate, kWarnings> gates_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Warning
 };
 
 }  // namespace locksley::daemon

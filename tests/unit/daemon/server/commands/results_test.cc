@@ -45,7 +45,10 @@ class StoredResultsTest : public ServerFixture {
     });
   }
   bool is_reply_held() {
-    return on_io_thread([&] { return !server_->state().held_replies().empty(); });
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return !server_->state().held_replies().empty();
+    });
   }
   // Of a reply whose first line is `head`.
   static std::string cursor_of(Client& client, std::string head) {

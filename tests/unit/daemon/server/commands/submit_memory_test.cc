@@ -47,6 +47,7 @@ class SubmitMemoryTest : public ServerFixture {
   // wait after its first step. It looks meanwhile at what the connections hold.
   void work_at_all_times() {
     on_io_thread([this] {
+      kIoThread.assert_held();
       server_->state().slices().add([this](Instant) {
         kIoThread.assert_held();
         if (server_->batches().registry().by_sequence(kWaits + 1) == nullptr) {

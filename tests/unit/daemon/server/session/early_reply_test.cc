@@ -30,7 +30,10 @@ class EarlyReplyTest : public ServerFixture {
   }
 
   bool is_reply_held() {
-    return on_io_thread([&] { return !server_->state().held_replies().empty(); });
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return !server_->state().held_replies().empty();
+    });
   }
   // The client sends a command, whose reply waits for a sync.
   void hold_reply(Client& client, const std::string& command) {

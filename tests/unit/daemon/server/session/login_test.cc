@@ -132,7 +132,10 @@ TEST_F(LoginTest, AReloadHandsEachConnectionItsUserAsItIsNow) {
   Client client(port_);
   EXPECT_EQ(client.ask("PING"), kNoAuthLine);
   EXPECT_TRUE(show_certificate(1, "alice's laptop"));
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   const auto reconfigure = [&] {
     on_io_thread([&] {
       kIoThread.assert_held();
@@ -154,7 +157,10 @@ TEST_F(LoginTest, AChangedCertificateClosesWhatItOpenedAndAChangedPasswordDoesNo
   Client client(port_);
   EXPECT_EQ(client.ask("PING"), kNoAuthLine);
   EXPECT_TRUE(show_certificate(1, "alice's laptop"));
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   const auto reconfigure = [&] {
     on_io_thread([&] {
       kIoThread.assert_held();
@@ -186,7 +192,10 @@ TEST_F(LoginTest, ATenantsWeightIsThatOfItsUserAtOnce) {
     });
   };
   EXPECT_EQ(weight(), 7u);
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   config.users["alice"].weight = 1;
   on_io_thread([&] {
     kIoThread.assert_held();
@@ -226,7 +235,10 @@ TEST_F(ChangedMeanwhileTest, ALoginThatIsRefusedLeavesTheSubscriptionsWithTheUse
   const std::string hash = hash_of("secret");
   const std::string another = hash_of("another");
   start_with_alice();
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   config.users["bob"].certificate = "bob's laptop";
   config.users["bob"].password_hash = hash;
   on_io_thread([&] {
@@ -275,7 +287,10 @@ TEST_F(ChangedMeanwhileTest, APasswordThatIsChangedBetweenItsCheckAndTheLoginLog
   const std::string another = hash_of("another");
   const auto name_of = [](int i) { return "user" + std::to_string(i); };
   start_with_alice();
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   bool is_over = false;
   bool was_logged_in = false;
   bool is_right = false;

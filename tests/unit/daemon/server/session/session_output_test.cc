@@ -15,7 +15,7 @@ namespace {
 class SessionOutputTest : public ::testing::Test {
  protected:
   void write(std::string_view text) { output_.end().append(text); }
-  void write_held(Ticket ticket, std::string_view text, Ticket earlier = 0) {
+  void write_held(Ticket ticket, std::string_view text, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread) {
     output_.hold(ticket, earlier);
     const std::size_t begin = output_.end().size();
     write(text);
@@ -31,6 +31,7 @@ class SessionOutputTest : public ::testing::Test {
 };
 
 TEST_F(SessionOutputTest, RepliesAfterAHeldOneWaitWithIt) {
+  const ThreadRoleScope io_thread(kIoThread);
   write("a");
   write_held(3, "b");
   write("c");
@@ -45,6 +46,7 @@ TEST_F(SessionOutputTest, RepliesAfterAHeldOneWaitWithIt) {
 }
 
 TEST_F(SessionOutputTest, AnEarlierTicketAfterALaterOneWaitsForTheLater) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(5, "a");
   write_held(4, "b");
   queue_.settle_some({.up_to = 4, .error = {}}, Instant::max());
@@ -55,6 +57,7 @@ TEST_F(SessionOutputTest, AnEarlierTicketAfterALaterOneWaitsForTheLater) {
 
 // Such as a repeated ADDAT, after a SUBMIT in the same pipeline.
 TEST_F(SessionOutputTest, AReplyAboutAnEarlierWriteHasTheOutcomeOfThatWrite) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(6, "a");
   write_held(5, "b");
   write("c");
@@ -75,6 +78,7 @@ TEST_F(SessionOutputTest, AReplyAboutAnEarlierWriteHasTheOutcomeOfThatWrite) {
 
 // Such as that of CLOSE, which says how many jobs there are.
 TEST_F(SessionOutputTest, AReplyAboutTwoWritesWaitsForBothAndFailsWithEither) {
+  const ThreadRoleScope io_thread(kIoThread);
   for (const auto& [earlier, later] : {std::pair("", ""), {"no", ""}, {"", "no"}, {"no", "no"}}) {
     write_held(2, "a", 1);
     queue_.settle_some({.up_to = 1, .error = earlier}, Instant::max());
@@ -88,6 +92,7 @@ TEST_F(SessionOutputTest, AReplyAboutTwoWritesWaitsForBothAndFailsWithEither) {
 }
 
 TEST_F(SessionOutputTest, RepliesAboutOneWriteDoNotJoinThoseAboutTwo) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(2, "a", 1);
   write_held(2, "b");
   write_held(2, "c", 1);
@@ -97,6 +102,7 @@ TEST_F(SessionOutputTest, RepliesAboutOneWriteDoNotJoinThoseAboutTwo) {
 }
 
 TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   write("b");
   write_held(1, "c");
@@ -109,6 +115,7 @@ TEST_F(SessionOutputTest, AFailedWriteReplacesTheRepliesThatReportItAndNoOthers)
 }
 
 TEST_F(SessionOutputTest, AClearedOutputIsNotCalledBack) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   write_held(2, "b");
   write_held(2, "c", 1);
@@ -130,6 +137,7 @@ TEST_F(SessionOutputTest, AWholeReplyWithoutAWriteIsSentAtItsEndAndNotBefore) {
 }
 
 TEST_F(SessionOutputTest, AWholeReplyWaitsForAllOfItsPartsAndRepliesAfterItWaitToo) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.begin_whole();
   write("[");
   write_held(1, "a");
@@ -149,6 +157,7 @@ TEST_F(SessionOutputTest, AWholeReplyWaitsForAllOfItsPartsAndRepliesAfterItWaitT
 }
 
 TEST_F(SessionOutputTest, AllPartsOfAWholeReplyMaySettleBeforeItsEnd) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.begin_whole();
   write("[");
   write_held(1, "a");
@@ -160,6 +169,7 @@ TEST_F(SessionOutputTest, AllPartsOfAWholeReplyMaySettleBeforeItsEnd) {
 }
 
 TEST_F(SessionOutputTest, AFailedPartOfAWholeReplyIsAnErrorAndTheOthersAreNot) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.begin_whole();
   write("[");
   write_held(1, "a");
@@ -176,6 +186,7 @@ TEST_F(SessionOutputTest, AFailedPartOfAWholeReplyIsAnErrorAndTheOthersAreNot) {
 }
 
 TEST_F(SessionOutputTest, PartsOfAWholeReplyHaveTheOutcomesOfTheirWrites) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(6, "a");
   output_.begin_whole();
   write("[");
@@ -194,6 +205,7 @@ TEST_F(SessionOutputTest, PartsOfAWholeReplyHaveTheOutcomesOfTheirWrites) {
 }
 
 TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(2, "a");
   for (const Ticket ticket : {Ticket{1}, Ticket{3}, Ticket{0}, Ticket{4}}) {
     output_.begin_whole();
@@ -216,6 +228,7 @@ TEST_F(SessionOutputTest, WholeRepliesFollowOneAnotherAndWhatWasHeldBeforeThem) 
 // Else a client whose earlier replies are sent while its EXEC waits for a command would be told
 // that EXEC's are too many.
 TEST_F(SessionOutputTest, AWholeReplyHasTheBytesOfItsPartsAndNoOthers) {
+  const ThreadRoleScope io_thread(kIoThread);
   EXPECT_EQ(output_.whole_bytes(), 0u);
   write_held(1, "earlier");
   output_.begin_whole();
@@ -243,6 +256,7 @@ TEST_F(SessionOutputTest, AMessageIsNotInsideAWholeReply) {
 }
 
 TEST_F(SessionOutputTest, AMessagePassesHeldRepliesButNoneThatItFollows) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   write("b");
   output_.messages().append("m1");
@@ -261,6 +275,7 @@ TEST_F(SessionOutputTest, AMessagePassesHeldRepliesButNoneThatItFollows) {
 }
 
 TEST_F(SessionOutputTest, ItsSizeCountsMessagesBetweenHeldReplies) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.messages_follow();
   write_held(2, "bb");
@@ -285,6 +300,7 @@ TEST_F(SessionOutputTest, ItsSizeCountsMessagesBetweenHeldReplies) {
 }
 
 TEST_F(SessionOutputTest, AMessageFollowsTheErrorsOfFailedWrites) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.messages_follow();
   output_.messages().append("m");
@@ -294,6 +310,7 @@ TEST_F(SessionOutputTest, AMessageFollowsTheErrorsOfFailedWrites) {
 }
 
 TEST_F(SessionOutputTest, AMessageFollowsAWholeReplyAndComesBeforeTheNext) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.begin_whole();
   write_held(2, "[");
@@ -317,6 +334,7 @@ TEST_F(SessionOutputTest, AMessageFollowsAWholeReplyAndComesBeforeTheNext) {
 }
 
 TEST_F(SessionOutputTest, MessagesFollowNothingOfAnOutputThatWasCleared) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.messages_follow();
   output_.take_all();
@@ -325,6 +343,7 @@ TEST_F(SessionOutputTest, MessagesFollowNothingOfAnOutputThatWasCleared) {
 }
 
 TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.begin_whole();
   write_held(1, "a");
   output_.take_all();
@@ -335,6 +354,7 @@ TEST_F(SessionOutputTest, AClearedOutputMayEndAWholeReply) {
 
 // One client may pipeline a hundred thousand writes that become one group of the store.
 TEST_F(SessionOutputTest, VeryManyRepliesOfAFailedWriteBecomeErrorsAFewAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
   constexpr std::size_t kMany = 10 * SessionOutput::kMostMarked;
   std::string expected;
   for (std::size_t i = 0; i < kMany; ++i) {
@@ -356,6 +376,7 @@ TEST_F(SessionOutputTest, VeryManyRepliesOfAFailedWriteBecomeErrorsAFewAtATime) 
 }
 
 TEST_F(SessionOutputTest, ALargeReplyAfterAFailedWriteIsNotCopied) {
+  const ThreadRoleScope io_thread(kIoThread);
   const std::string large(std::size_t{1} << 20, 'x');
   const auto end_of = [](const proto::OutputBuffer& buffer) {
     std::array<std::string_view, 16> views;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/server/session/session_output.h"
 
 namespace locksley::daemon {
@@ -49,7 +50,7 @@ class Pipe {
 
 class EarlyRepliesTest : public ::testing::Test {
  protected:
-  void write_held(Ticket ticket, std::string_view text) {
+  void write_held(Ticket ticket, std::string_view text) LOCKSLEY_REQUIRES(kIoThread) {
     output_.hold(ticket);
     const std::size_t begin = output_.end().size();
     output_.end().append(text);
@@ -71,6 +72,7 @@ class EarlyRepliesTest : public ::testing::Test {
 };
 
 TEST_F(EarlyRepliesTest, TheWriterSendsWhatItsGroupReleasesAndTheRestIsSentAfterwards) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(3, "a");
   output_.offer_early(pipe_.socket());
   output_.end().append("b");
@@ -86,6 +88,7 @@ TEST_F(EarlyRepliesTest, TheWriterSendsWhatItsGroupReleasesAndTheRestIsSentAfter
 }
 
 TEST_F(EarlyRepliesTest, AReplyOfAGroupThatFailedIsNotSentWithALaterGroup) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(3, "a");
   output_.offer_early(pipe_.socket());
   send(4);
@@ -95,6 +98,7 @@ TEST_F(EarlyRepliesTest, AReplyOfAGroupThatFailedIsNotSentWithALaterGroup) {
 }
 
 TEST_F(EarlyRepliesTest, NothingIsOfferedThatHasSomethingBeforeItOrIsNotTheOnlyOne) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.sendable().append("before");
   write_held(1, "a");
   output_.offer_early(pipe_.socket());
@@ -116,6 +120,7 @@ TEST_F(EarlyRepliesTest, NothingIsOfferedThatHasSomethingBeforeItOrIsNotTheOnlyO
 
 // The earlier write may have been refused, which the writer does not know of the reply.
 TEST_F(EarlyRepliesTest, AReplyThatWaitsForTwoWritesIsNotOffered) {
+  const ThreadRoleScope io_thread(kIoThread);
   output_.hold(3, 2);
   output_.end().append("a");
   output_.mark(0, 1);
@@ -128,6 +133,7 @@ TEST_F(EarlyRepliesTest, AReplyThatWaitsForTwoWritesIsNotOffered) {
 }
 
 TEST_F(EarlyRepliesTest, WhatIsTakenBackIsNotSent) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.offer_early(pipe_.socket());
   EXPECT_EQ(output_.take_back_early(), 0u);
@@ -140,6 +146,7 @@ TEST_F(EarlyRepliesTest, WhatIsTakenBackIsNotSent) {
 }
 
 TEST_F(EarlyRepliesTest, AMessageComesAfterAReplyThatWasSentAndBeforeOneThatWasNot) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, "a");
   output_.offer_early(pipe_.socket());
   output_.sendable().append("message");
@@ -157,6 +164,7 @@ TEST_F(EarlyRepliesTest, AMessageComesAfterAReplyThatWasSentAndBeforeOneThatWasN
 }
 
 TEST_F(EarlyRepliesTest, APeerThatReadsNothingOrHasGoneLeavesItsReplyToTheIoThread) {
+  const ThreadRoleScope io_thread(kIoThread);
   pipe_.fill();
   write_held(1, "a");
   output_.offer_early(pipe_.socket());
@@ -174,6 +182,7 @@ TEST_F(EarlyRepliesTest, APeerThatReadsNothingOrHasGoneLeavesItsReplyToTheIoThre
 }
 
 TEST_F(EarlyRepliesTest, ALongReplyIsLeftToTheIoThread) {
+  const ThreadRoleScope io_thread(kIoThread);
   write_held(1, std::string(EarlyReplies::kMostBytes + 1, 'a'));
   output_.offer_early(pipe_.socket());
   send(1);
@@ -182,6 +191,7 @@ TEST_F(EarlyRepliesTest, ALongReplyIsLeftToTheIoThread) {
 
 // Run under ThreadSanitizer.
 TEST(EarlyRepliesRaceTest, AReplyIsSentOnceWhoeverComesFirst) {
+  const ThreadRoleScope io_thread(kIoThread);
   constexpr Ticket kRounds = 2000;
   EarlyReplies early;
   Pipe pipe;

@@ -12,6 +12,7 @@ namespace locksley::daemon {
 namespace {
 
 TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
+  const ThreadRoleScope io_thread(kIoThread);
   HeldReplies queue;
   std::vector<std::string> called;
   for (const Ticket ticket : {Ticket{3}, Ticket{1}, Ticket{2}, Ticket{1}}) {
@@ -25,6 +26,7 @@ TEST(HeldRepliesTest, AnOutcomeCallsBackInTheOrderOfTheTickets) {
 }
 
 TEST(HeldRepliesTest, AnOutcomeOfManyRepliesIsActedOnAFewAtATimeAndInOrder) {
+  const ThreadRoleScope io_thread(kIoThread);
   constexpr int kMany = 1000;
   HeldReplies queue;
   std::vector<int> called;
@@ -47,9 +49,13 @@ TEST(HeldRepliesTest, AnOutcomeOfManyRepliesIsActedOnAFewAtATimeAndInOrder) {
 }
 
 TEST(HeldRepliesTest, ACallbackMayHoldAnotherReply) {
+  const ThreadRoleScope io_thread(kIoThread);
   HeldReplies queue;
   int called = 0;
-  queue.hold(1, [&](const std::string&) { queue.hold(2, [&](const std::string&) { ++called; }); });
+  queue.hold(1, [&](const std::string&) {
+    kIoThread.assert_held();
+    queue.hold(2, [&](const std::string&) { ++called; });
+  });
   queue.settle_some({.up_to = 1, .error = {}}, Instant::max());
   EXPECT_EQ(called, 0);
   queue.settle_some({.up_to = 2, .error = {}}, Instant::max());

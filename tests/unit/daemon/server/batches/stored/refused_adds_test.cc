@@ -123,6 +123,7 @@ TEST_F(RefusedAddsTest, TheUserWhoseCommandItIsIsChargedForWritesToABatchOfAnoth
   BatchRecord& record = open();
   std::uint64_t paid = 0;
   const auto pays = [&] {
+    kIoThread.assert_held();
     settle(record);
     EXPECT_EQ(admin.used(Resource::kWriteBytes), 0U);
     return std::exchange(paid, 0);

@@ -7,24 +7,39 @@ namespace locksley {
 
 std::uint64_t Batch::Results::read(std::uint64_t first, std::uint64_t max_rows,
                                    const std::function<bool(const ResultRow&)>& visit) const {
-  std::vector<ResultLog::Segment> segments;
-  std::uint64_t elsewhere = 0;  // rows that are not in memory
-  {
-    const MutexLock lock(batch_.mutex_);
-    if (first < batch_.log_.discarded()) throw std::runtime_error("the rows were discarded");
-    elsewhere = std::min(max_rows, batch_.log_.first_row() - std::min(first, batch_.log_.first_row()));
-    segments = batch_.log_.snapshot(first + elsewhere, max_rows - elsewhere);
+  std::uint64_t end = 0;  // of the rows that existed at the first look
+  for (std::uint64_t at = first;;) {
+    std::vector<ResultLog::Segment> segments;
+    std::uint64_t next = 0;  // where the next look begins
+    {
+      const MutexLock lock(batch_.mutex_);
+      const ResultLog& log = batch_.log_;
+      if (at < log.discarded()) {
+        if (at == first) throw std::runtime_error("the rows were discarded");
+        return at - first;
+      }
+      if (at == first) end = first + std::min(max_rows, log.rows() - std::min(first, log.rows()));
+      if (at >= end) return at - first;
+      if (at < log.first_row()) {
+        next = std::min(end, log.first_row());
+      } else {
+        segments = log.snapshot(at, end - at);
+        next = std::min(end, segments.back().first_row + segments.back().rows);
+      }
+    }
+    const std::uint64_t read = segments.empty() ? batch_.journal_->read_rows(at, next - at, visit)
+                                                : ResultLog::visit(segments, at, next - at, visit);
+    at += read;
+    if (at < next) return at - first;
   }
-  const std::uint64_t read = elsewhere != 0 ? batch_.journal_->read_rows(first, elsewhere, visit) : 0;
-  if (read < elsewhere) return read;
-  return read + ResultLog::visit(segments, first + read, max_rows - read, visit);
 }
 
 std::optional<std::vector<ResultLog::Segment>> Batch::Results::in_memory(std::uint64_t first,
-                                                                         std::uint64_t max_rows) const {
+                                                                         std::uint64_t max_rows,
+                                                                         std::uint64_t max_bytes) const {
   const MutexLock lock(batch_.mutex_);
   if (max_rows != 0 && first < batch_.log_.first_row()) return std::nullopt;
-  return batch_.log_.snapshot(first, max_rows);
+  return batch_.log_.snapshot(first, max_rows, max_bytes);
 }
 
 std::optional<ResultLog::Others> Batch::Results::others_in_memory(std::uint64_t first,

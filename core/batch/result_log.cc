@@ -205,13 +205,20 @@ void ResultLog::discard_before(std::uint64_t row, const Place& place) {
   discarded_bytes_ = std::max(discarded_bytes_, place.bytes_before);
 }
 
-std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows) const {
+std::vector<ResultLog::Segment> ResultLog::snapshot(std::uint64_t first, std::uint64_t max_rows,
+                                                    std::uint64_t max_bytes) const {
   std::vector<Segment> segments;
   if (first >= rows_ || max_rows == 0) return segments;
   const std::uint64_t end = rows_ - first > max_rows ? first + max_rows : rows_;
   auto entry = std::upper_bound(entries_.begin(), entries_.end(), first,
                                 [](std::uint64_t row, const Entry& e) { return row < e.first_row; });
+  // Of the first chunk, all rows but one may lie before `first`: so its bytes do not count.
+  std::uint64_t bytes = 0;
   for (--entry; entry != entries_.end() && entry->first_row < end; ++entry) {
+    if (!segments.empty()) {
+      if (segments.size() == kMostSegments || bytes >= max_bytes) break;
+      bytes += entry->size_bytes;
+    }
     segments.push_back({entry->chunk, entry->first_row, entry->rows, entry->size_bytes, entry->has_others});
   }
   return segments;

@@ -150,9 +150,13 @@ class ResultLog {
   Rows append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
   // The same for several runs, in one chunk: 16 bytes a run.
   Rows append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
-  // The segments that contain the existing ones of rows [first, first + max_rows). Needs: first >=
-  // first_row().
-  std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows) const;
+  // The segments that contain the existing ones of rows [first, first + max_rows), or only the
+  // first of these: at most kMostSegments, and no further one once those after the first one have
+  // `max_bytes`. At least one if row `first` exists. Needs: first >= first_row().
+  std::vector<Segment> snapshot(std::uint64_t first, std::uint64_t max_rows,
+                                std::uint64_t max_bytes = kSnapshotBytes) const;
+  static constexpr std::size_t kMostSegments = 256;          // some 50 us; to drop them, 20 us
+  static constexpr std::uint64_t kSnapshotBytes = 1U << 20;  // a guess
   // The segments from row `first` on that have at least one row that is not ok: at most `most` of
   // them, and of the next kMostPassed segments only. `end`: the search has come to this row; all
   // rows from `first` to `end` that are in none of the segments are ok. Needs: first >=

@@ -193,25 +193,28 @@ bool LeaseRunner::take(LeaseSink& sink) {
 
 void LeaseRunner::pass_on(LeaseBatch& batch, LeaseSink& sink) {
   constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
-  const auto segments = batch.results().in_memory(batch.taken, kAll);
   Run run(batch.key, sink);
-  batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
-    // The job did not run, or not to its end: it goes back.
-    if (row.status == JobStatus::kCancelled) return true;
-    if (!row.facts.empty()) {
-      if (const JobNews news = last_news(batch, row); !news.empty()) {
-        run.end();
-        sink.keep_last_news(batch.key, row.index, news);
+  while (true) {
+    const auto segments = batch.results().in_memory(batch.taken, kAll);
+    if (segments->empty()) break;
+    batch.taken += ResultLog::visit(*segments, batch.taken, kAll, [&](const ResultRow& row) {
+      // The job did not run, or not to its end: it goes back.
+      if (row.status == JobStatus::kCancelled) return true;
+      if (!row.facts.empty()) {
+        if (const JobNews news = last_news(batch, row); !news.empty()) {
+          run.end();
+          sink.keep_last_news(batch.key, row.index, news);
+        }
       }
+      run.add(row);
+      return true;
+    });
+    if (const auto place = batch.results().place_of(batch.taken)) {
+      batch.discard_rows_before(batch.taken, *place);
+      batch.drop_rows_before(batch.taken);
     }
-    run.add(row);
-    return true;
-  });
-  run.end();
-  if (const auto place = batch.results().place_of(batch.taken)) {
-    batch.discard_rows_before(batch.taken, *place);
-    batch.drop_rows_before(batch.taken);
   }
+  run.end();
 }
 
 JobNews LeaseRunner::last_news(LeaseBatch& batch, const ResultRow& row) {

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The longest stretch of the I/O thread while clients look at thousands of remote workers. As io_stretch.py, which has the other costly commands."""
+"""The longest stretch of the I/O thread while clients look at thousands of remote workers, or at very many results that one has sent. As
+io_stretch.py, which has the other costly commands."""
 
 import json
 import pathlib
@@ -11,6 +12,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import io_stretch
 from remote_worker import RemoteWorker, wait_for_machines
+from resp import encode
 
 
 class Workers(io_stretch.Stretches):
@@ -46,6 +48,34 @@ class Workers(io_stretch.Stretches):
         for _ in range(10):
             self.assertGreater(len(self.command("RUNNING", "COUNT", 10_000)), 1_000)
         self.note_longest("RUNNING")
+
+
+class SettledOneByOne(io_stretch.Stretches):
+    """Each row has a chunk of memory of its own, since its job was settled by itself."""
+
+    settings = {"workers": {"port": 0}, "handlers": {"shout": {"remote": True}}, "limits": {"max_result_bytes": "1GiB"}}
+    MANY = 100_000
+    OUTPUT = b"x" * 4_200
+
+    @io_stretch.once_of_three
+    def test_pages_of_a_batch_of_very_many_large_rows(self):
+        self.command("SUBMIT", "shout", "ID", "large", "RANGE", 0, self.MANY)
+        worker = RemoteWorker(self.daemon, "shout")
+        self.addCleanup(worker.close)
+        lease = worker.claim("JOBS", self.MANY)
+        while lease is not None:
+            for first in range(lease.first, lease.end, 1_000):
+                end = min(lease.end, first + 1_000)
+                worker.send(b"".join(encode("SETTLE", lease.name, "ok", job, self.OUTPUT) for job in range(first, end)))
+                self.assertEqual(sum(worker.read()[0] for _ in range(first, end)), end - first)
+            lease = worker.claim("JOBS", self.MANY, block=0)
+        self.command.wait("large")
+        self.note_longest(f"{self.MANY} jobs have ended")
+        cursor = 0
+        for _ in range(20):
+            cursor, rows = self.command("RESULTS", "large", "FROM", cursor, "COUNT", 1_000_000)
+            self.assertGreater(len(rows), 50)
+        self.note_longest("pages of their results")
 
 
 if __name__ == "__main__":

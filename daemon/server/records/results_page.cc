@@ -130,11 +130,17 @@ std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const Re
   // Asked before the rows: a batch that is over has all its rows.
   const bool is_over = record.is_over();
   PageRows rows(page, demand);
-  auto segments = record.results().in_memory(page.first, rows.most());
+  // Twice the bytes of the page: a row in memory also has facts. If these are longer, the page ends
+  // early.
+  auto segments = record.results().in_memory(page.first, rows.most(), 2 * demand.max_bytes);
   if (!segments) return std::nullopt;
   page.segments = std::move(*segments);
   ResultLog::visit(page.segments, page.first, rows.most(),
                    [&](const ResultRow& row) { return rows.take(row); });
+  // The page keeps no memory of rows that are not its own.
+  while (!page.segments.empty() && page.segments.back().first_row >= page.first + page.rows) {
+    page.segments.pop_back();
+  }
   page.is_end = is_over && page.first + page.rows >= record.status().rows;
   return page;
 }

@@ -2,7 +2,11 @@
 // has.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -74,6 +78,50 @@ TEST_F(RestoredBatchTest, ItsStatusIsThatOfBothProcesses) {
   EXPECT_GT(status.result_bytes, 77u);
   EXPECT_EQ(status.submitted_at, 1);
   EXPECT_TRUE(batch->is_over());
+}
+
+// Some rows at a time: what leaves memory during the read is read from the journal.
+class LongReadTest : public testing::BatchFixture {
+ protected:
+  static constexpr std::uint64_t kAtOnce = ResultLog::kMostSegments;
+  static constexpr std::uint64_t kRows = 3 * kAtOnce;
+
+  // Each row is a segment of its own.
+  LongReadTest() : batch(make()) {
+    batch->jobs_added(kRows);
+    for (std::uint64_t i = 0; i < kRows; ++i) publish(*batch, {{i, JobStatus::kOk, large}});
+  }
+  // Reads all rows, and calls `meanwhile` at the row `at`. Returns how many rows there were.
+  std::uint64_t read_all(std::uint64_t at, const std::function<void()>& meanwhile) const {
+    std::uint64_t place = 0;
+    return batch->results().read(0, kRows, [&](const ResultRow& row) {
+      EXPECT_EQ(row.index, place);
+      if (place++ == at) meanwhile();
+      return true;
+    });
+  }
+  const std::string large = std::string(4096, 'x');
+  const std::shared_ptr<Batch> batch;
+};
+
+TEST_F(LongReadTest, SegmentsAreTakenSomeAtATime) {
+  EXPECT_EQ(read_all(1, [&] { batch->drop_rows_before(kRows - 5); }), kRows);
+  EXPECT_THAT(journal.asked, ElementsAre(std::pair(kAtOnce, kRows - 5 - kAtOnce)));
+}
+
+TEST_F(LongReadTest, ItEndsWithTheRowsThatThereWereAtItsBeginning) {
+  batch->jobs_added(1);
+  EXPECT_EQ(read_all(1, [&] { publish(*batch, {{kRows, JobStatus::kOk, large}}); }), kRows);
+  EXPECT_EQ(batch->results().read(kRows - 1, 10, [](const ResultRow&) { return true; }), 2U);
+}
+
+TEST_F(LongReadTest, ItEndsWhereRowsAreDiscardedMeanwhile) {
+  const auto discard = [&] {
+    batch->discard_rows_before(kAtOnce + 1, *batch->results().place_of(kAtOnce + 1));
+    batch->drop_rows_before(kAtOnce + 1);
+  };
+  EXPECT_EQ(read_all(1, discard), kAtOnce);
+  EXPECT_THROW(read_all(1, [] {}), std::runtime_error) << "the first row was discarded";
 }
 
 using BatchHistoryTest = testing::BatchFixture;

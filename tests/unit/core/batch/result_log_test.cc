@@ -147,6 +147,28 @@ TEST(ResultLogTest, ASnapshotStaysAsItWasWhileTheLogGrows) {
   EXPECT_THAT(outputs, ::testing::ElementsAre("a"));
 }
 
+// So that whoever takes one needs the batch's mutex for a short time.
+TEST(ResultLogTest, ASnapshotEndsAfterSoManySegments) {
+  const std::string large(8192, 'x');  // such a row has a chunk of its own
+  constexpr std::uint64_t kRows = ResultLog::kMostSegments + 10;
+  ResultLog log;
+  for (std::uint64_t i = 0; i < kRows; ++i) append(log, {{i, JobStatus::kOk, large}});
+  EXPECT_EQ(log.snapshot(0, kRows, ~std::uint64_t{0}).size(), ResultLog::kMostSegments);
+  const auto others = log.snapshot(ResultLog::kMostSegments, kRows, ~std::uint64_t{0});
+  ASSERT_EQ(others.size(), 10U);
+  EXPECT_EQ(others.front().first_row, ResultLog::kMostSegments);
+}
+
+TEST(ResultLogTest, ASnapshotEndsAfterSoManyBytesButHasTheFirstRow) {
+  const std::string large(8192, 'x');
+  ResultLog log;
+  for (std::uint64_t i = 0; i < 20; ++i) append(log, {{i, JobStatus::kOk, large}});
+  EXPECT_EQ(log.snapshot(3, 10, 0).size(), 1U);
+  EXPECT_EQ(log.snapshot(3, 10, 1).size(), 2U) << "the bytes of the first chunk do not count";
+  EXPECT_EQ(log.snapshot(3, 10, 4 * large.size()).size(), 5U);
+  EXPECT_EQ(log.snapshot(3, 10, 100 * large.size()).size(), 10U);
+}
+
 TEST(ResultLogTest, OneSmallResultCostsLittleMemory) {
   ResultLog log;
   append(log, {{0, JobStatus::kOk, "0123456789"}});

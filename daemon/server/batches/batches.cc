@@ -47,7 +47,8 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                              kIoThread.assert_held();
                              timer_.arm();
                            }}),
-      stored_({.store = store,
+      stored_({.config = config,
+               .store = store,
                .charges = write_charges_,
                .registry = registry_,
                .retention = retention_,

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/config.h"
 #include "core/batch/batch_attempts.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/server/batches/events/events.h"
@@ -428,7 +429,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
   row.options.gate = entry.gate;
-  row.options.max_output_bytes = entry.most_output(0);
+  row.options.max_output_bytes = entry.most_output(parts_.config.limits.output_buffer.count);
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,

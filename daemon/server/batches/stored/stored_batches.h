@@ -28,6 +28,9 @@
 namespace spdlog {
 class logger;
 }
+namespace locksley::config {
+struct Config;
+}
 
 namespace locksley::daemon {
 
@@ -68,7 +71,8 @@ struct AcceptedJobs {
 class StoredBatches {
  public:
   struct Parts {
-    Store* store;  // null: there is none
+    const config::Config& config;  // in force; it may change between calls
+    Store* store;                  // null: there is none
     WriteCharges& charges;
     Registry& registry;
     Retention& retention;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/config.h"
 #include "daemon/base/loop/processor_time.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/changes/batch_changes.h"
@@ -100,7 +101,9 @@ class DependenciesTest : public RegistryFixture {
   Events events_{stats_, slices_};
   RestoredTimes times_{{.io = io_, .slices = slices_, .registry = registry_, .log = log_, .changed = {}}};
   WriteCharges charges_;
-  StoredBatches stored_{{.store = nullptr,
+  const config::Config config_;
+  StoredBatches stored_{{.config = config_,
+                         .store = nullptr,
                          .charges = charges_,
                          .registry = registry_,
                          .retention = retention_,

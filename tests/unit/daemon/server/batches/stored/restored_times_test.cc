@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "config/config.h"
 #include "daemon/server/batches/events/events.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/retention/retention.h"
@@ -72,7 +73,8 @@ class RestoredTimesTest : public RegistryFixture {
                                         .log = testing::silent_log(),
                                         .changed = [this] { has_changed_ = true; }},
                    [] { return the_clocks; });
-    stored_.emplace(StoredBatches::Parts{.store = store_.get(),
+    stored_.emplace(StoredBatches::Parts{.config = config_,
+                                         .store = store_.get(),
                                          .charges = charges_,
                                          .registry = registry_,
                                          .retention = retention_,
@@ -115,6 +117,7 @@ class RestoredTimesTest : public RegistryFixture {
   // Between the submission and the end that is the newest time.
   static constexpr milliseconds kBefore{kEnded - kSubmitted};
 
+  config::Config config_;
   testing::StoreBench bench_;
   std::unique_ptr<Store> store_;
   Reader aside_;
@@ -138,6 +141,14 @@ TEST_F(RestoredTimesTest, TimesGoOnAsTheyWere) {
   EXPECT_EQ(forgotten_at(), begin_ + kLasting - minutes(30));
   EXPECT_EQ(starts_at(), begin_ + kLasting - kBefore - minutes(30));
   EXPECT_EQ(deadline_at(), begin_ + kLasting - kBefore - minutes(30));
+}
+
+// As before the restart: an output that no reply has room for could never be read.
+TEST_F(RestoredTimesTest, ARestoredBatchKeepsTheBoundOfItsOutputs) {
+  const ThreadRoleScope io_thread(kIoThread);
+  config_.limits.output_buffer = config::kibibytes(7);
+  start(minutes(30));
+  EXPECT_EQ(registry_.by_sequence(kDelayed)->options().max_output_bytes, 7 * 1024U);
 }
 
 TEST_F(RestoredTimesTest, AClockThatJumpedForwardDeletesNothingAtTheFirstLook) {

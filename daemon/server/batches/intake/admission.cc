@@ -26,9 +26,9 @@ std::uint64_t bytes_of(const Admission::Demand& demand) {
   return demand.payloads == nullptr ? 0 : demand.payloads->payload_bytes();
 }
 
-// The bytes of the longest payload of the range.
+// The bytes of the longest payload of the range; 0 if it has no jobs.
 std::uint64_t longest_payload(const RangeJobs& range) {
-  if (!range.pattern.text) return 0;
+  if (!range.pattern.text || range.low == range.high) return 0;
   const std::size_t digits =
       std::max(fmt::formatted_size("{}", range.low), fmt::formatted_size("{}", range.high - 1));
   const std::uint64_t places = range.pattern.places;

@@ -47,6 +47,16 @@ TEST_F(AdmissionTest, ACommandThatIsRefusedAfterItsAdmissionIsRefunded) {
   }
 }
 
+TEST_F(AdmissionTest, ARangeWithoutJobsHasNoPayloadThatIsTooLong) {
+  start([](config::Config& config) { config.limits.max_payload = config::Bytes{3}; });
+  Client client(port_);
+  EXPECT_THAT(client.ask("SUBMIT echo RANGE 5 6 abcd{}"), StartsWith("-TOOBIG bytes of a payload: 5"));
+  client.send("SUBMIT echo ID a RANGE 5 5 abcd{}\r\n");
+  EXPECT_EQ(client.bulk(), "a");
+  client.send("SUBMIT echo ID b RANGE -9223372036854775808 -9223372036854775808 abcd{}\r\n");
+  EXPECT_EQ(client.bulk(), "b");
+}
+
 TEST_F(AdmissionTest, ABatchBearsTheChargeUntilItsEnd) {
   start();
   Client client(port_);

@@ -83,10 +83,11 @@ IndexRange JobSearch::next_rows() {
   }
   for (int i = 0; i < 3; ++i) {
     switch (turn_++ % 3) {
-      case 0:
+      case 0: {
         if (high_ == tail_) break;
-        high_ = std::min(tail_, high_ + kRowsAtOnce);
-        return {high_ - std::min(kRowsAtOnce, high_ - std::min(high_, low_)), high_};
+        const std::uint64_t low = std::exchange(high_, std::min(tail_, high_ + kRowsAtOnce));
+        return {low, high_};
+      }
       case 1: {
         if (low_ <= first) break;
         const std::uint64_t high = low_;
@@ -112,8 +113,9 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
   std::uint64_t bytes = 0;
   const auto visit = [&](const ResultRow& row) {
     if (row.index == demand_.index && !is_superseded(place, row, status.superseded)) {
-      found_->row = {
-          .status = row.status, .output = std::string(row.output), .facts = std::string(row.facts)};
+      found_->row = {.status = row.status,
+                     .output = std::string(row.output),
+                     .facts = std::string(row.facts)};
       return false;
     }
     bytes += row.output.size() + row.facts.size();

@@ -4,11 +4,17 @@
 
 #include <asio/io_context.hpp>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/base/index_ranges.h"
+#include "core/batch/batch_journal.h"
 #include "core/batch/handler.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/server/payloads/fixed_payloads.h"
@@ -50,6 +56,64 @@ class JobSearchTest : public ::testing::Test {
   asio::io_context io_;
   std::deque<Reader::Task> tasks_;
 };
+
+// Has rows of jobs that no test looks for, and keeps which rows it was asked for. All have the same
+// output.
+class OtherRows final : public BatchJournal {
+ public:
+  OtherRows(std::vector<IndexRange>& asked, std::string output) : asked_(asked), output_(std::move(output)) {}
+  void record(BatchStep) override {}
+  void wait_for_room() override {}
+  std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
+                          const std::function<bool(const ResultRow&)>& visit) override {
+    asked_.push_back({first, first + max_rows});
+    for (std::uint64_t i = 0; i < max_rows; ++i) {
+      if (!visit({kOtherJob, JobStatus::kOk, output_})) return i;
+    }
+    return max_rows;
+  }
+  static constexpr std::uint64_t kOtherJob = 77'777;
+
+ private:
+  std::vector<IndexRange>& asked_;
+  const std::string output_;
+};
+
+class RowSearchTest : public JobSearchTest {
+ protected:
+  // A batch whose journal has the results of so many jobs.
+  std::shared_ptr<BatchRecord> with_rows(std::uint64_t rows, std::string output = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    auto record = std::make_shared<BatchRecord>(
+        BatchOptions{}, handler_, std::make_unique<RangedPayloads>(RangeJobs{}), nullptr, lane_,
+        BatchRecord::Origin::kSubmit, 0, std::make_unique<OtherRows>(asked_, std::move(output)));
+    BatchHistory history;
+    history.jobs = history.rows = rows;
+    history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = rows;
+    record->restore(history);
+    return record;
+  }
+  std::shared_ptr<const FoundJob> search(const std::shared_ptr<BatchRecord>& record, const JobDemand& demand)
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return JobSearch::begin(
+        io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
+        [](const FoundJob&) {});
+  }
+  std::vector<IndexRange> asked_;
+};
+
+TEST_F(RowSearchTest, EachRowIsLookedAtOnce) {
+  const ThreadRoleScope io_thread(kIoThread);
+  constexpr std::uint64_t kRows = 10'000;
+  for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{5'000}, kRows - 1}) {
+    asked_.clear();
+    search(with_rows(kRows), {.index = index});
+    run_tasks();
+    EXPECT_EQ(count_of(asked_), kRows) << index;
+    const std::vector<IndexRange> all{{0, kRows}};
+    EXPECT_EQ(count_of(difference(all, sorted(asked_))), 0U) << index;
+  }
+}
 
 TEST_F(JobSearchTest, APayloadOfManyMegabytesIsComputedInSeveralTasks) {
   const ThreadRoleScope io_thread(kIoThread);

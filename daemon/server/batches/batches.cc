@@ -237,17 +237,13 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
 }
 
 void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
-  constexpr std::size_t kFewChunks = 8;     // a page of RESULTS has that many at most
-  constexpr std::size_t kMoreChunks = 512;  // guess: a fraction of a millisecond with the batch's mutex
+  constexpr std::size_t kFewChunks = 8;  // a page of small rows has that many at most
   const std::uint64_t discarded = record.status().discarded;
   record.discard_rows_before(row, place);
   const BatchStatus status = record.status();
   if (status.discarded == discarded) return;
   if (!record.drop_rows_before(status.discarded, kFewChunks)) {
-    aside_.post([held = record.shared(), below = status.discarded] {
-      while (!held->drop_rows_before(below, kMoreChunks)) {
-      }
-    });
+    drop_rows_aside(aside_, registry_.tenant_of(record).number, record.shared(), status.discarded);
   }
   if (!record.is_stored() || record.stored.is_rejected) return;
   // Rows before the place of a row that was discarded earlier are gone: the store passes over them.

@@ -96,9 +96,10 @@ class Batches {
     const std::uint64_t bytes = payloads.memory_bytes();
     free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
   }
-  // The same for any object, of about `bytes` bytes.
+  // The same for any object, of about `bytes` bytes. All these wait in one line of the reader,
+  // whichever user they belong to.
   void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
-    free_aside(aside_, std::move(dropped), bytes);
+    free_aside(aside_, std::move(dropped), bytes, Reader::kNoUser);
   }
   // Makes a batch without an id, which is forgotten as soon as its RUN lets go of it.
   Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,

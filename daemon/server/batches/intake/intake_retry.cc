@@ -132,7 +132,7 @@ void Intake::put_into_ring(const std::shared_ptr<BatchRecord>& record, Account& 
     parts_.stored.write_changes(*record, payer, ranges);
     requeue_ended(*record);
     const std::uint64_t bytes = left->capacity() * sizeof(IndexRange);
-    free_aside(parts_.aside, std::move(left), bytes);
+    free_aside(parts_.aside, std::move(left), bytes, parts_.registry.tenant_of(*record).number);
     return true;
   };
   parts_.slices.add(std::move(put_some), record->line);

@@ -133,7 +133,8 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
       record.payloads().release(may_run_again ? FailedJobs::kMayRunAgain : FailedJobs::kNeverRunAgain,
                                 record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
   if (released.kept_bytes != 0) parts_.registry.count(record, 0, released.kept_bytes);
-  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
+  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
+             parts_.registry.tenant_of(record).number);
 }
 
 // A stream may be larger than the memory for queued payloads: jobs that have ended make room for
@@ -147,7 +148,8 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   if (payloads.memory_bytes() < kWorthIt) return;
   // If nearly every piece has a failed job, all pieces stay.
   BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
-  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes);
+  free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
+             parts_.registry.tenant_of(record).number);
   parts_.registry.count(record, 0, payloads.memory_bytes());
 }
 

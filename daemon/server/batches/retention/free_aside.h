@@ -1,19 +1,45 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "core/batch/batch.h"
+#include "daemon/base/time.h"
 #include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
 
-// Drops a reference to an object of about `bytes` bytes; on the reader's thread if freeing it would
-// keep the I/O thread busy: ten million rows take 12 ms and more.
-template <class T>
-void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes) {
+// Whether freeing an object of about so many bytes would keep the I/O thread busy: ten million rows
+// take 12 ms and more.
+constexpr bool is_freed_aside(std::uint64_t bytes) {
   constexpr std::uint64_t kLargeBytes = 1U << 20;  // guess: some 25 us
-  if (bytes > kLargeBytes) aside.post([held = std::move(reference)] {});
+  return bytes > kLargeBytes;
+}
+
+// Drops a reference to an object of about `bytes` bytes; on the reader's thread if
+// is_freed_aside(). `user`: whose object it is.
+template <class T>
+void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes, Reader::User user) {
+  if (is_freed_aside(bytes)) aside.post([held = std::move(reference)] {}, user);
+}
+
+// Frees the memory of the rows below `row`, which were discarded, on the reader's thread: in tasks
+// of about this time, so that the tasks of other users have their turns.
+inline void drop_rows_aside(Reader& aside, Reader::User user, std::shared_ptr<Batch> batch, std::uint64_t row,
+                            std::chrono::nanoseconds task = std::chrono::milliseconds(5)) {
+  aside.post(
+      [&aside, user, batch = std::move(batch), row, task]() mutable {
+        constexpr std::size_t kChunks = 512;  // guess: a fraction of a millisecond with the batch's mutex
+        const Instant until = now() + task;
+        while (!batch->drop_rows_before(row, kChunks)) {
+          if (now() < until) continue;
+          return drop_rows_aside(aside, user, std::move(batch), row, task);
+        }
+      },
+      user);
 }
 
 }  // namespace locksley::daemon

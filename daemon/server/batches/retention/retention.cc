@@ -183,6 +183,7 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   if (is_stored && registry_.by_sequence(sequence) != &record) return forget_retired(sequence, urgency);
   std::shared_ptr<BatchRecord> held = record.shared();
   if (record.is_active) return std::nullopt;
+  const Reader::User owner = registry_.tenant_of(record).number;
   remove(record);
   if (!registry_.forget(record)) return std::nullopt;
   if (is_stored) {
@@ -193,7 +194,7 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
       .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
   const std::uint64_t memory = record.memory_bytes();
   record.refund_results();
-  free_aside(aside_, std::move(held), memory);
+  free_aside(aside_, std::move(held), memory, owner);
   return is_stored ? store_->put(forgotten, urgency) : 0;
 }
 
@@ -219,10 +220,11 @@ bool Retention::try_retire(BatchRecord& record) {
   kept.first_retired = std::min(kept.first_retired, record.sequence);
   change_evictable(kept, signed_of(stored.bytes), Registry::kRetainedBytes);
   std::shared_ptr<BatchRecord> held = record.shared();
+  const Reader::User owner = registry_.tenant_of(record).number;
   const std::uint64_t memory = record.memory_bytes();
   registry_.retire(record);
   record.refund_results();
-  free_aside(aside_, std::move(held), memory);
+  free_aside(aside_, std::move(held), memory, owner);
   return true;
 }
 

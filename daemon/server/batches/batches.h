@@ -197,6 +197,11 @@ class Batches {
       LOCKSLEY_REQUIRES(kIoThread) {
     return reads_.find_job(record, index, most_rows, std::move(on_found));
   }
+  std::shared_ptr<const FoundJob> find_facts(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
+                                             std::function<void(const FoundJob&)> on_found = {})
+      LOCKSLEY_REQUIRES(kIoThread) {
+    return reads_.find_facts(record, index, std::move(on_found));
+  }
 
   // ---- Results are discarded ----
 

@@ -162,8 +162,7 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
           !record->is_over() && record->lane->view().is_queued(*record, index).value_or(false);
       if (!is_queued) {
         ReadMemory memory(session);
-        const auto found =
-            session.state().batches().find_job(record, index, ~std::uint64_t{0}, memory.on_read<FoundJob>());
+        const auto found = session.state().batches().find_facts(record, index, memory.on_read<FoundJob>());
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
         if (!co_await session.await_rows(record, is_found)) co_return;
         if (write_kept_log(session, *found, parsed->from)) co_return;

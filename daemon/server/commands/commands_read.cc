@@ -122,6 +122,12 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
   co_return record;
 }
 
+// The client has left. A large page is freed on another thread.
+void drop_read(Batches& batches, std::shared_ptr<const Batches::ReadRows> read) {
+  const std::uint64_t bytes = read->memory_bytes();
+  batches.free_dropped(std::const_pointer_cast<Batches::ReadRows>(std::move(read)), bytes);
+}
+
 // The page, from memory or from the store. None after an error reply, or if the connection is to
 // close. `record`: another one may replace it. `memory` counts the page, unless it is from memory.
 Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<BatchRecord>& record,
@@ -134,11 +140,16 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
   while (!page) {
     const std::uint64_t first = std::max(row_of_cursor(demand.cursor), record->status().discarded);
     Batches& batches = session.state().batches();
-    const auto read = batches.read_rows(record, demand, memory.on_read<Batches::ReadRows>());
+    auto read = batches.read_rows(record, demand, memory.on_read<Batches::ReadRows>());
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
-    if (!co_await session.await_rows(record, is_read)) co_return std::nullopt;
-    if (!slices.has_time()) co_await session.wait_for_slice();
-    if (session.is_dropped()) co_return std::nullopt;
+    bool is_wanted = co_await session.await_rows(record, is_read);
+    if (is_wanted && !slices.has_time()) co_await session.wait_for_slice();
+    is_wanted = is_wanted && !session.is_dropped();
+    if (!is_wanted) {
+      // Else the read itself frees the page when it is done.
+      if (read->is_done) drop_read(batches, std::move(read));
+      co_return std::nullopt;
+    }
     if (read->page) co_return *read->page;
     const auto still_there = batches.registry().find(record->sequence);
     const bool is_forgotten = still_there && *still_there == nullptr;

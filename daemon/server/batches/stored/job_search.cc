@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/batch/batch_results.h"
+#include "daemon/server/batches/retention/free_aside.h"
 #include "daemon/server/records/results_page.h"
 
 namespace locksley::daemon {
@@ -114,7 +115,7 @@ std::uint64_t JobSearch::look_at(IndexRange rows) {
   const auto visit = [&](const ResultRow& row) {
     if (row.index == demand_.index && !is_superseded(place, row, status.superseded)) {
       found_->row = {.status = row.status,
-                     .output = std::string(row.output),
+                     .output = std::string(demand_.wants_output ? row.output : std::string_view()),
                      .facts = std::string(row.facts)};
       return false;
     }
@@ -180,6 +181,10 @@ void JobSearch::finish(std::shared_ptr<JobSearch> self) {
     kIoThread.assert_held();
     self->found_->is_done = true;
     self->on_found_(*self->found_);
+    // The client has left.
+    if (self->found_.use_count() == 1 && is_freed_aside(self->found_->memory_bytes())) {
+      self->post_([found = std::move(self->found_)] {});
+    }
   });
 }
 

@@ -22,14 +22,15 @@ struct JobDemand {
   std::uint64_t index = 0;
   // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
+  bool wants_output = true;  // else FoundJob::Row::output stays empty
   // The source of its payload, if the payload is wanted and may still be there: the payload is
   // computed from a range, or read. Both null: do not read it.
   OpenRange open_range = {};
   std::shared_ptr<PayloadSource> payloads = {};
 };
 
-// What was found. `is_done` is set on the I/O thread. Shared by the two threads; the last of them
-// drops it.
+// What was found. `is_done` is set on the I/O thread. Shared by the search and the caller. If the
+// caller has dropped it when the search is done, the reader's thread frees it, if it is large.
 struct FoundJob {
   bool is_done = false;
   std::string error;  // not empty: why the store cannot be read, or not now
@@ -96,7 +97,7 @@ class JobSearch final {
   const std::shared_ptr<BatchRecord> record_;
   JobDemand demand_;
   std::function<void(const FoundJob&)> on_found_;
-  const std::shared_ptr<FoundJob> found_ = std::make_shared<FoundJob>();
+  std::shared_ptr<FoundJob> found_ = std::make_shared<FoundJob>();
 
   // Looked at: [low_, high_) and [tail_, end_).
   std::uint64_t low_ = 0, high_ = 0, tail_ = 0, end_ = 0;

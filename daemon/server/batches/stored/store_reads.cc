@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/base/loop/io_mailbox.h"
+#include "daemon/server/batches/retention/free_aside.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {
@@ -13,19 +14,27 @@ namespace {
 struct ReadersHome {
   IoMailbox& mailbox;
   Slices& slices;
+  Reader& aside;
+  Reader::User owner;  // of the batch
 };
 // Called by the thread that has read, at the end of the read.
 template <class Outcome>
 void tell_read(const ReadersHome& home, std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,
                std::function<void(const Outcome&)> on_read) {
-  // The references move into the post: if they are the last ones, the I/O thread drops them, to
-  // which the record belongs.
-  home.mailbox.post([&slices = home.slices, record = std::move(record), outcome = std::move(outcome),
-                     on_read = std::move(on_read)] {
+  // The references move into the post: if that to the record is the last one, the I/O thread drops
+  // it, to which the record belongs.
+  home.mailbox.post([home, record = std::move(record), outcome = std::move(outcome),
+                     on_read = std::move(on_read)]() mutable {
     kIoThread.assert_held();
     outcome->is_done = true;
     if (on_read) on_read(*outcome);
-    record->wake_readers(slices);
+    record->wake_readers(home.slices);
+    if constexpr (requires { outcome->memory_bytes(); }) {
+      if (outcome.use_count() != 1) return;
+      // The client has left, or on_read() was all.
+      const std::uint64_t bytes = outcome->memory_bytes();
+      free_aside(home.aside, std::move(outcome), bytes, home.owner);
+    }
   });
 }
 }  // namespace
@@ -36,8 +45,9 @@ void StoreReads::begin(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outc
                        std::function<void(const Outcome&)> on_read) {
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read(
-      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record),
-       outcome = std::move(outcome), read = std::move(read), on_read = std::move(on_read)]() mutable {
+      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices, parts_.aside, owner},
+       record = std::move(record), outcome = std::move(outcome), read = std::move(read),
+       on_read = std::move(on_read)]() mutable {
         read(*record, *outcome);
         tell_read(home, std::move(record), std::move(outcome), std::move(on_read));
       },
@@ -77,7 +87,8 @@ std::shared_ptr<const ReadFailures> StoreReads::read_failures(
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
   parts_.store->read_failed_jobs(
       sequence, owner,
-      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices}, record = std::move(record), failures,
+      [home = ReadersHome{IoMailbox::of(parts_.io), parts_.slices, parts_.aside, owner},
+       record = std::move(record), failures,
        on_read = std::move(on_read)](std::expected<FailedJobList, std::string> failed) mutable {
         failures->failed = std::move(failed);
         tell_read(home, std::move(record), std::move(failures), std::move(on_read));
@@ -88,7 +99,6 @@ std::shared_ptr<const ReadFailures> StoreReads::read_failures(
 std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<BatchRecord>& record,
                                                      std::uint64_t index, std::uint64_t most_rows,
                                                      std::function<void(const FoundJob&)> on_found) {
-  const Reader::User owner = parts_.registry.tenant_of(*record).number;
   const bool is_in_store = record->is_stored() && !record->stored.is_rejected;
   JobDemand demand{.index = index, .most_rows = most_rows};
   BatchPayloads& payloads = record->payloads();
@@ -97,6 +107,19 @@ std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<Batch
     if (!demand.open_range && is_in_store)
       demand.payloads = parts_.store->payloads_for_reader(record->sequence);
   }
+  return search(record, demand, std::move(on_found));
+}
+
+std::shared_ptr<const FoundJob> StoreReads::find_facts(const std::shared_ptr<BatchRecord>& record,
+                                                       std::uint64_t index,
+                                                       std::function<void(const FoundJob&)> on_found) {
+  return search(record, {.index = index, .wants_output = false}, std::move(on_found));
+}
+
+std::shared_ptr<const FoundJob> StoreReads::search(const std::shared_ptr<BatchRecord>& record,
+                                                   const JobDemand& demand,
+                                                   std::function<void(const FoundJob&)> on_found) {
+  const Reader::User owner = parts_.registry.tenant_of(*record).number;
   const auto post = [parts = &parts_, owner](Reader::Task task) {
     parts->store != nullptr ? parts->store->read(std::move(task), owner)
                             : parts->aside.post(std::move(task), owner);

@@ -38,7 +38,8 @@ struct ReadFailures {
 // Each call returns at once, with an object that the read fills. As soon as the read has ended, the
 // I/O thread sets its `is_done`, calls the function that was given (none, if it is empty), and
 // wakes the waiters of the batch for BatchRecord::kReadRows. Until then only `round` may be read.
-// The object is shared by the caller and the read; the last of them drops it.
+// The object is shared by the caller and the read. If the caller has dropped it before the read
+// ends, another thread frees it if it is large; else the caller does so (Batches::free_dropped()).
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A read that fails says so in its object;
 // nothing else fails.
@@ -48,8 +49,8 @@ class StoreReads {
     asio::io_context& io;
     Slices& slices;
     Registry& registry;
-    Store* store;   // null: there is none, and only find_job() may be called
-    Reader& aside;  // searches for jobs where there is no store
+    Store* store;   // null: there is none, and only find_job() and find_facts() may be called
+    Reader& aside;  // searches for jobs where there is no store; frees large objects
   };
   explicit StoreReads(Parts parts) : parts_(parts) {}
   StoreReads(const StoreReads&) = delete;
@@ -82,8 +83,15 @@ class StoreReads {
                                            std::uint64_t most_rows,
                                            std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread);
+  // The facts of the result of one job, without its output and payload.
+  std::shared_ptr<const FoundJob> find_facts(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
+                                             std::function<void(const FoundJob&)> on_found)
+      LOCKSLEY_REQUIRES(kIoThread);
 
  private:
+  std::shared_ptr<const FoundJob> search(const std::shared_ptr<BatchRecord>& record, const JobDemand& demand,
+                                         std::function<void(const FoundJob&)> on_found)
+      LOCKSLEY_REQUIRES(kIoThread);
   // The store's reader calls read(); then the I/O thread calls on_read().
   template <class Outcome>
   void begin(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outcome> outcome,

@@ -115,6 +115,32 @@ TEST_F(RowSearchTest, EachRowIsLookedAtOnce) {
   }
 }
 
+// To free it takes milliseconds.
+TEST_F(RowSearchTest, AResultForWhichNobodyWaitsIsFreedByTheReader) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = with_rows(1, std::string(2U << 20, 'x'));
+  const JobDemand demand{.index = OtherRows::kOtherJob};
+  auto found = search(record, demand);
+  run_tasks();
+  io_.poll();
+  EXPECT_EQ(tasks_.size(), 0U) << "its command goes on with it";
+  EXPECT_EQ(found->row->output.size(), 2U << 20);
+  io_.restart();
+  found = search(record, demand);
+  found.reset();
+  run_tasks();
+  io_.poll();
+  EXPECT_EQ(tasks_.size(), 1U);
+}
+
+TEST_F(RowSearchTest, AnOutputThatIsNotWantedIsNotCopied) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto found = search(with_rows(1, "output"), {.index = OtherRows::kOtherJob, .wants_output = false});
+  run_tasks();
+  ASSERT_TRUE(found->row.has_value());
+  EXPECT_EQ(found->row->output, "");
+}
+
 TEST_F(JobSearchTest, APayloadOfManyMegabytesIsComputedInSeveralTasks) {
   const ThreadRoleScope io_thread(kIoThread);
   constexpr std::size_t kPlaces = 8U << 20;

@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kLongestPause{5'000};
 constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
 // Later than this, a look for silence says more of this process than of the upstream. A guess.
 constexpr std::chrono::milliseconds kLate{1'000};
+constexpr std::uint64_t kLongestLeaseMs = 24 * 3'600'000;  // the bound of workers.lease, and of LEASE
 
 }  // namespace
 
@@ -191,9 +192,7 @@ void UpstreamLink::send_join() {
 
 void UpstreamLink::on_join(ReplyCursor reply) {
   if (reply.is_error()) return fail(std::string(reply.text()));
-  std::uint64_t beat_ms = 0;
-  std::uint64_t lease_ms = 0;
-  std::uint64_t longest_output = 0;
+  std::uint64_t beat_ms = 0, lease_ms = 0, longest_output = 0;
   std::string store;
   std::vector<std::string> others;
   std::uint64_t values = reply.array();
@@ -217,7 +216,8 @@ void UpstreamLink::on_join(ReplyCursor reply) {
       reply.skip();
     }
   }
-  if (reply.is_bad() || beat_ms == 0) return fail("the reply of JOIN is not one");
+  if (reply.is_bad() || beat_ms == 0 || std::max(beat_ms, lease_ms) > kLongestLeaseMs)
+    return fail("the reply of JOIN is not one");
   lease_ = std::chrono::milliseconds(lease_ms);
   longest_output_ = longest_output;
   beat_every_ = std::chrono::milliseconds(beat_ms);

@@ -40,6 +40,8 @@ class FakeUpstream {
   Words addresses;  // of its cluster
   std::string store = "store-1";
   std::int64_t longest_output = 0;  // in the reply of JOIN; 0: not there
+  std::int64_t beat_ms = 3'333;     // likewise
+  std::int64_t lease_ms = 10'000;   // likewise
   std::string range_template;       // not empty: the batch is a RANGE
   std::uint64_t attempt = 3;        // a restart makes it one higher
   bool tells_attempt = true;        // in the reply of RECLAIM
@@ -194,14 +196,16 @@ class FakeUpstream {
     if (not_served.size() == static_cast<std::size_t>(words.end() - handlers))
       return writer.error("NOHANDLER no handler '" + not_served.front() + "' for remote workers");
     slots_ = static_cast<std::uint32_t>(std::stoul(words[3]));
-    writer.map(longest_output == 0 ? 5 : 6);
+    writer.map(longest_output == 0 ? 6 : 7);
     writer.bulk("worker");
     writer.bulk(words[1]);
     writer.bulk("not_served");
     writer.array(not_served.size());
     for (const std::string& handler : not_served) writer.bulk(handler);
     writer.bulk("beat_ms");
-    writer.integer(3'333);
+    writer.integer(beat_ms);
+    writer.bulk("lease_ms");
+    writer.integer(lease_ms);
     writer.bulk("addresses");
     writer.array(addresses.size());
     for (const std::string& address : addresses) writer.bulk(address);

@@ -3,6 +3,11 @@
 // Length: a short test for each of these.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
 #include "tests/unit/daemon/upstream/link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -547,6 +552,26 @@ TEST_F(UpstreamLinkTest, ALateAnswerToJoinBreaksTheConnection) {
   ASSERT_EQ(link->next_timer(), now + options.join_timeout);
   advance(options.join_timeout);
   EXPECT_TRUE(link->is_broken());
+}
+
+TEST_F(UpstreamLinkTest, ALeaseThatNoUpstreamCanMeanBreaksTheConnection) {
+  constexpr std::int64_t kDay = 24 * 3600 * 1000;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::pair<std::int64_t, std::int64_t> refused[] = {{-1, kDay},       {0, kDay},  {kMost, kDay},
+                                                           {kDay + 1, kDay}, {1, kMost}, {1, -1}};
+  for (const auto& [beat_ms, lease_ms] : refused) {
+    make(0);
+    upstream->beat_ms = beat_ms;
+    upstream->lease_ms = lease_ms;
+    connect();
+    exchange();
+    EXPECT_TRUE(link->is_broken()) << beat_ms << " of " << lease_ms;
+    EXPECT_THAT(link->trouble(), StartsWith("the reply of JOIN ")) << beat_ms << " of " << lease_ms;
+  }
+  make(0);
+  upstream->beat_ms = upstream->lease_ms = kDay;
+  join();
+  EXPECT_EQ(link->lease(), std::chrono::hours(24));
 }
 
 TEST_F(UpstreamLinkTest, WhatIsNotTheProtocolBreaksTheConnection) {

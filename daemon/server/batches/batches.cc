@@ -347,7 +347,24 @@ void Batches::drain(std::function<void()> on_idle) {
 }
 
 void Batches::call_if_idle() {
-  if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return;
+  if (!on_idle_) return;
+  // A batch that was looked at may be busy now.
+  busy_search_.restart();
+  if (is_searching_busy_ || !look_for_busy()) return;
+  is_searching_busy_ = true;
+  slices_.add([this](Instant until) {
+    kIoThread.assert_held();
+    while (look_for_busy()) {
+      if (now() >= until) return false;
+    }
+    is_searching_busy_ = false;
+    return true;
+  });
+}
+
+bool Batches::look_for_busy() {
+  constexpr std::size_t kAtOnce = 64;  // some 10 us
+  if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return false;
   // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so
   // after a restart.
   const auto is_busy = [](const BatchRecord& record) {
@@ -357,9 +374,9 @@ void Batches::call_if_idle() {
     if (status.holds != 0) return false;
     return status.queued != status.waiting || (status.waiting == 0 && status.state != BatchState::kOpen);
   };
-  const BatchRecord* const busy = registry_.find_active(busy_, is_busy);
-  if (busy == nullptr) return std::exchange(on_idle_, nullptr)();
-  busy_ = busy->sequence;
+  const auto found = registry_.find_active(busy_search_, kAtOnce, is_busy);
+  if (found == Registry::Searched::kNone) std::exchange(on_idle_, nullptr)();
+  return found == Registry::Searched::kNotYet;
 }
 
 }  // namespace locksley::daemon

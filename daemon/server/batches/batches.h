@@ -240,7 +240,11 @@ class Batches {
   // Payloads that the batch waits for have come from the store.
   void payloads_arrived(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   void after_changes() LOCKSLEY_REQUIRES(kIoThread);
+  // Something has changed: looks for a batch for which on_idle_ has to wait, in slices if there are
+  // very many, and calls on_idle_ if there is none.
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
+  // Looks at a few batches. True: there are more to look at.
+  bool look_for_busy() LOCKSLEY_REQUIRES(kIoThread);
 
   const config::Config& config_;
   asio::io_context& io_;
@@ -271,8 +275,9 @@ class Batches {
   SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);                          // Retention::go_on_until()
   std::function<void(Ticket)> on_written_;  // constant after restore_all()
   std::function<void()> on_idle_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // The batch for which on_idle_ waited the last time.
-  std::uint64_t busy_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
+  // It stands at the batch for which on_idle_ waited the last time.
+  Registry::ActiveSearch busy_search_ LOCKSLEY_GUARDED_BY(kIoThread);
+  bool is_searching_busy_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // in slices
   RateGate closed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
   // Destroys what is large. The last member: what it holds refers to the others.
   Reader aside_;

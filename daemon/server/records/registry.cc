@@ -335,17 +335,17 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   return retired;
 }
 
-const BatchRecord* Registry::find_active(std::uint64_t from,
+Registry::Searched Registry::find_active(ActiveSearch& search, std::size_t most,
                                          const std::function<bool(const BatchRecord&)>& is_wanted) const {
-  for (const BatchRecord* each = active_.from(from); each != nullptr;
-       each = active_.from(each->sequence + 1)) {
-    if (is_wanted(*each)) return each;
+  for (;;) {
+    const BatchRecord* next = active_.from(search.at);
+    if (next == nullptr && !std::exchange(search.has_wrapped, true)) next = active_.from(search.at = 0);
+    if (next == nullptr || (search.has_wrapped && next->sequence >= search.begin)) return Searched::kNone;
+    if (most-- == 0) return Searched::kNotYet;
+    search.at = next->sequence;
+    if (is_wanted(*next)) return Searched::kOne;
+    ++search.at;
   }
-  for (const BatchRecord* each = active_.from(0); each != nullptr && each->sequence < from;
-       each = active_.from(each->sequence + 1)) {
-    if (is_wanted(*each)) return each;
-  }
-  return nullptr;
 }
 
 bool Registry::visit_active(ActivePlace& at, std::size_t most,

@@ -201,11 +201,23 @@ class Registry {
       LOCKSLEY_REQUIRES(kIoThread);
   static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
 
-  // The first active batch for which `is_wanted` holds: from this sequence number on, and then from
-  // the beginning. Null: there is none. O(active batches); O(log n) if the batch `from` still
-  // qualifies.
-  const BatchRecord* find_active(std::uint64_t from,
-                                 const std::function<bool(const BatchRecord&)>& is_wanted) const
+  // A search among the active batches for one for which `is_wanted` holds, in parts: a call looks
+  // at `most` of them. It goes round once from `begin`, and stays at the batch that it has found,
+  // so that the next call looks at that one first. kNone: at no batch did it hold when it was
+  // looked at.
+  struct ActiveSearch {
+    std::uint64_t begin = 0;   // where the round began
+    std::uint64_t at = 0;      // of the next batch
+    bool has_wrapped = false;  // the batches from `begin` on were looked at
+    // A new round begins where the search stands.
+    void restart() {
+      begin = at;
+      has_wrapped = false;
+    }
+  };
+  enum class Searched : std::uint8_t { kOne, kNone, kNotYet };
+  Searched find_active(ActiveSearch& search, std::size_t most,
+                       const std::function<bool(const BatchRecord&)>& is_wanted) const
       LOCKSLEY_REQUIRES(kIoThread);
 
   // Visits active batches, and then RUNs that have a sequence number. Starts at `at` and advances

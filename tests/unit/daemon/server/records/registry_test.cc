@@ -456,27 +456,46 @@ TEST(ForgottenIdsTest, TheLastAreRemembered) {
   EXPECT_TRUE(ids.contains(ForgottenIds::kMost));
 }
 
-TEST_F(RegistryTest, ASearchAmongTheActiveBatchesBeginsWhereItIsToldAndGoesRound) {
+TEST_F(RegistryTest, ASearchAmongTheActiveBatchesGoesRoundInPartsAndStaysAtWhatItHasFound) {
+  using enum Registry::Searched;
   const ThreadRoleScope io_thread(kIoThread);
   std::vector<std::shared_ptr<BatchRecord>> all;
   for (int i = 0; i < 100; ++i) all.push_back(add(std::to_string(i)));
+  Registry::ActiveSearch search;
   int looks = 0;
-  const auto find = [&](const BatchRecord& from, const BatchRecord* wanted) LOCKSLEY_REQUIRES(kIoThread) {
+  const auto find = [&](const BatchRecord* wanted, std::size_t most) LOCKSLEY_REQUIRES(kIoThread) {
     looks = 0;
-    return registry_.find_active(from.sequence, [&](const BatchRecord& each) {
+    return registry_.find_active(search, most, [&](const BatchRecord& each) {
       ++looks;
       return &each == wanted;
     });
   };
-  EXPECT_EQ(find(*all[70], all[70].get()), all[70].get());
+  EXPECT_EQ(find(all[70].get(), 1000), kOne);
+  EXPECT_EQ(looks, 71);
+  search.restart();
+  EXPECT_EQ(find(all[70].get(), 1), kOne);
   EXPECT_EQ(looks, 1);
-  EXPECT_EQ(find(*all[70], all[20].get()), all[20].get());
+  EXPECT_EQ(find(all[20].get(), 1000), kOne);
   EXPECT_EQ(looks, 51);
-  EXPECT_EQ(find(*all[70], nullptr), nullptr);
-  EXPECT_EQ(looks, 100);
-  end(*all[70]);
-  EXPECT_EQ(find(*all[70], all[71].get()), all[71].get());
-  EXPECT_EQ(looks, 1);
+  search.restart();
+  for (int part = 0; part < 10; ++part) {
+    EXPECT_EQ(find(nullptr, 10), part < 9 ? kNotYet : kNone) << part;
+    EXPECT_EQ(looks, 10) << part;
+  }
+  search.restart();
+  EXPECT_EQ(find(nullptr, 99), kNotYet);
+  search.restart();
+  EXPECT_EQ(find(nullptr, 1000), kNone);
+  EXPECT_EQ(looks, 100) << "all once more";
+  search.restart();
+  end(*all[20]);
+  EXPECT_EQ(find(all[21].get(), 1000), kOne);
+  EXPECT_LE(looks, 2);
+  for (const auto& each : all) {
+    if (each->is_active) end(*each);
+  }
+  search.restart();
+  EXPECT_EQ(find(nullptr, 0), kNone);
 }
 
 }  // namespace

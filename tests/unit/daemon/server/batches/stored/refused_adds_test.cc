@@ -275,6 +275,23 @@ TEST_F(RefusedAddsTest, AGroupOfVeryManyBatchesIsSettledAFewAtATimeAndInOrder) {
   EXPECT_EQ(lane_.view().snapshot(0).queued, static_cast<std::uint64_t>(kMany) + 3);
 }
 
+TEST_F(RefusedAddsTest, TheEndOfADrainLooksAtVeryManyBatchesAFewAtATime) {
+  constexpr int kMany = 500;
+  const ThreadRoleScope io_thread(kIoThread);
+  open();
+  std::shared_ptr<BatchRecord> last;
+  for (int i = 0; i < kMany; ++i)
+    last = batches_->open(*user_, {.handler = "echo", .options = {}}, 1).value();
+  settle(*last);
+  bool is_idle = false;
+  batches_->drain([&] { is_idle = true; });
+  EXPECT_FALSE(is_idle) << "all open batches in one piece";
+  EXPECT_TRUE(testing::wait_until_true([&] {
+    hear_outcomes();
+    return is_idle;
+  }));
+}
+
 // A connection that takes long for each message.
 struct SlowListener final : Subscriber {
   void deliver(std::string_view, std::string_view, std::string_view) override {

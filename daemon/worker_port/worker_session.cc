@@ -48,7 +48,10 @@ Coroutine<void> WorkerSession::converse() {
     question.address = transport().address().to_string();
     if (transport().is_tls()) question.name = transport().peer_common_name();
     if (!question.name.empty()) question.by = Credential::kCertificate;
-    if (!co_await log_in(std::move(question))) co_return;
+    if (!co_await log_in(std::move(question))) {
+      if (is_dropped()) co_return;
+      life().go_to(Life::kLastReply);  // the refusal
+    }
   }
   bool needs_input = true;  // as in Session::converse()
   while (!is_dropped()) {

@@ -175,7 +175,7 @@ Coroutine<std::optional<Answer>> WorkerSession::answer_to(Ask ask) {
   co_return std::move(*answer);
 }
 
-// False: the connection closes, or the answer was a refusal, which is written.
+// False: the connection is dropped, or the answer was a refusal, which is in the output.
 Coroutine<bool> WorkerSession::log_in(LoginQuestion question) {
   kLinkThread.assert_held();
   const Credential by = question.by;

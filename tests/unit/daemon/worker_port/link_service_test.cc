@@ -93,7 +93,8 @@ class LinkServiceTest : public ::testing::Test {
   // Answers at once; but the first logins wait until `logins_to_hold_` have come: those of the
   // neighbour go on first.
   void log_in(const LoginQuestion& question, std::function<void(LoginAnswer)> done) {
-    if (question.by == Credential::kNone) return done({});
+    if (question.by == Credential::kNone)
+      return done({.user = nullptr, .place = nullptr, .refusal = first_refusal_});
     if (held_.size() == logins_to_hold_) {
       order_ += question.name.front();
       return done(answer(question.name));
@@ -118,6 +119,7 @@ class LinkServiceTest : public ::testing::Test {
   const std::shared_ptr<WorkerDirectory> directory_ = std::make_shared<WorkerDirectory>();
   std::uint16_t port_ = 0;
   std::size_t logins_to_hold_ = 0;
+  std::string first_refusal_;  // to a connection that has not asked for a login: as to a certificate
   // The link's thread, and the test after stop().
   std::vector<Login> held_;
   std::string
@@ -169,6 +171,14 @@ TEST_F(LinkServiceTest, ANewConnectionTakesThePlaceOfTheOldestThatHasNotLoggedIn
   EXPECT_EQ(worker.ask("PING"), "+PONG");
   EXPECT_EQ(third.ask("PING"), stranger);
   stop();
+}
+
+TEST_F(LinkServiceTest, AConnectionWhoseCertificateIsRefusedIsToldWhy) {
+  first_refusal_ = "ERR max number of clients reached";
+  start();
+  Client worker(port_);
+  EXPECT_EQ(worker.line(), "-ERR max number of clients reached");
+  EXPECT_TRUE(worker.is_closed());
 }
 
 TEST_F(LinkServiceTest, AClaimThatWaitsIsToldAtOnceOfAHandlerThatHasCome) {

@@ -120,13 +120,31 @@ bool LinkService::make_room() {
 void LinkService::set_directory(std::shared_ptr<const WorkerDirectory> directory) {
   const auto before = std::exchange(directory_, std::move(directory));
   if (link_ == nullptr) return;
-  link_->handlers_changed(boot_time());
+  link_->handlers_changed();
+  follow_handlers();
   for (const auto& [id, session] : sessions_) session->directory_changed();
   if (before->tls != nullptr && !before->tls->has_authorities_of(directory_->tls.get())) check_certificates();
   publish();
   // Claims may have ended or been served, and the timer for the end of the hold after a restart may
   // have to be set.
   after_link();
+}
+
+void LinkService::follow_handlers() {
+  constexpr std::size_t kBetweenLooks = 64;  // names of handlers: some 30 us
+  if (is_following_ || link_->follow_handlers(kBetweenLooks, boot_time())) return;
+  is_following_ = true;
+  slices_.add([this](Instant until) {
+    kLinkThread.assert_held();
+    while (link_ != nullptr && !link_->follow_handlers(kBetweenLooks, boot_time())) {
+      if (now() < until) continue;
+      after_link();
+      return false;
+    }
+    is_following_ = false;
+    after_link();
+    return true;
+  });
 }
 
 // In slices: a check takes some 0.1 ms.
@@ -275,36 +293,60 @@ void LinkService::publish_soon() {
     if (error) return;
     kLinkThread.assert_held();
     view_timer_is_armed_ = false;
-    if (link_ != nullptr) publish();
+    if (link_ == nullptr) return;
+    view_ == nullptr ? publish() : publish_soon();
   });
 }
 
 void LinkService::publish() {
-  const Instant began = now();
-  auto view = std::make_shared<MachinesView>();
-  view->is_open = true;
-  view->stats = link_->stats();
-  view->settle_time = settle_time_.snapshot();
+  view_ = std::make_shared<MachinesView>();
+  next_in_view_ = 0;
+  view_took_ = Nanoseconds{0};
   for (const auto& [name, place] : directory_->handlers) {
-    view->handlers[name];
-    view->lanes[place.lane->name()];
+    view_->handlers[name];
+    view_->lanes[place.lane->name()];
   }
-  for (const auto& [id, worker] : link_->workers()) {
-    const auto session = sessions_.find(id);
-    if (session == sessions_.end()) continue;
-    view->machines.push_back(describe(worker, *session->second));
-    if (worker.is_silent) continue;
-    for (const ServedHandler& handler : worker.handlers) {
-      RemoteHandlerView& served = view->handlers[handler.name];
-      ++served.workers;
-      if (link_->is_at_limit(worker)) ++served.at_limit;
+  if (view_has_slices_ || describe_until(now() + Slices::kSlice)) return;
+  view_has_slices_ = true;
+  slices_.add([this](Instant until) {
+    kLinkThread.assert_held();
+    view_has_slices_ = link_ != nullptr && !describe_until(until);
+    return !view_has_slices_;
+  });
+}
+
+bool LinkService::describe_until(Instant until) {
+  const Instant began = now();
+  const auto& workers = link_->workers();
+  for (auto next = workers.lower_bound(next_in_view_); next != workers.end(); ++next) {
+    const auto& [id, worker] = *next;
+    next_in_view_ = id + 1;
+    if (const auto session = sessions_.find(id); session != sessions_.end())
+      add_to_view(worker, *session->second);
+    if (const Instant at = now(); at >= until) {
+      view_took_ += at - began;
+      return false;
     }
   }
+  view_->is_open = true;
+  view_->stats = link_->stats();
+  view_->settle_time = settle_time_.snapshot();
   for (const auto& [lane, service] : link_->lanes()) {
-    view->lanes[lane->name()] = {.slots = service.slots, .leases = service.leases, .claims = service.claims};
+    view_->lanes[lane->name()] = {.slots = service.slots, .leases = service.leases, .claims = service.claims};
   }
-  board_.set(std::move(view));
-  view_took_ = now() - began;
+  board_.set(std::exchange(view_, nullptr));
+  view_took_ += now() - began;
+  return true;
+}
+
+void LinkService::add_to_view(const RemoteWorker& worker, const WorkerSession& session) {
+  view_->machines.push_back(describe(worker, session));
+  if (worker.is_silent) return;
+  for (const ServedHandler& handler : worker.handlers) {
+    RemoteHandlerView& served = view_->handlers[handler.name];
+    ++served.workers;
+    if (link_->is_at_limit(worker)) ++served.at_limit;
+  }
 }
 
 MachineView LinkService::describe(const RemoteWorker& worker, const WorkerSession& session) const {

@@ -149,7 +149,13 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
   // While the store has no room the link asks again soon.
   void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
+  // Makes a new view and publishes it; in slices if there are very many workers.
   void publish() LOCKSLEY_REQUIRES(kLinkThread);
+  // Goes on with the view until about `until`. True: it is published.
+  bool describe_until(Instant until) LOCKSLEY_REQUIRES(kLinkThread);
+  // Workers follow a change of handlers, in slices if there are very many.
+  void follow_handlers() LOCKSLEY_REQUIRES(kLinkThread);
+  void add_to_view(const RemoteWorker& worker, const WorkerSession& session) LOCKSLEY_REQUIRES(kLinkThread);
   MachineView describe(const RemoteWorker& worker, const WorkerSession& session) const;
 
   const Parts parts_;
@@ -184,6 +190,10 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   Timer view_timer_;
   bool view_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
   Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};
+  std::shared_ptr<MachinesView> view_ LOCKSLEY_GUARDED_BY(kLinkThread);  // that is being made; null: none
+  WorkerLink::Id next_in_view_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;     // it has the workers before
+  bool view_has_slices_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  bool is_following_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;  // follow_handlers() has slices
 
   // Set by any thread that posts, cleared by the link thread before it acts.
   std::atomic<bool> work_is_posted_{false};

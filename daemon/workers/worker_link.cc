@@ -114,6 +114,7 @@ void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
     if (!equals_ignoring_case(name, command.name)) continue;
     const auto worker = workers_.find(id);
     if (worker == workers_.end()) return error(id, "NOTJOINED JOIN first");
+    follow_handlers(worker->second);
     return (this->*command.run)(worker->second, arguments);
   }
   error(id, fmt::format("ERR unknown command '{}' (this is the port for workers; clients use listen.port, "
@@ -137,6 +138,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   RemoteWorker& worker =
       workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
   serve(worker, choose_served(worker, command->handlers));
+  worker.handlers_changes = handlers_changes_;
   worker.heard = worker.charged = worker.joined = now_;
   ++account.workers;
   account.slots += command->slots;
@@ -289,27 +291,6 @@ void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers
     if (++lanes_[handler.place.lane].gates[handler.place.gate] == 1)
       handler.place.lane->gates().set_remote(handler.place.gate, true);
   }
-}
-
-void WorkerLink::handlers_changed(Nanoseconds now) {
-  now_ = std::max(now_, now);
-  for (auto& [id, worker] : workers_) {
-    std::vector<std::string_view> names;
-    for (const ServedHandler& handler : worker.handlers) names.push_back(handler.name);
-    names.insert(names.end(), worker.not_served.begin(), worker.not_served.end());
-    std::vector<ServedHandler> handlers = choose_served(worker, names);
-    const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
-      return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
-    };
-    if (std::ranges::equal(handlers, worker.handlers, is_same)) continue;
-    // A CLAIM that waits names the places of before: the worker asks again.
-    if (worker.waiting) {
-      end_wait(worker);
-      connections_.reply(id).null();
-    }
-    serve(worker, std::move(handlers));
-  }
-  serve_waiting();
 }
 
 bool WorkerLink::may_show_more(const WorkerAccount& account) const {

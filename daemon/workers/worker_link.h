@@ -24,49 +24,11 @@
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
+#include "daemon/workers/worker_link_options.h"
 #include "proto/argument_list.h"
 #include "proto/reply_writer.h"
 
 namespace locksley::daemon {
-
-// The limits and times of a link.
-struct WorkerLinkOptions {
-  std::chrono::milliseconds lease = std::chrono::seconds(10);  // unless a worker asks for another
-  // After a recovery, only RECLAIM gets jobs for this long.
-  std::chrono::milliseconds reclaim = std::chrono::seconds(3);
-  bool has_recovered = false;  // the daemon has batches of an earlier process
-  std::uint32_t max_losses = 3;
-  // Payloads of all leases, and of those that are over, as long as they are in memory since their
-  // workers have not read them. The workers of one user hold no more of it than they leave free
-  // (room_beside_others()): half, if no others do. A user that holds nothing gets one job whatever
-  // others hold, and the payload with which a user comes to its limit is leased; so beyond the
-  // limit is at most one payload of each user.
-  std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
-  // The most of one lease. Guesses: some ms of the smallest jobs; what a link sends in few quanta.
-  std::uint64_t max_jobs = 65'536;
-  std::uint64_t max_bytes = 16 * 1024 * 1024;
-  // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.
-  std::size_t max_parts = 1'024;
-  // The most such ranges beyond the first of each lease, of all leases, shared as the bytes. Leases
-  // of slots that end their jobs in any order have no more than there are slots. A guess: twice
-  // max_slots; they take 75 MB.
-  std::uint64_t max_splits = 1'048'576;
-  // The most of all workers together, shared as the bytes: half for a user alone. Guesses: they
-  // take 40 MB and 20 MB.
-  std::uint64_t max_workers = 32'768;
-  std::uint64_t max_slots = 524'288;
-  // The most that the names of the handlers of all workers take (bytes_of_names()), shared as the
-  // bytes. A guess: one worker with the longest JOIN takes 0.2 MB, and a daemon's with the most
-  // handlers that its lane can have 0.13 MB.
-  std::uint64_t max_name_bytes = std::uint64_t{64} << 20;
-  // A job that has not begun, as far as is known, is shown for a NOTE only while all workers
-  // together show fewer jobs than this, shared as the bytes. A guess: they take 40 MB without their
-  // notes.
-  std::uint64_t max_shown = 131'072;
-  // The worker enforces the time-out of a job; the link enforces it this much later.
-  std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
-  WorkerLimits limits = {};
-};
 
 // Counters for metrics, and the numbers of workers, slots and leases now.
 struct WorkerLinkStats {
@@ -177,8 +139,15 @@ class WorkerLink {
   void listens_again(Nanoseconds now);
   // The host's handlers, their places, or the permissions of users have changed: workers do not
   // serve handlers that are removed or that they may not serve, until these are back. Needs: no
-  // lease of a handler that has moved is out.
-  void handlers_changed(Nanoseconds now);
+  // lease of a handler that has moved is out. Each worker follows the change before it gets jobs
+  // again, and the others in calls of follow_handlers().
+  void handlers_changed() {
+    ++handlers_changes_;
+    next_to_follow_ = 0;
+  }
+  // Workers follow the last change of handlers, until about `most` names of handlers were looked
+  // up. True: all workers have followed it.
+  bool follow_handlers(std::size_t most, Nanoseconds now);
   // Nothing more is claimed; workers are told to hand back what has not started.
   void drain(Nanoseconds now);
 
@@ -230,6 +199,9 @@ class WorkerLink {
   void remove(RemoteWorker& worker, End end);
   // The worker serves these handlers from now on.
   void serve(RemoteWorker& worker, std::vector<ServedHandler> handlers);
+  // The worker follows the last change of handlers, if it has not yet: its CLAIM that waits may
+  // end.
+  void follow_handlers(RemoteWorker& worker);
   void error(Id id, std::string_view text) { connections_.reply(id).error(text); }
 
   // worker_link_claims.cc
@@ -370,6 +342,8 @@ class WorkerLink {
   std::map<Id, Unsent> unsent_;                    // of the connections that have such bytes
   std::map<Id, RemoteWorker> workers_;             // by connection
   std::map<Lane*, WaitingClaims> waiting_;
+  std::uint64_t handlers_changes_ = 0;  // calls of handlers_changed()
+  Id next_to_follow_ = 0;               // follow_handlers(): workers before it have followed the last one
   std::map<Lane*, RemoteService> lanes_;
   // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the
   // link's clock and by the lane's.

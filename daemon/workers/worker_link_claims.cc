@@ -5,6 +5,9 @@
 #include <expected>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/index_ranges.h"
 #include "core/batch/batch_attempts.h"
@@ -194,11 +197,44 @@ void WorkerLink::serve_waiting(Lane& lane, Claims which) {
   const auto has_room = [this](const WorkerAccount& account) { return room_of(account) != 0; };
   waiting->second.visit(has_jobs, has_room, [&](RemoteWorker& worker) {
     if (waits_idle(worker) != (which == Claims::kOfIdleSlots)) return true;
+    follow_handlers(worker);
+    if (!worker.waiting) return goes_on();
     const WaitingClaim& claim = *worker.waiting;
     const auto served = std::ranges::find(claim.lanes, &lane, &ServedLane::lane);
     if (try_claim(worker, claim.claim, *served)) end_wait(worker);
     return goes_on();
   });
+}
+
+bool WorkerLink::follow_handlers(std::size_t most, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  auto next = workers_.lower_bound(next_to_follow_);
+  for (std::size_t looked_up = 0; next != workers_.end() && looked_up < most; ++next) {
+    RemoteWorker& worker = next->second;
+    next_to_follow_ = worker.connection + 1;
+    looked_up += worker.handlers.size() + worker.not_served.size();
+    follow_handlers(worker);
+  }
+  serve_waiting();
+  return next == workers_.end();
+}
+
+void WorkerLink::follow_handlers(RemoteWorker& worker) {
+  if (std::exchange(worker.handlers_changes, handlers_changes_) == handlers_changes_) return;
+  std::vector<std::string_view> names;
+  for (const ServedHandler& handler : worker.handlers) names.push_back(handler.name);
+  names.insert(names.end(), worker.not_served.begin(), worker.not_served.end());
+  std::vector<ServedHandler> handlers = choose_served(worker, names);
+  const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
+    return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
+  };
+  if (std::ranges::equal(handlers, worker.handlers, is_same)) return;
+  // A CLAIM that waits names the places of before: the worker asks again.
+  if (worker.waiting) {
+    end_wait(worker);
+    connections_.reply(worker.connection).null();
+  }
+  serve(worker, std::move(handlers));
 }
 
 bool WorkerLink::waits_idle(const RemoteWorker& worker) {

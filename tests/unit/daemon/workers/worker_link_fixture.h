@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,6 +41,7 @@ class FakeHost final : public WorkerHost {
     return handler != forbidden && (user != "limited" || handler == "echo");
   }
   HandlerPlace place_of(std::string_view handler) override {
+    ++places_looked_up;
     const auto found = served.find(std::string(handler));
     return found == served.end() ? HandlerPlace{} : found->second->place;
   }
@@ -96,6 +98,7 @@ class FakeHost final : public WorkerHost {
   std::map<std::uint64_t, std::shared_ptr<Batch>> batches;
   std::uint64_t last_batch = 0;
   std::uint64_t writes = 0;
+  std::size_t places_looked_up = 0;
   bool room = true;
   std::string forbidden;  // a handler
   std::optional<std::string> elsewhere;
@@ -184,6 +187,12 @@ class WorkerLinkFixture : public ::testing::Test {
   void restart(WorkerLinkOptions with) {
     link.reset();
     link = std::make_unique<WorkerLink>(host, with, 43, now);
+  }
+  // The host's handlers have changed, and all workers follow.
+  void handlers_changed() {
+    link->handlers_changed();
+    while (!link->follow_handlers(1, now)) {
+    }
   }
   Nanoseconds busy(const std::string& handler = "echo") {
     Nanoseconds sum{};

@@ -156,7 +156,7 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatIsGoneIsNoLongerServed) {
   const WorkerLink::Id id = joined_for("echo crop"), waits = joined_for("crop");
   EXPECT_EQ(say(waits, "CLAIM BLOCK 1000"), "");
   auto crop = host.served.extract("crop");
-  link->handlers_changed(now);
+  handlers_changed();
   EXPECT_EQ(sent(waits), "$-1");
   EXPECT_EQ(say(waits, "CLAIM BLOCK 1000"), "") << "it has joined, for nothing";
   EXPECT_EQ(say(id, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
@@ -165,10 +165,39 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatIsGoneIsNoLongerServed) {
   EXPECT_EQ(link->lanes().at(&lane).gates.size(), 1U);
 }
 
+TEST_F(WorkerLinkLanesTest, AChangeOfHandlersReachesVeryManyWorkersAFewAtATime) {
+  constexpr std::size_t kWorkers = 500;
+  for (std::size_t i = 0; i < kWorkers; ++i) joined_for("echo crop");
+  host.places_looked_up = 0;
+  link->handlers_changed();
+  EXPECT_EQ(host.places_looked_up, 0U);
+  std::size_t calls = 0;
+  for (bool is_done = false; !is_done; ++calls) {
+    const std::size_t before = host.places_looked_up;
+    is_done = link->follow_handlers(10, now);
+    EXPECT_LE(host.places_looked_up - before, 2 * 10U) << "a name is looked up twice";
+  }
+  EXPECT_EQ(calls, kWorkers / 5);
+  EXPECT_EQ(host.places_looked_up, 2 * 2 * kWorkers);
+}
+
+TEST_F(WorkerLinkLanesTest, AWorkerThatHasYetToFollowAChangeGetsNoJobsOfAHandlerThatIsGone) {
+  const WorkerLink::Id asks = joined_for("echo crop"), waits = joined_for("crop");
+  host.submit("crop", 1);
+  EXPECT_TRUE(claim(asks, "HANDLERS crop"));
+  EXPECT_EQ(say(waits, "CLAIM BLOCK 1000"), "");
+  host.forbidden = "crop";
+  link->handlers_changed();
+  EXPECT_EQ(say(asks, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
+  host.submit("crop", 1);
+  link->wake(now);
+  EXPECT_EQ(sent(waits), "$-1");
+}
+
 TEST_F(WorkerLinkLanesTest, AHandlerThatTheUserMayNoLongerServeIsNot) {
   const WorkerLink::Id id = joined_for("crop");
   host.forbidden = "crop";
-  link->handlers_changed(now);
+  handlers_changed();
   host.submit("crop", 1);
   EXPECT_FALSE(claim(id));
 }
@@ -176,15 +205,15 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatTheUserMayNoLongerServeIsNot) {
 TEST_F(WorkerLinkLanesTest, AHandlerThatIsBackIsServedAgain) {
   const WorkerLink::Id id = joined_for("echo crop"), waits = joined_for("crop"), other = joined_for("echo");
   auto crop = host.served.extract("crop");
-  link->handlers_changed(now);
-  link->handlers_changed(now);
+  handlers_changed();
+  handlers_changed();
   EXPECT_EQ(say(waits, "CLAIM BLOCK 1000"), "");
   host.served.insert(std::move(crop));
   host.forbidden = "crop";
-  link->handlers_changed(now);
+  handlers_changed();
   EXPECT_EQ(say(id, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
   host.forbidden.clear();
-  link->handlers_changed(now);
+  handlers_changed();
   EXPECT_EQ(sent(waits), "$-1") << "its wait was for nothing: it asks again";
   host.submit("crop", 3);
   EXPECT_TRUE(claim(id, "JOBS 1 HANDLERS crop"));
@@ -201,7 +230,7 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatComesAfterAPartialJoinIsServed) {
   EXPECT_NE(reply.find("$10 not_served *1 $4 crop"), std::string::npos) << reply;
   EXPECT_EQ(say(id, "CLAIM HANDLERS crop"), "-NOHANDLER the worker has not joined for 'crop'");
   host.served.insert(std::move(crop));
-  link->handlers_changed(now);
+  handlers_changed();
   host.submit("crop", 1);
   EXPECT_TRUE(claim(id, "HANDLERS crop"));
 }
@@ -210,7 +239,7 @@ TEST_F(WorkerLinkLanesTest, AHandlerThatHasMovedIsServedWhereItIs) {
   const WorkerLink::Id id = joined_for("crop");
   host.served.at("crop")->place = {.lane = host.lane_of("resize"),
                                    .gate = host.lane_of("resize")->gates().add({}).value()};
-  link->handlers_changed(now);
+  handlers_changed();
   host.submit("crop", 1);
   EXPECT_TRUE(claim(id));
   EXPECT_EQ(link->lanes().at(&lane).slots, 0U);

@@ -13,6 +13,14 @@
 
 namespace locksley::daemon {
 
+namespace {
+
+double client_burden_of(const Tenant& tenant) {
+  return tenant.burden(tenant.account.used(Resource::kClientBytes));
+}
+
+}  // namespace
+
 Sessions::Sessions(ServerState& state, const CommandExecutor& executor)
     : state_(state),
       executor_(executor),
@@ -184,7 +192,8 @@ void Sessions::enforce_memory_limit(const Session& cause) {
 }
 
 bool Sessions::shed(const Account& own) {
-  // To look at ten thousand connections takes some 400 us, and to drop one some 2 us.
+  // To look at ten thousand connections takes some 400 us, and to drop one some 2 us. All tenants
+  // are looked at once, if all together hold too much.
   constexpr int kAtOnce = 64;
   Holders holders(by_id_);
   const auto drop_one_of = [this, &holders](const Account& account) {
@@ -195,29 +204,34 @@ bool Sessions::shed(const Account& own) {
     largest->evict(full.key(Resource::kClientBytes));
     return true;
   };
-  const Account& all = memory_.all();
-  bool has_own = true;
-  for (int n = 0; n < kAtOnce; ++n) {
-    if (has_own && own.exceeds_limit(Resource::kClientBytes)) {
-      has_own = drop_one_of(own);
-    } else if (!all.exceeds_limit(Resource::kClientBytes) || !drop_one_of(heaviest_account())) {
-      return true;
-    }
+  int left = kAtOnce;
+  while (own.exceeds_limit(Resource::kClientBytes) && drop_one_of(own)) {
+    if (--left == 0) return false;
   }
-  return false;
+  const Account& all = memory_.all();
+  if (!all.exceeds_limit(Resource::kClientBytes)) return true;
+  HeaviestFirst<const Tenant> tenants = tenants_by_burden();
+  while (all.exceeds_limit(Resource::kClientBytes)) {
+    const auto of_strangers = static_cast<double>(memory_.strangers().used(Resource::kClientBytes));
+    if (tenants.empty() || tenants.burden() <= of_strangers) {
+      if (!drop_one_of(memory_.strangers())) return true;
+    } else {
+      const Tenant& heaviest = tenants.heaviest();
+      if (!drop_one_of(heaviest.account)) return true;
+      tenants.change_heaviest(client_burden_of(heaviest));
+    }
+    if (--left == 0) return false;
+  }
+  return true;
 }
 
-// Connections that have not logged in count as one user.
-const Account& Sessions::heaviest_account() const {
-  const Account* heaviest = &memory_.strangers();
-  auto most = static_cast<double>(heaviest->used(Resource::kClientBytes));
+HeaviestFirst<const Tenant> Sessions::tenants_by_burden() const {
+  HeaviestFirst<const Tenant> tenants;
   for (const Tenant& tenant : state_.batches().registry().tenants().all()) {
-    const double burden = tenant.burden(tenant.account.used(Resource::kClientBytes));
-    if (burden <= most) continue;
-    most = burden;
-    heaviest = &tenant.account;
+    if (tenant.account.used(Resource::kClientBytes) != 0) tenants.add(tenant, client_burden_of(tenant));
   }
-  return *heaviest;
+  tenants.complete();
+  return tenants;
 }
 
 void Sessions::ended(Session& session) {

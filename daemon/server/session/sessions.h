@@ -12,6 +12,8 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/sliced_work.h"
 #include "daemon/connection/strangers.h"
+#include "daemon/server/accounts/heaviest_first.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
 #include "daemon/server/session/write_waiters.h"
@@ -90,7 +92,9 @@ class Sessions {
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
-  const Account& heaviest_account() const LOCKSLEY_REQUIRES(kIoThread);
+  // Those whose connections hold something. The connections that have not logged in count as one
+  // user more.
+  HeaviestFirst<const Tenant> tenants_by_burden() const LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
   const CommandExecutor& executor_;

@@ -102,6 +102,8 @@ class Retention {
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // For tests. At how many tenants evictions have looked, to find those that lose batches.
+  std::uint64_t tenants_looked_at() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_looked_at_; }
   // `schedule` is called when there is more to evict or to retire: go_on_until() is to be called
   // until it returns true. By default all is done at once.
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
@@ -132,8 +134,9 @@ class Retention {
 
  private:
   static constexpr std::size_t kMostInMemory = 4096;  // guess: some MiB
-  static constexpr std::size_t kMostAtOnce = 128;     // batches: some 200 us
-  static constexpr std::size_t kBetweenLooks = 16;    // batches between two looks at the clock
+  // Batches: some 200 us, and up to three walks over all tenants (evict_some()).
+  static constexpr std::size_t kMostAtOnce = 128;
+  static constexpr std::size_t kBetweenLooks = 16;  // batches between two looks at the clock
   static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
 
   // What evicting all batches that are over would free.
@@ -186,19 +189,33 @@ class Retention {
     bool is_limit = false;    // limits are lower than before
     bool operator==(const Cause&) const = default;
   };
+  // How much a call may evict.
+  class Share {
+   public:
+    Share(std::size_t most, Instant until) : left_(most), until_(until) {}
+    // A batch leaves. The clock is looked at only after some batches, so a call always evicts some.
+    void take() {
+      --left_;
+      ++taken_;
+    }
+    bool is_used_up() const {
+      return left_ == 0 || (taken_ != 0 && taken_ % kBetweenLooks == 0 && now() >= until_);
+    }
+
+   private:
+    std::size_t left_;
+    const Instant until_;
+    std::size_t taken_ = 0;
+  };
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // These evict at most `left` batches. evict_own() and evict_heaviest() subtract the evicted
-  // batches from `left`. False: there are more to evict.
-  bool evict_some(const Cause& cause, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
-  // Batches of a tenant that is over its own limit.
-  bool evict_own(Tenant& tenant, Resource resource, std::size_t& left) LOCKSLEY_REQUIRES(kIoThread);
+  // These evict until `share` is used up. False: there are more to evict. evict_some() walks over
+  // all tenants once for each resource of which all together have too much, and once more if no
+  // tenant asks, however many batches it evicts.
+  bool evict_some(const Cause& cause, Share& share) LOCKSLEY_REQUIRES(kIoThread);
+  // Batches of a tenant that is over its own limits.
+  bool evict_own(Tenant& tenant, Share& share) LOCKSLEY_REQUIRES(kIoThread);
   // Batches, while all tenants together are over their limit.
-  bool evict_heaviest(Resource resource, Tenant* asker, double least, std::size_t& left)
-      LOCKSLEY_REQUIRES(kIoThread);
-  // The tenant that has the most for its weight, at least `least` and more than the asker, and a
-  // batch to evict; else the asker, if another tenant has more than it. Null: no tenant may lose a
-  // batch.
-  Tenant* heaviest(Resource resource, Tenant* asker, double least) const LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_heaviest(Resource resource, const Cause& cause, Share& share) LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;
   ServerStats& stats_;
@@ -210,6 +227,7 @@ class Retention {
   bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_relief()
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) =
       false;  // an account, since evict() looked at all of them
+  std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
   // What is left for go_on_until().
   std::function<void()> schedule_ LOCKSLEY_GUARDED_BY(kIoThread);

@@ -1,7 +1,9 @@
 // Which batches go early, to make room.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "daemon/server/accounts/heaviest_first.h"
 #include "daemon/server/batches/retention/retention.h"
 
 namespace locksley::daemon {
@@ -10,34 +12,70 @@ namespace {
 
 constexpr double kAnyBurden = -1;
 
-// The greatest burden of the tenants with jobs that have not ended: their results may be growing.
-// `used` returns what a tenant has.
-template <class Used>
-double heaviest_that_grows(const std::deque<Tenant>& tenants, Used used) {
-  double most = kAnyBurden;
-  for (const Tenant& tenant : tenants) {
-    if (tenant.account.used(Resource::kQueuedJobs) != 0) most = std::max(most, tenant.burden(used(tenant)));
+// Which tenant loses the next batch, so that all together keep their limit. One walk over all
+// tenants finds the order of all; afterwards only the burden of the tenant that lost a batch
+// changes. For one call.
+class Victims {
+ public:
+  enum class For : std::uint8_t { kNewBatch, kGrowth, kLimit };
+  using Used = std::function<std::uint64_t(const Tenant&)>;
+  using Gives = std::function<bool(const Tenant&)>;
+
+  // `used`: what a tenant has. `gives`: whether it has a batch to evict. `asker`: as in
+  // Retention::evict(), and with kNewBatch only. `limit`: whether the asker has one of its own.
+  Victims(std::deque<Tenant>& tenants, For reason, Tenant* asker, bool has_asker_limit, Used used,
+          Gives gives)
+      : reason_(reason),
+        asker_(asker),
+        has_asker_limit_(has_asker_limit),
+        used_(std::move(used)),
+        gives_(std::move(gives)) {
+    for (Tenant& tenant : tenants) {
+      if (&tenant == asker_) continue;
+      if (gives_(tenant)) {
+        givers_.add(tenant, burden_of(tenant));
+      } else {
+        note_other(tenant);
+      }
+    }
+    givers_.complete();
   }
-  return most;
-}
+
+  // Null: none may lose a batch.
+  Tenant* next() const {
+    const double asked = asker_ == nullptr ? kAnyBurden : burden_of(*asker_);
+    const double least = reason_ == For::kGrowth ? others_ : kAnyBurden;
+    if (!givers_.empty() && givers_.burden() > asked && givers_.burden() >= least) return &givers_.heaviest();
+    const bool asker_gives = asker_ != nullptr && (!has_asker_limit_ || others_ > asked) && gives_(*asker_);
+    return asker_gives ? asker_ : nullptr;
+  }
+  // next() has lost a batch, or is to be looked at again.
+  void changed(Tenant& victim) {
+    if (&victim == asker_) return;
+    if (gives_(victim)) return givers_.change_heaviest(burden_of(victim));
+    givers_.remove_heaviest();
+    note_other(victim);
+  }
+
+ private:
+  double burden_of(const Tenant& tenant) const { return tenant.burden(used_(tenant)); }
+  void note_other(const Tenant& tenant) {
+    if (reason_ == For::kGrowth && tenant.account.used(Resource::kQueuedJobs) == 0) return;
+    others_ = std::max(others_, burden_of(tenant));
+  }
+
+  const For reason_;
+  Tenant* const asker_;
+  const bool has_asker_limit_;
+  const Used used_;
+  const Gives gives_;
+  HeaviestFirst<Tenant> givers_;  // without the asker
+  // The greatest burden of the tenants that have no batch to evict; with kGrowth, of those among
+  // them that have jobs that have not ended: their results may be growing.
+  double others_ = kAnyBurden;
+};
 
 }  // namespace
-
-Tenant* Retention::heaviest(Resource resource, Tenant* asker, double least) const {
-  Tenant* found = nullptr;
-  const double asked = asker == nullptr ? kAnyBurden : asker->burden(asker->account.used(resource));
-  double most = asked;
-  bool asker_gives = asker != nullptr && !asker->account.has_limit(resource);
-  for (Tenant& tenant : registry_.tenants().all()) {
-    if (&tenant == asker) continue;
-    const double own = tenant.burden(tenant.account.used(resource));
-    asker_gives = asker_gives || (asker != nullptr && own > asked);
-    if (own < least || own <= most || evictable(tenant, resource) == 0) continue;
-    found = &tenant;
-    most = own;
-  }
-  return found == nullptr && asker_gives && evictable(*asker, resource) != 0 ? asker : found;
-}
 
 void Retention::evict(Tenant* asker) {
   if (asker == nullptr && !std::exchange(may_be_over_, false)) return;
@@ -51,7 +89,8 @@ void Retention::evict_for(const Cause& cause) {
     if (std::ranges::find(causes_, cause) == causes_.end()) causes_.push_back(cause);
     return;
   }
-  if (evict_some(cause, schedule_ ? kMostAtOnce : ~std::size_t{0})) return;
+  Share share(schedule_ ? kMostAtOnce : ~std::size_t{0}, Instant::max());
+  if (evict_some(cause, share)) return;
   causes_.push_back(cause);
   schedule_();
 }
@@ -60,45 +99,64 @@ bool Retention::go_on_until(Instant until) {
   while (retires_ || !causes_.empty()) {
     if (retires_) {
       retires_ = !retire_some(kBetweenLooks);
-    } else if (evict_some(causes_.front(), kBetweenLooks)) {
-      causes_.pop_front();
-      continue;
-    }
-    if (now() >= until) return false;
-  }
-  return true;
-}
-
-bool Retention::evict_some(const Cause& cause, std::size_t left) {
-  for (const Resource resource : kEvictable) {
-    if (cause.asker != nullptr) {
-      if (!evict_own(*cause.asker, resource, left)) return false;
     } else {
-      for (Tenant& tenant : registry_.tenants().all()) {
-        if (!evict_own(tenant, resource, left)) return false;
-      }
+      Share share(~std::size_t{0}, until);
+      if (!evict_some(causes_.front(), share)) return false;
+      causes_.pop_front();
     }
-    const auto used = [resource](const Tenant& tenant) { return tenant.account.used(resource); };
-    const bool is_growth = cause.asker == nullptr && !cause.is_limit;
-    const double least = is_growth ? heaviest_that_grows(registry_.tenants().all(), used) : kAnyBurden;
-    if (!evict_heaviest(resource, cause.asker, least, left)) return false;
+    // A cause for which nothing can be evicted takes some walks over all tenants, too.
+    if ((retires_ || !causes_.empty()) && now() >= until) return false;
   }
   return true;
 }
 
-bool Retention::evict_own(Tenant& tenant, Resource resource, std::size_t& left) {
-  for (; tenant.account.exceeds_limit(resource); --left) {
-    if (left == 0) return false;
-    if (!evict_one(tenant, resource)) return true;
+bool Retention::evict_some(const Cause& cause, Share& share) {
+  if (cause.asker != nullptr) {
+    if (!evict_own(*cause.asker, share)) return false;
+  } else {
+    std::deque<Tenant>& tenants = registry_.tenants().all();
+    tenants_looked_at_ += tenants.size();
+    for (Tenant& tenant : tenants) {
+      if (!evict_own(tenant, share)) return false;
+    }
+  }
+  for (const Resource resource : kEvictable) {
+    if (!evict_heaviest(resource, cause, share)) return false;
   }
   return true;
 }
 
-bool Retention::evict_heaviest(Resource resource, Tenant* asker, double least, std::size_t& left) {
-  for (; registry_.tenants().account_of_all().exceeds_limit(resource); --left) {
-    if (left == 0) return false;
-    Tenant* const victim = heaviest(resource, asker, least);
+bool Retention::evict_own(Tenant& tenant, Share& share) {
+  for (const Resource resource : kEvictable) {
+    for (; tenant.account.exceeds_limit(resource); share.take()) {
+      if (share.is_used_up()) return false;
+      if (!evict_one(tenant, resource)) break;
+    }
+  }
+  return true;
+}
+
+bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& share) {
+  const Account& all = registry_.tenants().account_of_all();
+  if (!all.exceeds_limit(resource)) return true;
+  if (share.is_used_up()) return false;
+  using enum Victims::For;
+  const auto reason = cause.asker != nullptr ? kNewBatch : cause.is_limit ? kLimit : kGrowth;
+  const bool has_limit = cause.asker != nullptr && cause.asker->account.has_limit(resource);
+  std::deque<Tenant>& tenants = registry_.tenants().all();
+  tenants_looked_at_ += tenants.size();
+  Victims victims(
+      tenants, reason, cause.asker, has_limit,
+      [resource](const Tenant& tenant) { return tenant.account.used(resource); },
+      [this, resource](const Tenant& tenant) {
+        kIoThread.assert_held();
+        return evictable(tenant, resource) != 0;
+      });
+  for (; all.exceeds_limit(resource); share.take()) {
+    if (share.is_used_up()) return false;
+    Tenant* const victim = victims.next();
     if (victim == nullptr || !evict_one(*victim, resource)) return true;
+    victims.changed(*victim);
   }
   return true;
 }
@@ -169,37 +227,36 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
 }
 
 bool Retention::evict_results(Instant until) {
-  std::size_t evicted = 0;
-  const auto has_time = [&] { return ++evicted % kBetweenLooks != 0 || now() < until; };
-  for (Tenant& tenant : registry_.tenants().all()) {
+  Share share(~std::size_t{0}, until);
+  std::deque<Tenant>& tenants = registry_.tenants().all();
+  tenants_looked_at_ += tenants.size();
+  for (Tenant& tenant : tenants) {
     const ResultAccount& results = tenant.account.results();
-    while (results.bytes() >= results.limit() && evict_one_with_results(tenant)) {
-      if (!has_time()) return false;
+    for (; results.bytes() >= results.limit() && evict_one_with_results(tenant); share.take()) {
+      if (share.is_used_up()) return false;
     }
   }
   const ResultAccount& all = registry_.tenants().account_of_all().results();
-  while (all.bytes() >= all.limit()) {
-    if (!has_time()) return false;
-    const auto used = [](const Tenant& tenant) { return tenant.account.results().bytes(); };
-    const double least = heaviest_that_grows(registry_.tenants().all(), used);
-    Tenant* victim = nullptr;
-    double most = kAnyBurden;
-    for (Tenant& tenant : registry_.tenants().all()) {
-      const Kept* const kept = find_kept(tenant);
-      if (kept == nullptr || (kept->ephemeral.empty() && kept->stored.empty())) continue;
-      const double own = tenant.burden(used(tenant));
-      if (own >= least && own > most) {
-        victim = &tenant;
-        most = own;
-      }
-    }
+  if (all.bytes() < all.limit()) return true;
+  if (share.is_used_up()) return false;
+  const auto has_batches = [this](const Tenant& tenant) {
+    kIoThread.assert_held();
+    const Kept* const kept = find_kept(tenant);
+    return kept != nullptr && (!kept->ephemeral.empty() || !kept->stored.empty());
+  };
+  tenants_looked_at_ += tenants.size();
+  Victims victims(
+      tenants, Victims::For::kGrowth, nullptr, false,
+      [](const Tenant& tenant) { return tenant.account.results().bytes(); }, has_batches);
+  for (; all.bytes() >= all.limit(); share.take()) {
+    if (share.is_used_up()) return false;
+    Tenant* const victim = victims.next();
     if (victim == nullptr) return true;
-    if (evict_one_with_results(*victim)) continue;
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
     // lighter user's batch in memory would lose its results. If there are none, all batches of the
     // victim wait for their readers, and another user is next.
-    const Kept& kept = kept_of(*victim);
-    if (!kept.stored.empty() || !kept.ephemeral.empty()) return true;
+    if (!evict_one_with_results(*victim) && has_batches(*victim)) return true;
+    victims.changed(*victim);
   }
   return true;
 }

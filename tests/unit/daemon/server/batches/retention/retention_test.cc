@@ -245,6 +245,116 @@ TEST_F(RetentionTest, VeryManyGiveWayToResultsAFewAtATime) {
   tenant().account.results().refund(100);
 }
 
+// A look at 10,000 users takes as long as the eviction of some hundred batches.
+class RetentionOfVeryManyUsersTest : public RetentionTest {
+ protected:
+  static constexpr std::uint64_t kUsers = 500;
+  static constexpr std::uint64_t kEach = 200;
+
+  RetentionOfVeryManyUsersTest() {
+    const ThreadRoleScope io_thread(kIoThread);
+    retention_.do_later([] {});
+    for (std::uint64_t i = 0; i < kUsers; ++i) {
+      tenant(name_of(i)).account.set_limit(Resource::kStoredBytes, 10 * kEach * kBytes);
+    }
+  }
+
+  static std::string name_of(std::uint64_t user) { return "user" + std::to_string(user); }
+  // The first two users have as many batches as each other, so that they lose them in turn.
+  void add_batches_of_two() LOCKSLEY_REQUIRES(kIoThread) {
+    for (std::uint64_t i = 0; i < 2 * kEach; ++i) {
+      retention_.add_restored({.sequence = registry_.take_sequence(),
+                               .id_hash = i,
+                               .forget_at = kNever,
+                               .stored_bytes = kBytes,
+                               .tenant = tenant(name_of(i % 2)).number});
+    }
+    registry_.restored();
+  }
+  std::uint64_t walks() LOCKSLEY_REQUIRES(kIoThread) {
+    return retention_.tenants_looked_at() / registry_.tenants().all().size();
+  }
+};
+
+TEST_F(RetentionOfVeryManyUsersTest, ANewBatchLooksAtThemOnceForManyThatGo) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_batches_of_two();
+  const std::uint64_t all = stored_bytes();
+  limit_to(all);
+  retention_.reserve(tenant(name_of(2)), 100 * kBytes);
+  const std::uint64_t before = walks();
+  retention_.evict(&tenant(name_of(2)));
+  EXPECT_EQ(stored_bytes(), all) << "100 have gone";
+  EXPECT_EQ(walks(), before + 1);
+  for (std::uint64_t user : {0, 1}) {
+    EXPECT_EQ(tenant(name_of(user)).account.used(Resource::kStoredBytes), (kEach - 50) * kBytes);
+  }
+}
+
+TEST_F(RetentionOfVeryManyUsersTest, ASliceLooksAtThemAFewTimesAtMost) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_batches_of_two();
+  limit_to(kBytes);
+  std::uint64_t before = walks();
+  retention_.limits_changed();
+  EXPECT_LE(walks(), before + 2);
+  before = walks();
+  EXPECT_FALSE(retention_.go_on_until(Instant::min()));
+  EXPECT_LE(walks(), before + 2);
+  before = walks();
+  EXPECT_TRUE(retention_.go_on_until(Instant::max()));
+  EXPECT_LE(walks(), before + 2) << "more than 200 have gone";
+  EXPECT_EQ(stored_bytes(), kBytes);
+}
+
+TEST_F(RetentionOfVeryManyUsersTest, TheClockIsLookedAtAfterACauseForWhichNothingGoes) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_batches_of_two();
+  retention_.reserve(tenant(name_of(2)), kBytes);
+  limit_to(1);
+  retention_.limits_changed();
+  // These wait until the first cause is done; no batch is left then.
+  for (std::uint64_t user = 3; user < 100; ++user) retention_.evict(&tenant(name_of(user)));
+  while (stored_bytes() != kBytes) ASSERT_FALSE(retention_.go_on_until(Instant::min()));
+  const std::uint64_t before = walks();
+  EXPECT_FALSE(retention_.go_on_until(Instant::min()));
+  EXPECT_LE(walks(), before + 2);
+  EXPECT_TRUE(retention_.go_on_until(Instant::max()));
+}
+
+TEST_F(RetentionOfVeryManyUsersTest, ResultsThatGrowLookAtThemAFewTimesForManyThatGo) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (std::uint64_t i = 0; i < 2 * kEach; ++i) {
+    const auto record = add(std::to_string(i), name_of(i % 2));
+    end(*record);
+    retention_.add(*record);
+  }
+  for (std::uint64_t user : {0, 1}) tenant(name_of(user)).account.results().charge(100);
+  all().results().set_limit(200);
+  const std::uint64_t before = walks();
+  EXPECT_TRUE(retention_.evict_results(Instant::max()));
+  EXPECT_LE(walks(), before + 2);
+  EXPECT_FALSE(is_there(std::to_string(2 * kEach - 1), name_of(1))) << "all have gone, and it was not enough";
+  for (std::uint64_t user : {0, 1}) tenant(name_of(user)).account.results().refund(100);
+}
+
+// The one that grows gives all that it can before the others are looked at.
+TEST_F(RetentionTest, AUserWhoseResultsGrowLosesAsManyBatchesAsItMust) {
+  const ThreadRoleScope io_thread(kIoThread);
+  limit_to(3 * kBytes);
+  for (const char* owner : {"alice", "bob"}) {
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 100 * kBytes);
+  }
+  add_over("a1", "alice");
+  for (const char* id : {"b1", "b2", "b3", "b4"}) add_over(id, "bob");
+  tenant("bob").account.charge(Resource::kQueuedJobs, 1);
+  retention_.evict();
+  EXPECT_EQ(stored_bytes(), 3 * kBytes);
+  EXPECT_TRUE(is_there("a1", "alice"));
+  EXPECT_FALSE(is_there("b2", "bob"));
+  EXPECT_TRUE(is_there("b3", "bob"));
+}
+
 TEST_F(RetentionTest, ABatchThatGoesOnIsActiveAgainAndNotEvicted) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = add_over("a");

@@ -59,8 +59,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
   const UserRef user = session.state().users().find(name);
   const bool is_current = user != nullptr && objection_to(Credential::kPassword, **result, *user).empty();
   if (is_current && session.log_in(user, Credential::kPassword)) co_return true;
-  if (session.is_logged_in() && !session.subscriptions().empty())
-    co_await session.move_subscriptions(session.user_ref());
+  if (session.is_logged_in()) session.follow_user();
   session.check_failed();
   session.fail(is_current ? kTooManyConnections : kChangedMeanwhile);
   co_return false;

@@ -117,8 +117,13 @@ class Session final : private Subscriptions::Sink,
   // Ends all subscriptions, in slices if they are many: before log_out(), and at the end.
   Coroutine<void> end_subscriptions() LOCKSLEY_REQUIRES(kIoThread);
   // The subscriptions get the events of this user's audience from now on; if the user may not read,
-  // they end. In slices if they are many; before log_in().
+  // they end. In slices if they are many; before log_in(), or before follow_user() if the login
+  // fails after all.
   Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
+  // The subscriptions get the events of the present user's audience: those that the user may not
+  // receive end at once, and the channels move in slices, while commands are executed. Needs:
+  // is_logged_in().
+  void follow_user() LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
   bool is_subscribed() const { return !subscriptions_.empty(); }
@@ -325,6 +330,8 @@ class Session final : private Subscriptions::Sink,
   proto::CommandReader reader_;
   SessionOutput output_;
   Subscriptions subscriptions_;
+  bool command_moves_ = false;  // move_subscriptions() moves them
+  bool is_following_ = false;   // work in Slices moves them: follow_user()
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;

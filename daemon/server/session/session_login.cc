@@ -53,12 +53,29 @@ Coroutine<void> Session::move_subscriptions(UserRef user) {
     co_return;
   }
   Slices& slices = state_.slices();
+  command_moves_ = true;
   for (bool is_done = subscriptions_.empty(); !is_done;) {
     if (!slices.has_time()) co_await wait_for_slice();
     const Instant began = now();
     is_done = subscriptions_.move_until(audience_of(*user), began + Slices::kSlice);
     slices.charge(now() - began);
   }
+  command_moves_ = false;
+}
+
+void Session::follow_user() {
+  subscriptions_.restrict_to(audience_of(user()));
+  // If a command moves them, its login calls this function again.
+  if (command_moves_ || is_following_) return;
+  if (subscriptions_.move_until(audience_of(user()), Instant::min())) return;
+  is_following_ = true;
+  auto move = [self = shared_from_this()](Instant until) {
+    kIoThread.assert_held();
+    self->is_following_ = self->is_logged_in() && !self->command_moves_ &&
+                          !self->subscriptions_.move_until(audience_of(self->user()), until);
+    return !self->is_following_;
+  };
+  state_.slices().add(std::move(move), wakeup().line());
 }
 
 void Session::set_user(UserRef user, Credential credential) {
@@ -73,9 +90,7 @@ void Session::set_user(UserRef user, Credential credential) {
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
   // Done first, so that it gets no events of the batches of others.
   if (!may(proto::CommandGroup::kRead) && !subscriptions_.empty()) subscriptions_.clear();
-  if (set != nullptr) {
-    subscriptions_.set_audience(audience_of(*set));
-  }
+  if (set != nullptr) follow_user();
 }
 
 void Session::authorities_changed(const TlsContext* context) {

@@ -4,6 +4,7 @@
 
 #include "daemon/base/freed_memory.h"
 #include "daemon/base/time.h"
+#include "daemon/server/accounts/tenants.h"
 #include "proto/glob.h"
 
 namespace locksley::daemon {
@@ -31,7 +32,7 @@ void Subscriptions::add(Kind kind, const std::string& topic) {
   if (!(kind == Kind::kChannel ? channels_ : patterns_).insert(topic).second) return;
   topic_bytes_ += bytes_of_topic(topic);
   if (kind == Kind::kChannel) {
-    events_.subscribe(*this, audience_, topic);
+    events_.subscribe(*this, audience_of(topic), topic);
   } else if (patterns_.size() == 1) {
     events_.subscribe_to_all(*this, audience_);
   }
@@ -42,7 +43,7 @@ void Subscriptions::remove(Kind kind, const std::string& topic) {
   if ((kind == Kind::kChannel ? channels_ : patterns_).erase(topic) == 0) return;
   topic_bytes_ -= bytes_of_topic(topic);
   if (kind == Kind::kChannel) {
-    events_.unsubscribe(*this, audience_, topic);
+    events_.unsubscribe(*this, audience_of(topic), topic);
   } else if (patterns_.empty()) {
     events_.unsubscribe_from_all(*this, audience_);
   }
@@ -56,9 +57,7 @@ bool Subscriptions::clear_until(Instant until) {
   while (!channels_.empty()) {
     const auto first = channels_.begin();
     topic_bytes_ -= bytes_of_topic(*first);
-    events_.unsubscribe(*this, audience_, *first);
-    // An error may have ended a move.
-    if (moved_up_to_) events_.unsubscribe(*this, moving_to_, *first);
+    events_.unsubscribe(*this, audience_of(*first), *first);
     channels_.erase(first);
     if (until != Instant::max() && !channels_.empty() && now() >= until) return false;
   }
@@ -85,7 +84,12 @@ bool Subscriptions::drop_waiting_until(Instant until) {
 
 bool Subscriptions::take_back_until(Instant until) {
   while (moved_up_to_) {
-    const auto last = channels_.find(*moved_up_to_);
+    const auto after = channels_.upper_bound(*moved_up_to_);
+    if (after == channels_.begin()) {  // those that had moved are not there any more
+      moved_up_to_.reset();
+      break;
+    }
+    const auto last = std::prev(after);
     events_.unsubscribe(*this, moving_to_, *last);
     events_.subscribe(*this, audience_, *last);
     if (last == channels_.begin()) {
@@ -100,7 +104,10 @@ bool Subscriptions::take_back_until(Instant until) {
 
 bool Subscriptions::move_until(std::string_view audience, Instant until) {
   if (moved_up_to_ && moving_to_ != audience && !take_back_until(until)) return false;
-  if (audience_ == audience) return true;
+  if (audience_ == audience) {
+    restricted_to_.reset();
+    return true;
+  }
   auto next = moved_up_to_ ? channels_.upper_bound(*moved_up_to_) : channels_.begin();
   for (; next != channels_.end(); ++next) {
     events_.unsubscribe(*this, audience_, *next);
@@ -117,15 +124,30 @@ bool Subscriptions::move_until(std::string_view audience, Instant until) {
     events_.subscribe_to_all(*this, audience);
   }
   audience_ = audience;
+  restricted_to_.reset();
   return true;
 }
 
-void Subscriptions::deliver(std::string_view pattern, std::string_view channel, std::string_view message) {
-  if (sink_.takes_messages()) sink_.write_message(pattern, channel, message);
+void Subscriptions::restrict_to(std::string_view audience) {
+  restricted_to_.reset();
+  if (audience != Events::kEverything) restricted_to_ = audience;
+}
+
+std::string_view Subscriptions::audience_of(std::string_view channel) const {
+  return moved_up_to_ && channel <= *moved_up_to_ ? moving_to_ : audience_;
+}
+
+bool Subscriptions::may_receive(const ChannelEvent& event) const {
+  const bool is_allowed = !restricted_to_ || (event.owner != nullptr && event.owner->name == *restricted_to_);
+  return is_allowed && sink_.takes_messages();
+}
+
+void Subscriptions::deliver(const ChannelEvent& event) {
+  if (may_receive(event)) sink_.write_message({}, event.channel, *event.message);
 }
 
 void Subscriptions::queue_event(const ChannelEvent& event) {
-  if (!sink_.takes_messages()) return;
+  if (!may_receive(event)) return;
   waiting_.push_back(event);
   waiting_bytes_ += bytes_of(event);
   sink_.event_waits();
@@ -138,7 +160,9 @@ bool Subscriptions::match_until(Instant deadline) {
     auto pattern = matched_up_to_.empty() ? patterns_.begin() : patterns_.upper_bound(matched_up_to_);
     for (; pattern != patterns_.end(); ++pattern) {
       if (now() > deadline) return false;
-      if (proto::glob_match(*pattern, event.channel)) deliver(*pattern, event.channel, *event.message);
+      if (proto::glob_match(*pattern, event.channel)) {
+        sink_.write_message(*pattern, event.channel, *event.message);
+      }
       matched_up_to_ = *pattern;
     }
     matched_up_to_.clear();

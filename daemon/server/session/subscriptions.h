@@ -53,21 +53,19 @@ class Subscriptions final : public Subscriber {
   void add(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void remove(Kind kind, const std::string& topic) LOCKSLEY_REQUIRES(kIoThread);
   void clear() LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the audience (Events) whose events the connection receives. Events that were published
-  // before stay queued.
-  void set_audience(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread) {
-    move_until(audience, Instant::max());
-  }
-  // clear() and set_audience() in parts: each call goes on until about `until`, and returns whether
-  // all is done. Ten thousand channels take some 20 ms, and so do as many events as
-  // limits.output_buffer lets wait. Between the parts the topics do not change. But a reload of the
-  // users may call set_audience(): it first takes back the move that is not done, also if it sets
-  // the present audience, and the next move_until() begins with the first channel again. An event
-  // that is published during a move comes once, to the audience in which its channel is then. But
-  // an event whose delivery is not done when its channel moves (Events::kAtOnce) may be missed, or
-  // come from both audiences.
+  // clear() in parts: each call goes on until about `until`, and returns whether all is done. As
+  // many events as limits.output_buffer lets wait take some 20 ms, and so do ten thousand channels.
   bool clear_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // Sets the audience (Events) whose events the connection receives, in parts, as clear_until().
+  // Each call moves at least one channel. Events that were published before stay queued. Between
+  // the parts the topics may change. A call with another audience, also with the present one, first
+  // takes back the move that is not done. An event that is published during a move comes once, to
+  // the audience in which its channel is then. But an event whose delivery is not done when its
+  // channel moves (Events::kAtOnce) may be missed, or come from both audiences.
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
+  // Until a call of move_until() comes to its end, no event is received that is not for this
+  // audience, whichever channels have moved. For a user that may not receive all of them any more.
+  void restrict_to(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
 
   const Topics& of(Kind kind) const { return kind == Kind::kChannel ? channels_ : patterns_; }
   bool empty() const { return channels_.empty() && patterns_.empty(); }
@@ -86,12 +84,16 @@ class Subscriptions final : public Subscriber {
 
   // ---- Subscriber ----
 
-  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override;
+  void deliver(const ChannelEvent& event) override;
   void queue_event(const ChannelEvent& event) override;
   void miss_events() override { sink_.events_are_missed(); }
 
  private:
   static std::uint64_t bytes_of(const ChannelEvent& event);
+  // Whether it is wanted, and restrict_to() allows it.
+  bool may_receive(const ChannelEvent& event) const;
+  // In which the channel is, or is to be: during a move some have moved.
+  std::string_view audience_of(std::string_view channel) const;
   void count_subscriber(std::int64_t change);
   // Moves the channels back that a move_until() to another audience has moved, until about `until`.
   // Returns whether all are back.
@@ -110,6 +112,7 @@ class Subscriptions final : public Subscriber {
   // that has moved. None: no move.
   std::string moving_to_;
   std::optional<std::string> moved_up_to_;
+  std::optional<std::string> restricted_to_;  // restrict_to(); none: all events of its audience are received
   std::uint64_t topic_bytes_ = 0;
   std::deque<ChannelEvent> waiting_;  // to be matched with the patterns
   std::uint64_t waiting_bytes_ = 0;

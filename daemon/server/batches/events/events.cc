@@ -149,8 +149,9 @@ void Events::publish_end(BatchRecord& record, const BatchStatus& status) {
 void Events::publish(const BatchRecord& record, EventKind kind, const BatchStatus& status) {
   if (!has_listener(record)) return;
   const auto message = std::make_shared<const std::string>(event_json(record, kind, status));
-  const ChannelEvent of_this{channel_of(record), message};
-  const ChannelEvent of_all{std::string(kAllBatches), message};
+  const Tenant* const owner = record.charged.tenant;
+  const ChannelEvent of_this{channel_of(record), message, owner};
+  const ChannelEvent of_all{std::string(kAllBatches), message, owner};
   for (const std::string_view name : {std::string_view(record.options().tenant), kEverything}) {
     const auto found = audiences_.find(name);
     if (found == audiences_.end()) continue;
@@ -205,7 +206,7 @@ bool Events::go_on(Audience& audience, Instant until) {
     const ChannelEvent& event = audience.waiting.front().event;
     if (audience.step == Audience::Step::kChannel) {
       const auto found = audience.channels.find(event.channel);
-      const auto deliver = [&event](Subscriber& to) { to.deliver({}, event.channel, *event.message); };
+      const auto deliver = [&event](Subscriber& to) { to.deliver(event); };
       if (found != audience.channels.end() && !tell_until(found->second, audience.last, until, deliver))
         return false;
       audience.last = nullptr;

@@ -19,6 +19,8 @@
 
 namespace locksley::daemon {
 
+struct Tenant;
+
 // The events of a batch that are published.
 enum class EventKind : std::uint8_t { kAccepted, kStarted, kProgress, kDone, kCancelled };
 std::string_view to_string(EventKind kind);
@@ -26,12 +28,11 @@ std::string_view to_string(EventKind kind);
 // The payload of a message: a JSON object with the batch's id, the event and the counts.
 std::string event_json(const BatchRecord& record, EventKind kind, const BatchStatus& status);
 
-struct Tenant;
-
 // An event on one of its channels, as a pattern may match it.
 struct ChannelEvent {
   std::string channel;
   std::shared_ptr<const std::string> message;
+  const Tenant* owner = nullptr;  // of the batch
 };
 
 // A subscriber: a connection. An interface, so that Events can be tested without connections. Both
@@ -40,9 +41,8 @@ struct ChannelEvent {
 class Subscriber {
  public:
   virtual ~Subscriber() = default;
-  // A message of a channel to which it subscribed, or, if `pattern` is not empty, of a channel that
-  // this pattern matches.
-  virtual void deliver(std::string_view pattern, std::string_view channel, std::string_view message) = 0;
+  // An event of its audience, on a channel to which it subscribed.
+  virtual void deliver(const ChannelEvent& event) = 0;
   // An event of its audience. The subscriber queues it, and later matches it with its patterns, in
   // its own turn.
   virtual void queue_event(const ChannelEvent& event) = 0;

@@ -127,6 +127,67 @@ TEST_F(LoginTest, ANewConnectionTakesThePlaceOfTheOldestThatHasNotLoggedIn) {
   EXPECT_EQ(third.ask("PING"), kNoAuthLine);
 }
 
+// A user may have many connections, each with ten thousand channels, which take 20 ms.
+TEST_F(LoginTest, AReloadMovesVeryManyChannelsInSlicesAndCommandsMayChangeThemMeanwhile) {
+  constexpr int kChannels = 2000;
+  start([](config::Config& config) {
+    config.users["alice"].certificate = "alice's laptop";
+    config.users["alice"].commands.push_back(config::CommandGroup::kAdmin);
+  });
+  Client client(port_);
+  EXPECT_EQ(client.ask("PING"), kNoAuthLine);
+  EXPECT_TRUE(show_certificate(1, "alice's laptop"));
+  const auto name_of = [](int n) { return "batch:" + std::to_string(n); };
+  // How many are in that audience.
+  const auto count_in = [&](std::string_view audience) {
+    kIoThread.assert_held();
+    int found = 0;
+    Events& events = server_->batches().events();
+    Subscriptions& subscriptions = server_->session(1)->subscriptions();
+    for (int n = 0; n < kChannels; ++n) {
+      if (!events.unsubscribe(subscriptions, audience, name_of(n))) continue;
+      events.subscribe(subscriptions, audience, name_of(n));
+      ++found;
+    }
+    return found;
+  };
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    Subscriptions& subscriptions = server_->session(1)->subscriptions();
+    for (int n = 0; n < kChannels; ++n) subscriptions.add(Subscriptions::Kind::kChannel, name_of(n));
+    return true;
+  });
+  EXPECT_EQ(on_io_thread([&] { return count_in(Events::kEverything); }), kChannels);
+  config::Config config = on_io_thread([&] { return server_->config(); });
+  std::erase(config.users["alice"].commands, config::CommandGroup::kAdmin);
+  const int left = on_io_thread([&] {
+    kIoThread.assert_held();
+    server_->reconfigure(config);
+    return count_in(Events::kEverything);
+  });
+  EXPECT_GE(left, kChannels - 10) << "the reload itself moves next to none";
+  const auto all_are_in = [&](std::string_view audience, int many) {
+    const Instant deadline = now() + std::chrono::seconds(60);
+    while (on_io_thread([&] { return count_in(audience); }) != many) {
+      if (now() >= deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
+  EXPECT_TRUE(all_are_in("alice", kChannels));
+  // Back again, and half of the channels go while they move.
+  config.users["alice"].commands.push_back(config::CommandGroup::kAdmin);
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    server_->reconfigure(config);
+    Subscriptions& subscriptions = server_->session(1)->subscriptions();
+    for (int n = 0; n < kChannels; n += 2) subscriptions.remove(Subscriptions::Kind::kChannel, name_of(n));
+    return true;
+  });
+  EXPECT_TRUE(all_are_in(Events::kEverything, kChannels / 2));
+  EXPECT_EQ(on_io_thread([&] { return count_in("alice"); }), 0);
+}
+
 TEST_F(LoginTest, AReloadHandsEachConnectionItsUserAsItIsNow) {
   start_with_alice();
   Client client(port_);

@@ -11,6 +11,7 @@
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/tenants.h"
 
 namespace locksley::daemon {
 namespace {
@@ -92,13 +93,13 @@ TEST_F(SubscriptionsTest, EventsThatWaitAreMatchedInTheirOrderWhereTheCallBefore
   subscriptions_.clear();
 }
 
-// The channels of an audience change in the middle of a move to another one: by a reload of the
+// The audience changes again in the middle of a move to another one, for example by a reload of the
 // users.
 class MovingSubscriptionsTest : public SubscriptionsTest {
  protected:
   MovingSubscriptionsTest() {
     const ThreadRoleScope io_thread(kIoThread);
-    subscriptions_.set_audience("alice");
+    subscriptions_.move_until("alice", Instant::max());
     for (const std::string& channel : kChannels) subscriptions_.add(Kind::kChannel, channel);
     for (int part = 0; part < 2; ++part) EXPECT_FALSE(subscriptions_.move_until("bob", now()));
   }
@@ -135,7 +136,7 @@ class MovingSubscriptionsTest : public SubscriptionsTest {
 
 TEST_F(MovingSubscriptionsTest, AThirdAudienceGetsAllChannels) {
   const ThreadRoleScope io_thread(kIoThread);
-  subscriptions_.set_audience("carol");
+  subscriptions_.move_until("carol", Instant::max());
   EXPECT_EQ(subscribed_in("alice"), 0);
   EXPECT_EQ(subscribed_in("bob"), 0);
   EXPECT_EQ(subscribed_in("carol"), 4);
@@ -143,14 +144,14 @@ TEST_F(MovingSubscriptionsTest, AThirdAudienceGetsAllChannels) {
 
 TEST_F(MovingSubscriptionsTest, ThePresentAudienceGetsItsChannelsBack) {
   const ThreadRoleScope io_thread(kIoThread);
-  subscriptions_.set_audience("alice");
+  subscriptions_.move_until("alice", Instant::max());
   EXPECT_EQ(subscribed_in("alice"), 4);
   EXPECT_EQ(subscribed_in("bob"), 0);
 }
 
 TEST_F(MovingSubscriptionsTest, TheMoveThenBeginsAgain) {
   const ThreadRoleScope io_thread(kIoThread);
-  subscriptions_.set_audience("carol");
+  subscriptions_.move_until("carol", Instant::max());
   EXPECT_EQ(calls_until_done([this] {
               kIoThread.assert_held();
               return subscriptions_.move_until("bob", now());
@@ -169,6 +170,53 @@ TEST_F(MovingSubscriptionsTest, AMoveToAThirdAudienceInPartsTakesTheFirstOneBack
   EXPECT_EQ(subscribed_in("bob"), 0);
   EXPECT_EQ(subscribed_in("alice"), 0);
   EXPECT_EQ(subscribed_in("carol"), 4);
+}
+
+TEST_F(MovingSubscriptionsTest, TopicsThatComeAndGoMeanwhileAreInTheAudienceOfTheirNeighbours) {
+  const ThreadRoleScope io_thread(kIoThread);
+  subscriptions_.remove(Kind::kChannel, "batch:1");  // the last one that has moved
+  subscriptions_.remove(Kind::kChannel, "batch:2");
+  subscriptions_.add(Kind::kChannel, "batch:1");
+  subscriptions_.add(Kind::kChannel, "batch:2");
+  EXPECT_EQ(subscribed_in("bob"), 2);
+  EXPECT_EQ(subscribed_in("alice"), 2);
+  while (!subscriptions_.move_until("bob", now())) continue;
+  EXPECT_EQ(subscribed_in("bob"), 4);
+  EXPECT_EQ(subscribed_in("alice"), 0);
+}
+
+TEST_F(MovingSubscriptionsTest, AMoveIsTakenBackThoughTheTopicsThatHadMovedAreGone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  for (const char* moved : {"", "batch:1"}) subscriptions_.remove(Kind::kChannel, moved);
+  EXPECT_TRUE(subscriptions_.move_until("alice", Instant::max()));
+  EXPECT_EQ(subscribed_in("alice"), 2);
+  EXPECT_EQ(subscribed_in("bob"), 0);
+}
+
+// A user that is no admin any more.
+TEST_F(MovingSubscriptionsTest, EventsThatAreNotAllowedAnyMoreEndBeforeTheirChannelsMove) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Account all;
+  const Tenant alice(0, "alice", all);
+  const Tenant bob(1, "bob", all);
+  const auto text = std::make_shared<const std::string>("{}");
+  const auto written_of = [&](const Tenant& owner) {
+    written_.clear();
+    subscriptions_.deliver({"batches", text, &owner});
+    subscriptions_.queue_event({"batches", text, &owner});
+    return written_.size() + subscriptions_.waiting_bytes();
+  };
+  while (!subscriptions_.move_until(Events::kEverything, now())) continue;
+  EXPECT_NE(written_of(bob), 0U);
+  while (!subscriptions_.match_until(Instant::max())) continue;
+  subscriptions_.restrict_to("alice");
+  EXPECT_EQ(written_of(bob), 0U);
+  EXPECT_NE(written_of(alice), 0U);
+  while (!subscriptions_.match_until(Instant::max())) continue;
+  EXPECT_FALSE(subscriptions_.move_until("alice", now()));
+  EXPECT_EQ(written_of(bob), 0U);
+  subscriptions_.restrict_to(Events::kEverything);
+  EXPECT_NE(written_of(bob), 0U) << "it is an admin again";
 }
 
 TEST_F(MovingSubscriptionsTest, ItEndsWithTheSubscriptions) {

@@ -20,9 +20,9 @@ namespace {
 
 class Listener final : public Subscriber {
  public:
-  void deliver(std::string_view pattern, std::string_view channel, std::string_view message) override {
-    heard.push_back(std::string(pattern) + "|" + std::string(channel));
-    last = nlohmann::json::parse(message);
+  void deliver(const ChannelEvent& event) override {
+    heard.push_back("|" + event.channel);
+    last = nlohmann::json::parse(*event.message);
     events.push_back(last["event"]);
   }
   void queue_event(const ChannelEvent& event) override { heard.push_back("queued|" + event.channel); }

@@ -294,7 +294,7 @@ TEST_F(RefusedAddsTest, TheEndOfADrainLooksAtVeryManyBatchesAFewAtATime) {
 
 // A connection that takes long for each message.
 struct SlowListener final : Subscriber {
-  void deliver(std::string_view, std::string_view, std::string_view) override {
+  void deliver(const ChannelEvent&) override {
     ++delivered;
     for (const Nanoseconds began = processor_time();
          processor_time() - began < std::chrono::microseconds(50);) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace locksley {
 
@@ -282,14 +283,12 @@ RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) cons
     const RingLock lock(ring_.mutex_);
     static_cast<RingTotals&>(result) = totals_locked();
     depths = ring_.depths_.deepest(deepest, kMostDepths);
-    const ServiceReading reading = read_service(now);
-    result.tenants.reserve(ring_.tenants_.size());
-    for (const auto& [name, tenant] : ring_.tenants_) {
-      result.tenants.push_back(view_of_tenant(*tenant, reading, now));
-      result.queues += result.tenants.back().queues;
-    }
     result.gates = gates_locked();
   }
+  for_each_tenant(now, [&](TenantView&& tenant) {
+    result.queues += tenant.queues;
+    result.tenants.push_back(std::move(tenant));
+  });
   const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
   std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());
   result.deepest.assign(depths.begin(), kept);

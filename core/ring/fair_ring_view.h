@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
@@ -21,8 +22,8 @@ namespace locksley {
 
 // Reads a ring, and changes nothing.
 //
-// A handle of a ring, which outlives it. Any thread. Each call takes the ring's mutex once; its
-// answer is of that moment. O(1), unless the call says otherwise.
+// A handle of a ring, which outlives it. Any thread. Unless it says otherwise, a call takes the
+// ring's mutex once, its answer is of that moment, and it is O(1).
 class FairRing::View {
  public:
   // O(gates).
@@ -34,10 +35,25 @@ class FairRing::View {
   // The tenants that the ring knows, in the order of their names, after the name `after` (null:
   // from the first one on); at most `most`. O(log(tenants) + most).
   std::vector<TenantView> tenants(const std::string* after, std::size_t most, Nanoseconds now) const;
+  // Calls visit(TenantView&&) for each of them, without the mutex. Takes the mutex once for each
+  // kTenantsAtOnce tenants, since executors wait for it meanwhile; so the views are not all of one
+  // moment, and a tenant that comes or leaves meanwhile may be among them or not.
+  // O(tenants * log(tenants) / kTenantsAtOnce + tenants).
+  static constexpr std::size_t kTenantsAtOnce = 128;  // some 10 us with the mutex
+  template <class Visit>
+  void for_each_tenant(Nanoseconds now, Visit visit) const {
+    std::optional<std::string> after;
+    for (std::size_t seen = kTenantsAtOnce; seen == kTenantsAtOnce;) {
+      std::vector<TenantView> page = tenants(after ? &*after : nullptr, kTenantsAtOnce, now);
+      seen = page.size();
+      if (seen != 0) after = page.back().tenant;
+      for (TenantView& tenant : page) visit(std::move(tenant));
+    }
+  }
   // For metrics: the callers that need less have the functions above. `deepest`: of how many of the
-  // deepest queues to list the depth. O(tenants), and visits at most 1,024 queues: where more
-  // queues than that have about the same depth (within a factor of two), it lists some of them, not
-  // exactly the deepest.
+  // deepest queues to list the depth. Takes the mutex once for all but the tenants, which it reads
+  // with for_each_tenant(). Visits at most 1,024 queues: where more queues than that have about the
+  // same depth (within a factor of two), it lists some of them, not exactly the deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
   // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,

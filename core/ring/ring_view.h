@@ -68,7 +68,8 @@ struct RingTotals {
   std::uint64_t claims_total = 0;
 };
 
-// The whole ring, at one moment.
+// The whole ring: the tenants, and their sum `queues`, as FairRing::View::for_each_tenant() found
+// them; all else at one moment before that.
 struct RingSnapshot : RingTotals {
   std::uint64_t queues = 0;            // attached, without internal ones
   std::vector<std::uint64_t> deepest;  // numbers of jobs in the deepest queues, deepest first

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ring/fair_ring_groups.h"
@@ -206,6 +207,29 @@ TEST(FairRingViewTest, TheDeepestAreFoundAmongManyThatAreNot) {
   snapshot = ring.view().snapshot(2, kViewedAt);
   EXPECT_TRUE(snapshot.deepest.empty());
   EXPECT_EQ(snapshot.active_queues, 0U);
+}
+
+TEST(FairRingViewTest, ExecutorsMayTakeTheMutexBetweenPagesOfTenants) {
+  constexpr std::size_t kMany = FairRing::View::kTenantsAtOnce * 2;
+  FairRing ring({});
+  std::vector<RingQueue> queues(kMany + 1);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    names.push_back("t" + std::to_string(1'000 + i));
+    ring.attach(queues[i], {.tenant = names.back()}, nullptr);
+  }
+  std::vector<std::string> seen;
+  ring.view().for_each_tenant(kViewedAt, [&](TenantView&& tenant) {
+    // Another thread's change, which comes after the first page was read.
+    if (seen.empty()) ring.attach(queues[kMany], {.tenant = "z"}, nullptr);
+    seen.push_back(std::move(tenant.tenant));
+  });
+  names.emplace_back("z");
+  EXPECT_EQ(seen, names);
+  const RingSnapshot snapshot = ring.view().snapshot(0, kViewedAt);
+  EXPECT_EQ(snapshot.tenants.size(), kMany + 1);
+  EXPECT_EQ(snapshot.queues, kMany + 1);
+  ring.detach_all();
 }
 
 TEST(FairRingViewTest, AheadOfVeryManyIsEstimated) {

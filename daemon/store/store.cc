@@ -52,12 +52,16 @@ std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& op
   return store;
 }
 
+std::expected<void, std::string> Store::may_load() const {
+  if (reachability_->is_reachable() && steady_now() >= next_load_.load()) return {};
+  return std::unexpected("the database does not reply; retry later");
+}
+
 std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) {
-  // Guesses: the caller serves all clients.
+  // Guesses: the caller may serve all clients.
   constexpr auto kPatience = std::chrono::milliseconds(500);
   constexpr auto kPauseAfterNoReply = std::chrono::seconds(1);
-  if (!reachability_->is_reachable() || steady_now() < next_load_.load())
-    return std::unexpected("the database does not reply; retry later");
+  if (auto may = may_load(); !may) return std::unexpected(std::move(may.error()));
   const EngineReading reading(*engine_, EngineReading::Wait::kNot);
   if (!reading.is_valid()) return std::unexpected("the store cannot be read now; retry later");
   const Instant deadline = now() + kPatience;

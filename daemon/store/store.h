@@ -74,6 +74,8 @@ class Store {
   // reply comes, it fails at once for the next second, and until the server replies again. While
   // the engine is being reopened it fails at once.
   std::expected<StoredBatch, std::string> load(std::uint64_t sequence);
+  // Whether load() would ask now; the error is that of a load() that would not.
+  std::expected<void, std::string> may_load() const;
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and
   // was not discarded. As load().
   std::expected<ResultLog::Place, std::string> place_of_result(std::uint64_t sequence,
@@ -169,6 +171,8 @@ class Store {
 
   // For messages: its folder, or the address of its database.
   const std::string& place() const { return engine_->place(); }
+  // As Engine::is_on_network(): load() may wait for another machine.
+  bool is_on_network() const { return engine_->is_on_network(); }
   // As Engine::id(): numbers of batches mean the same in stores with the same id.
   const std::string& id() const { return engine_->id(); }
   // The bytes of all batches in the store; the engine compares them with what its rows take.

@@ -157,10 +157,14 @@ class MemoryEngine final : public daemon::Engine {
     return true;
   }
   std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
-                                              std::chrono::milliseconds) override {
-    if (!disk_.has_no_reply) return get(table, key, value);
-    ++disk_.without_reply;
-    return std::unexpected(EngineError{EngineError::Kind::kAway, "the database does not reply"});
+                                              std::chrono::milliseconds patience) override {
+    if (disk_.has_no_reply) {
+      ++disk_.without_reply;
+      return std::unexpected(EngineError{EngineError::Kind::kAway, "the database does not reply"});
+    }
+    if (auto passed = disk_.index.pass(SlowServer::Kind::kReading, patience, {}); !passed)
+      return std::unexpected(passed.error());
+    return get(table, key, value);
   }
   std::expected<std::optional<daemon::FoundRow>, EngineError> first_row(
       const daemon::RowRange& range) override {

@@ -66,7 +66,9 @@ class MemoryDisk final : public StoreDisk {
   bool is_on_network = false;
   // Its readings of payloads.
   SlowServer server;
-  // Readings of single rows of the index that may not wait for long fail: no reply comes. How many
+  // Its readings of single rows of the index that may not wait for long.
+  SlowServer index;
+  // These fail: no reply comes. How many
   // did.
   std::atomic<bool> has_no_reply = false;
   std::atomic<std::uint64_t> without_reply = 0;

@@ -8,6 +8,7 @@
 #include "daemon/base/net/listener.h"
 #include "daemon/http/api/api_json.h"
 #include "daemon/http/same_origin.h"
+#include "daemon/server/records/lookup.h"
 #include "daemon/server/records/refusals.h"
 
 namespace locksley::daemon {
@@ -117,6 +118,44 @@ Api::Result<BatchRecord*> Api::find(const User& user, const std::string& id, con
   }
   if (*found == nullptr) return std::unexpected(no_such_batch(id));
   return *found;
+}
+
+std::optional<HttpReply> Api::after_load(const HttpRequest& request, const User& user, const std::string& id,
+                                         const Query& query, const Serve& serve) const {
+  const Batches& batches = state_.batches();
+  const std::string* const tenant = query.find("tenant");
+  std::uint64_t sequence = 0;
+  if (tenant == nullptr) {
+    sequence = batches.first_to_load(user, id);
+  } else if (batches.loads_aside() && (user.is_admin() || *tenant == user.name())) {
+    const Tenant* const of = batches.registry().tenants().find(*tenant);
+    if (of != nullptr) sequence = batches.registry().find_known(*of, id).to_load;
+  }
+  if (sequence == 0) return std::nullopt;
+  // The connection may end meanwhile, and the request with it.
+  struct Copy {
+    std::string path;
+    std::string query;
+    std::string body;
+    HttpCaller caller;
+    asio::ip::address peer;
+  };
+  auto copy = std::make_shared<const Copy>(std::string(request.path), std::string(request.query),
+                                           std::string(request.body), request.caller, request.peer);
+  const auto later = [this, sequence, serve, copy = std::move(copy)](const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    const auto on_load = [serve, copy, answer](const BatchLoads::Outcome& outcome) {
+      if (!outcome) return answer(json_error(cannot_look_up(outcome.error())));
+      const HttpReply reply = serve({.path = copy->path,
+                                     .query = copy->query,
+                                     .body = copy->body,
+                                     .caller = copy->caller,
+                                     .peer = copy->peer});
+      reply.later ? reply.later(answer) : answer(reply);
+    };
+    state_.batches().load(sequence, on_load);
+  };
+  return HttpReply{.later = later};
 }
 
 HttpReply Api::get(const HttpRequest& request) {

@@ -4,6 +4,7 @@
 #include <asio/ip/address.hpp>
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,13 @@ class Api {
   static Result<Target> target_of(std::string_view path, std::string_view root);
   // A batch that the user may see; that of the query's tenant, if there is one.
   Result<BatchRecord*> find(const User& user, const std::string& id, const Query& query) const
+      LOCKSLEY_REQUIRES(kIoThread);
+
+  // If a look-up of the batch would wait for the store's machine: a reply that comes once the batch
+  // is loaded. `serve` serves the request again. None: the caller finds the batch at once.
+  using Serve = std::function<HttpReply(const HttpRequest& again)>;
+  std::optional<HttpReply> after_load(const HttpRequest& request, const User& user, const std::string& id,
+                                      const Query& query, const Serve& serve) const
       LOCKSLEY_REQUIRES(kIoThread);
 
   HttpReply get(const HttpRequest& request) LOCKSLEY_REQUIRES(kIoThread);

@@ -162,6 +162,11 @@ HttpReply Api::batch(const HttpRequest& request, const std::string& id) const {
   static constexpr std::array<std::string_view, 1> kParameters = {"tenant"};
   const auto query = Query::parse(request.query, kParameters);
   if (!query) return json_error("ERR " + query.error());
+  const auto again = [this, id](const HttpRequest& kept) {
+    kIoThread.assert_held();
+    return batch(kept, id);
+  };
+  if (auto reply = after_load(request, **user, id, *query, again)) return *std::move(reply);
   const auto record = find(**user, id, *query);
   if (!record) return json_error(record.error());
   const BatchStatus status = (*record)->status();
@@ -185,6 +190,11 @@ HttpReply Api::failures(const HttpRequest& request, const std::string& id) const
   if (!cursor) return json_error("ERR " + cursor.error());
   const auto count = query->number("count", {1, 100, 20});
   if (!count) return json_error("ERR " + count.error());
+  const auto again = [this, id](const HttpRequest& kept) {
+    kIoThread.assert_held();
+    return failures(kept, id);
+  };
+  if (auto reply = after_load(request, **user, id, *query, again)) return *std::move(reply);
   const auto found = find(**user, id, *query);
   if (!found) return json_error(found.error());
 

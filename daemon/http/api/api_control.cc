@@ -87,6 +87,13 @@ HttpReply Api::change(const HttpRequest& request, const Target& target, Control 
   kIoThread.assert_held();
   const auto user = admitted(request, proto::CommandGroup::kControl, command_of(control));
   if (!user) return json_error(user.error());
+  if (const auto query = Query::parse(request.query, kChangeParameters)) {
+    const auto again = [this, target = Target{target.id, {}}, control, place](const HttpRequest& kept) {
+      kIoThread.assert_held();
+      return change(kept, target, control, place);
+    };
+    if (auto reply = after_load(request, **user, target.id, *query, again)) return *std::move(reply);
+  }
   if (control == Control::kRetry) {
     if (auto reply = retry_later(request, **user, target, place, failures)) return *std::move(reply);
   }

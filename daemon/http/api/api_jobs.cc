@@ -114,6 +114,7 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
   const auto user = admitted(request, proto::CommandGroup::kRead, "job");
   if (!user) return json_error(user.error());
   constexpr std::string_view kLog = "/log";
+  const std::string part(what);
   const bool wants_log = what.ends_with(kLog);
   if (wants_log) what.remove_suffix(kLog.size());
   const auto index = proto::parse_uint64(what);
@@ -123,6 +124,11 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
   if (!query) return json_error("ERR " + query.error());
   const auto from = query->number("from", {0, kMaxOffset, 0});
   if (!from) return json_error("ERR " + from.error());
+  const auto again = [this, id, part](const HttpRequest& kept) {
+    kIoThread.assert_held();
+    return job(kept, id, part);
+  };
+  if (auto reply = after_load(request, **user, id, *query, again)) return *std::move(reply);
   const auto found = find(**user, id, *query);
   if (!found) return json_error(found.error());
   const std::shared_ptr<BatchRecord> record = (*found)->shared();
@@ -161,6 +167,11 @@ HttpReply Api::running(const HttpRequest& request) {
   if (!count) return json_error("ERR " + count.error());
   std::shared_ptr<BatchRecord> record;
   if (const std::string* const id = query->find("id")) {
+    const auto again = [this](const HttpRequest& kept) {
+      kIoThread.assert_held();
+      return running(kept);
+    };
+    if (auto reply = after_load(request, **user, *id, *query, again)) return *std::move(reply);
     const auto found = find(**user, *id, *query);
     if (!found) return json_error(found.error());
     record = (*found)->shared();

@@ -108,6 +108,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                    after_changes();
                  }}),
       reads_({.io = io, .slices = slices, .registry = registry_, .store = store, .aside = aside_}),
+      loads_({.io = io, .slices = slices, .registry = registry_, .stored = stored_, .store = store}),
       admission_(config, registry_, retention_, news_, stored_, log_),
       intake_({.config = config,
                .handlers = handlers,

@@ -22,6 +22,7 @@
 #include "daemon/server/batches/intake/intake.h"
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/free_aside.h"
+#include "daemon/server/batches/stored/batch_loads.h"
 #include "daemon/server/batches/stored/restored_times.h"
 #include "daemon/server/batches/stored/store_reads.h"
 #include "daemon/server/batches/stored/stored_batches.h"
@@ -40,8 +41,8 @@ namespace locksley::daemon {
 // changed in the record and the lane is undone.
 //
 // Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for
-// finding a batch that is over and has left the memory: that reads the disk. Refusals are the text
-// of the error reply.
+// finding a batch that is over and has left the memory: that reads the disk; first_to_load() says
+// how a caller avoids to wait for a server. Refusals are the text of the error reply.
 class Batches {
  public:
   using Refusal = Intake::Refusal;
@@ -67,6 +68,15 @@ class Batches {
   // As find_batch() in lookup.h.
   Found find(const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
     return find_batch(registry_, by, id);
+  }
+  // As BatchLoads: whether a caller that can wait must ask first_to_load() before find(), and how
+  // it has that batch loaded.
+  bool loads_aside() const { return loads_.are_wanted(); }
+  std::uint64_t first_to_load(const User& by, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread) {
+    return loads_aside() ? daemon::first_to_load(registry_, by, id) : 0;
+  }
+  void load(std::uint64_t sequence, BatchLoads::OnLoad on_load) LOCKSLEY_REQUIRES(kIoThread) {
+    loads_.load(sequence, std::move(on_load));
   }
   // The status for a reply. Applies it to all accounts first, so that a client that has read it can
   // submit as many jobs as have ended: a worker publishes the end of a job a moment before it
@@ -267,6 +277,7 @@ class Batches {
   DueTimer timer_;
   BatchNews news_;
   StoreReads reads_;
+  BatchLoads loads_;
   Admission admission_;
   Intake intake_;
   OnStored on_stored_ LOCKSLEY_GUARDED_BY(kIoThread);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "daemon/server/commands/audit_line.h"
@@ -26,6 +27,15 @@ using proto::CommandId;
 struct CommandFunctions {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;
+  bool names_batch = false;  // the second word is the id of a batch that there is
+};
+
+// The commands that find the batch which their second word names.
+constexpr std::array kOfBatch = {
+    CommandId::kAdd,     CommandId::kAddat,   CommandId::kCancel, CommandId::kClose,
+    CommandId::kExplain, CommandId::kForget,  CommandId::kJob,    CommandId::kLog,
+    CommandId::kPause,   CommandId::kResults, CommandId::kResume, CommandId::kRetry,
+    CommandId::kSlots,   CommandId::kStatus,  CommandId::kWait,   CommandId::kWeight,
 };
 
 constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
@@ -102,6 +112,7 @@ constexpr FunctionTable kTable = [] {
   plain(CommandId::kWatch, watch_command);
   plain(CommandId::kWeight, weight_command);
   blocking(CommandId::kWorkers, workers_command);
+  for (const CommandId id : kOfBatch) table.functions[index_of(id)].names_batch = true;
   return table;
 }();
 
@@ -179,6 +190,13 @@ void free_if_large(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(
     session.state().batches().free_words_aside(std::move(command.arguments));
 }
 
+// Whether the batch that a command names is to be loaded before the command finds it.
+bool must_load(Session& session, const CommandFunctions& functions, const proto::Command& command)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  if (!functions.names_batch) return false;
+  return session.state().batches().first_to_load(session.user(), command.arguments[1]) != 0;
+}
+
 // Whether a command that may put something into the store does not, because it is about a batch
 // that is in memory alone: it makes one, or changes one.
 bool puts_nothing_there(Session& session, CommandId id, const proto::ArgumentList& arguments)
@@ -207,7 +225,42 @@ CommandExecutor::Writes Dispatcher::writes(Session& session, const proto::Comman
 
 Coroutine<void> Dispatcher::execute_blocking(Session& session, CommandId id, proto::Command& command) const {
   kIoThread.assert_held();
-  return kTable.functions[index_of(id)].blocking(session, command);
+  const CommandFunctions& functions = kTable.functions[index_of(id)];
+  if (functions.names_batch && session.state().batches().loads_aside())
+    return load_and_execute(session, id, command);
+  return functions.blocking(session, command);
+}
+
+Coroutine<void> Dispatcher::load_and_execute(Session& session, CommandId id, proto::Command& command) {
+  Batches& batches = session.state().batches();
+  const proto::CommandSpec& spec = proto::command(id);
+  std::uint64_t sequence = 0;
+  while ((sequence = batches.first_to_load(session.user(), command.arguments[1])) != 0) {
+    struct Load {
+      bool is_done = false;
+      BatchLoads::Outcome outcome;
+    };
+    const auto load = std::make_shared<Load>();
+    batches.load(sequence, [load, waiting = session.weak_from_this()](const BatchLoads::Outcome& outcome) {
+      load->is_done = true;
+      load->outcome = outcome;
+      if (const auto woken = waiting.lock()) woken->wake();
+    });
+    if (!co_await session.await([&load] { return load->is_done; })) co_return;
+    if (!load->outcome) {
+      session.fail(cannot_look_up(load->outcome.error()));
+      co_return;
+    }
+    // The user, or the daemon's role, may have changed.
+    if (!session.may(spec.group) && !is_let_in(session, spec)) co_return;
+    if (!is_for_this_daemon(session, spec)) co_return;
+  }
+  const CommandFunctions& functions = kTable.functions[index_of(id)];
+  if (functions.blocking != nullptr) {
+    co_await functions.blocking(session, command);
+  } else {
+    functions.execute(session, command);
+  }
 }
 
 void Dispatcher::finish(Session& session, proto::Command& command) const {
@@ -251,7 +304,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   }
   const CommandFunctions& functions = kTable.functions[index_of(found->id)];
   const bool is_plain = functions.execute != nullptr && (functions.blocking == nullptr || !is_long(command));
-  if (!is_plain) return Executed::kBlocks;
+  if (!is_plain || must_load(session, functions, command)) return Executed::kBlocks;
   functions.execute(session, command);
   end_audit_line(session);
   free_if_large(session, command);

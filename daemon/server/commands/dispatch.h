@@ -15,6 +15,11 @@ class Dispatcher final : public CommandExecutor {
   Coroutine<void> execute_blocking(Session& session, proto::CommandId id,
                                    proto::Command& command) const override;
   void finish(Session& session, proto::Command& command) const override LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // Executes the command once the batch that it names is in memory, or there is none
+  // (Batches::first_to_load()).
+  static Coroutine<void> load_and_execute(Session& session, proto::CommandId id, proto::Command& command);
 };
 
 }  // namespace locksley::daemon

@@ -30,11 +30,33 @@ Registry::Found find_only(Registry& registry, std::string_view id) LOCKSLEY_REQU
 
 Registry::Found find_own_batch(Registry& registry, const Tenant& tenant, std::string_view id) {
   auto found = registry.find(tenant, id);
-  if (!found) {
-    return std::unexpected(
-        fmt::format("STORE the batch cannot be looked up at the moment: {}", found.error()));
-  }
+  if (!found) return std::unexpected(cannot_look_up(found.error()));
   return *found;
+}
+
+std::string cannot_look_up(std::string_view why) {
+  return fmt::format("STORE the batch cannot be looked up at the moment: {}", why);
+}
+
+std::uint64_t first_to_load(const Registry& registry, const User& by, std::string_view id) {
+  const auto is_decided = [](const Registry::Known& known) {
+    return known.record != nullptr || known.to_load != 0;
+  };
+  Registry::Known known = registry.find_known(by.tenant(), id);
+  if (is_decided(known) || !by.is_admin()) return known.to_load;
+  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
+    if (const Tenant* const tenant = registry.tenants().find(id.substr(0, slash))) {
+      known = registry.find_known(*tenant, id.substr(slash + 1));
+      if (is_decided(known)) return known.to_load;
+    }
+  }
+  int owners = 0;
+  for (const Tenant& tenant : registry.tenants().all()) {
+    known = registry.find_known(tenant, id);
+    if (known.to_load != 0) return known.to_load;
+    if (known.record != nullptr && ++owners == 2) return 0;
+  }
+  return 0;
 }
 
 bool is_in_memory_alone(Registry& registry, const User& by, std::string_view id) {

@@ -47,6 +47,16 @@ Registry::Found Registry::find(const Tenant& tenant, std::string_view id) {
   return nullptr;
 }
 
+Registry::Known Registry::find_known(const Tenant& tenant, std::string_view id) const {
+  if (BatchRecord* const found = find_in_memory(tenant, id)) return {.record = found};
+  for (const std::uint64_t sequence : retained_.with_hash(retained_.hash_of(tenant.number, id))) {
+    BatchRecord* const record = loaded_.find(sequence);
+    if (record == nullptr) return {.to_load = sequence};
+    if (record->id() == id && record->options().tenant == tenant.name) return {.record = record};
+  }
+  return {};
+}
+
 Registry::Found Registry::find(std::uint64_t sequence) {
   if (BatchRecord* const found = by_sequence_.find(sequence)) return found;
   if (retained_.find(sequence) == nullptr) return nullptr;
@@ -61,15 +71,9 @@ bool Registry::may_be_taken(const Tenant& tenant, std::string_view id) const {
 }
 
 Registry::Loaded Registry::load_or_find(std::uint64_t sequence) {
-  const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
-  if (known != loaded_.end()) {
-    std::rotate(known, known + 1, loaded_.end());
-    return loaded_.back();
-  }
+  if (auto known = loaded_.use(sequence)) return known;
   Loaded record = load_(sequence);
-  if (!record) return record;
-  if (loaded_.size() == kMostLoaded) loaded_.erase(loaded_.begin());
-  loaded_.push_back(*record);
+  if (record) loaded_.add(*record);
   return record;
 }
 
@@ -143,15 +147,11 @@ void Registry::restored() {
 }
 
 std::optional<RetainedBatch> Registry::forget_retained(std::uint64_t sequence) {
-  std::erase_if(loaded_, [sequence](const auto& record) { return record->sequence == sequence; });
+  loaded_.remove(sequence);
   const auto forgotten = retained_.remove(sequence);
   if (forgotten) tenants_.all()[forgotten->tenant].account.refund(Resource::kRecordBytes, kRetainedBytes);
   count_retained();
   return forgotten;
-}
-
-void Registry::count_retained() {
-  stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
 }
 
 std::uint64_t Registry::record_bytes_with(std::size_t text_bytes, std::size_t waits) {
@@ -299,8 +299,8 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
     } else if (is_retained) {
       const std::uint64_t sequence = retained->sequence;
       // Not kept in loaded_: a list would evict the batches that clients ask for.
-      const auto known = std::ranges::find(loaded_, sequence, &BatchRecord::sequence);
-      const Loaded record = known != loaded_.end() ? Loaded(*known) : load_(sequence);
+      BatchRecord* const known = loaded_.find(sequence);
+      const Loaded record = known != nullptr ? Loaded(known->shared()) : load_(sequence);
       if (!record) return std::unexpected(record.error());
       if (!visit(**record)) return last;
       last = sequence;

@@ -18,6 +18,7 @@
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/due_queue.h"
 #include "daemon/server/records/forgotten_ids.h"
+#include "daemon/server/records/loaded_batches.h"
 #include "daemon/server/records/retained.h"
 #include "daemon/server/records/sequence_map.h"
 #include "daemon/server/records/sharded_map.h"
@@ -74,6 +75,15 @@ class Registry {
   BatchRecord* find_in_memory(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
   // The same by sequence number, in memory or not.
   Found find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  // What find() finds without a load. For callers that must not wait for the store's machine: if
+  // there is a batch to load, another thread loads it first (BatchLoads).
+  struct Known {
+    BatchRecord* record = nullptr;  // as find()
+    std::uint64_t to_load = 0;      // the sequence number of the batch that find() would load first; 0: none
+  };
+  Known find_known(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
+  // Of batches that another thread loads.
+  LoadedBatches& loaded() LOCKSLEY_REQUIRES(kIoThread) { return loaded_; }
   // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very
   // rare cases it returns true for an id that is free.
   bool may_be_taken(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
@@ -255,7 +265,9 @@ class Registry {
     return {tenant_of(record).number, record.id()};
   }
   Loaded load_or_find(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  void count_retained() LOCKSLEY_REQUIRES(kIoThread);
+  void count_retained() LOCKSLEY_REQUIRES(kIoThread) {
+    stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
+  }
   const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
   void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
   static std::uint64_t record_bytes_with(std::size_t text_bytes, std::size_t waits);
@@ -276,9 +288,7 @@ class Registry {
   ForgottenIds forgotten_ LOCKSLEY_GUARDED_BY(kIoThread);
   RetainedBatches retained_ LOCKSLEY_GUARDED_BY(kIoThread);
   Load load_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // The records that were loaded last, the latest at the end.
-  static constexpr std::size_t kMostLoaded = 64;  // guess: what a few clients ask for again
-  std::vector<std::shared_ptr<BatchRecord>> loaded_ LOCKSLEY_GUARDED_BY(kIoThread);
+  LoadedBatches loaded_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::unordered_map<std::uint64_t, std::shared_ptr<BatchRecord>> runs_
       LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
   DueQueue due_ LOCKSLEY_GUARDED_BY(kIoThread);

@@ -224,6 +224,7 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
   discarded_.add(record.sequence, ticket, {.rows = status.discarded, .bytes = status.discarded_bytes});
+  parts_.registry.loaded().outdate(record.sequence);
 }
 
 Ticket StoredBatches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
@@ -453,16 +454,23 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
 }
 
 Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
-  // Asked before: what is written after that is among what is read, or among the discards that are
-  // pending.
-  const Ticket written = parts_.store->written();
+  const PendingDiscard discard = before_load(sequence);
   auto stored = parts_.store->load(sequence);
   if (!stored) return std::unexpected(std::move(stored.error()));
-  if (const auto discard = discarded_.find(sequence, written)) {
-    stored->history.discarded = discard->rows;
-    stored->history.discarded_bytes = discard->bytes;
+  return after_load(*std::move(stored), discard);
+}
+
+StoredBatches::PendingDiscard StoredBatches::before_load(std::uint64_t sequence) {
+  // What is written after this call is among what is read, or among the discards that are pending.
+  return discarded_.find(sequence, parts_.store->written());
+}
+
+std::shared_ptr<BatchRecord> StoredBatches::after_load(StoredBatch stored, const PendingDiscard& discard) {
+  if (discard) {
+    stored.history.discarded = discard->rows;
+    stored.history.discarded_bytes = discard->bytes;
   }
-  const auto record = record_of(*stored);
+  auto record = record_of(stored);
   record->is_active = false;
   return record;
 }

@@ -154,6 +154,12 @@ class StoredBatches {
   void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
   // Reads a batch that was retired.
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  // The same in two parts, if another thread reads it: the call before Store::load(), and the call
+  // after it, which makes the record.
+  using PendingDiscard = std::optional<PendingDiscards::Discard>;
+  PendingDiscard before_load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  std::shared_ptr<BatchRecord> after_load(StoredBatch stored, const PendingDiscard& discard)
+      LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   // What waits for the store: jobs that are to enter a ring, and queues there that are to be

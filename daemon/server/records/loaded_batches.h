@@ -1,0 +1,62 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "daemon/server/records/batch_record.h"
+
+namespace locksley::daemon {
+
+// The records of retired batches that were loaded last, and which loads another thread has begun.
+//
+// A member of the Registry. The I/O thread only. Nothing blocks. Only allocation fails.
+class LoadedBatches {
+ public:
+  using Record = std::shared_ptr<BatchRecord>;
+
+  // Null: it is not one of them.
+  BatchRecord* find(std::uint64_t sequence) const {
+    const auto found = std::ranges::find(records_, sequence, &BatchRecord::sequence);
+    return found == records_.end() ? nullptr : found->get();
+  }
+  // The same; it stays until kMost others were used.
+  Record use(std::uint64_t sequence) {
+    const auto found = std::ranges::find(records_, sequence, &BatchRecord::sequence);
+    if (found == records_.end()) return nullptr;
+    std::rotate(found, found + 1, records_.end());
+    return records_.back();
+  }
+  // Needs: it is not one of them.
+  void add(Record record) {
+    if (records_.size() == kMost) records_.erase(records_.begin());
+    records_.push_back(std::move(record));
+  }
+  // The batch is retired no more. What another thread has read of it is outdated.
+  void remove(std::uint64_t sequence) {
+    std::erase_if(records_, [sequence](const Record& record) { return record->sequence == sequence; });
+    outdate(sequence);
+  }
+
+  // Another thread begins to read the batch, which is retired.
+  void begin(std::uint64_t sequence) { begun_.insert(sequence); }
+  // The rows of the batch change, so that what another thread has read of it may be older.
+  void outdate(std::uint64_t sequence) { begun_.erase(sequence); }
+  // The other thread has read it. Without effect if what it has read is outdated, or if the batch
+  // was loaded meanwhile.
+  void end(Record record) {
+    if (begun_.erase(record->sequence) != 0 && find(record->sequence) == nullptr) add(std::move(record));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;  // guess: what a few clients ask for again
+
+  std::vector<Record> records_;    // the latest at the end
+  std::set<std::uint64_t> begun_;  // sequence numbers
+};
+
+}  // namespace locksley::daemon

@@ -28,7 +28,7 @@ class DurationHistogram {
     double sum_seconds = 0;
   };
 
-  // `count` observations of `each`.
+  // `count` observations of `each`, which is not negative.
   void observe(Nanoseconds each, std::uint64_t count = 1) {
     // [histogram] relaxed: independent counters; a reader that sees one of them before the other
     // shows a sum that is a moment older.

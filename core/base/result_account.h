@@ -51,13 +51,14 @@ class ResultAccount {
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
   // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a
-  // higher limit is no refund.
+  // higher limit is no refund. 0: the account is always full.
   void set_limit(std::uint64_t limit_bytes, std::uint64_t spare_bytes = 0) {
     // [results-limit] relaxed: numbers on their own.
     limit_.store(limit_bytes, std::memory_order_relaxed);
     spare_.store(spare_bytes, std::memory_order_relaxed);
   }
 
+  // A refund is at most what was charged. The caller guarantees that, and sums below 2^64.
   void charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 

@@ -8,7 +8,8 @@
 
 namespace locksley {
 
-// Facts of the last attempt of a job. The views point into memory of the code that made the object.
+// Facts of the last attempt of a job. A plain value; the views point into memory of the code that
+// made it.
 struct JobFacts {
   std::uint32_t attempt = 1;
   std::int64_t started_at = 0;  // Unix milliseconds
@@ -23,6 +24,7 @@ struct JobFacts {
   std::uint64_t log_end = 0;                   // how many bytes it wrote to standard error
   std::string_view log = {};                   // the last of these bytes
 
+  // Unix milliseconds.
   std::int64_t finished_at() const { return started_at + (duration_us + 500) / 1000; }
 };
 

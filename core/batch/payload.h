@@ -50,7 +50,8 @@ class PayloadSource {
 };
 
 // The payloads of RANGE: the decimal of low + index, or a text in which each "{}" is replaced by
-// it. Constant memory.
+// it. Constant memory. Immutable: any thread. Only fetch() can fail, as PayloadSource says, when it
+// allocates. `low` + the index of each job fits into 64 bits: the caller checks that.
 class RangePayloads final : public PayloadSource {
  public:
   explicit RangePayloads(std::int64_t low, SharedText pattern = {});
@@ -70,6 +71,7 @@ class RangePayloads final : public PayloadSource {
 };
 
 // Payloads given as strings; for programs that use the library without a network, and for tests.
+// Immutable: any thread. Nothing blocks or fails.
 class StringPayloads final : public PayloadSource {
  public:
   explicit StringPayloads(std::vector<std::string> payloads);

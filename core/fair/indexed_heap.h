@@ -36,6 +36,8 @@ class IndexedHeap {
   // All entries, in no useful order.
   const std::vector<Entry>& entries() const { return entries_; }
 
+  // Allocates, and may throw std::bad_alloc, when it holds more than ever before: then it has no
+  // effect. Nothing else fails.
   void push(Element& element, const Key& key) {
     entries_.push_back({key, &element});
     sift_up(entries_.size() - 1, {key, &element});

@@ -23,6 +23,7 @@ class Lane::Groups {
   // Set once, before the first batch.
   void on_customer(LimitsOfCustomer limits_of) { lane_.ring_.groups().on_customer(std::move(limits_of)); }
 
+  // Among the tenants of the lane; 0 counts as 1.
   void set_tenant_weight(std::string_view tenant, std::uint32_t weight) {
     lane_.ring_.groups().set_tenant_weight(tenant, weight);
   }
@@ -37,6 +38,7 @@ class Lane::Groups {
   }
   // Batches whose account of results (BatchOptions::results) was full are served again if it has
   // room now. Called after ResultAccount::on_change()'s function was, and after a limit was raised.
+  // O(tenants), with the mutex of the ring, which all executors of the lane need.
   void reopen_tenants() {
     if (lane_.ring_.groups().reopen_tenants()) lane_.wake();
   }

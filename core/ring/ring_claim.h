@@ -22,7 +22,7 @@ enum class Share : std::uint8_t { kTime, kJobs };
 // What a claim asks for.
 struct ClaimRequest {
   ClaimFilter filter = ClaimFilter::kAny;
-  std::uint64_t most = ~std::uint64_t{0};  // jobs
+  std::uint64_t most = ~std::uint64_t{0};  // jobs; at least 1
   // How many executors run the jobs of the turn side by side; the turn counts as that many. It
   // counts as fewer if the queue, its groups or its gate admit fewer, if the claim has fewer jobs,
   // or above Charge::kMostWidth.
@@ -42,7 +42,7 @@ struct QueueOptions {
   // The handler, of which only the address counts: jobs of one handler are expected to cost about
   // the same.
   const void* kind = nullptr;
-  void* batch = nullptr;  // RingQueue::batch()
+  void* batch = nullptr;  // RingQueue::batch(): the ring keeps it and never follows it
   // Of the tenant; null: results are not counted. Outlives the tenant's last queue.
   ResultAccount* results = nullptr;
   bool is_internal = false;  // not a batch of a user: views do not count it

@@ -18,9 +18,8 @@
 
 namespace locksley::daemon {
 
-// What a connection is before and after its commands, on the client port and on the port for
-// workers: the socket, the flag on which its coroutine sleeps, one timer, its states, the TLS
-// handshake and the farewell.
+// What connections of the client port and of the port for workers have in common: the socket, the
+// flag on which the coroutine sleeps, one timer, the states, the TLS handshake and the farewell.
 //
 // A member of its owner, a Session or a WorkerSession, which is shared by its coroutine and by
 // pending waits, and has socket_is_ready(). Functions that wait take the owner, so that the wait

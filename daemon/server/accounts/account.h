@@ -95,10 +95,10 @@ class Account {
   std::uint64_t limit(Resource resource) const { return limits_[static_cast<std::size_t>(resource)]; }
   bool has_limit(Resource resource) const { return limit(resource) != kNoLimit; }
   // kFixed: the limit alone counts. kLeavesRoom: within its limit, the account may hold no more
-  // than its parent has free. So the next account always finds room, half of the free amount,
-  // however many others hold all that they may. In the long run n such accounts hold one part in n
-  // + 1 each. (Dynamic thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length
-  // thresholds for shared-memory packet switches", 1998.)
+  // than its parent has free. So a new account can always take half of what is free, however many
+  // others are at their limit. In the end each of n accounts at their limits has 1/(n + 1) of the
+  // total. (Dynamic thresholds with factor 1: Choudhury and Hahne, "Dynamic queue length thresholds
+  // for shared-memory packet switches", 1998.)
   enum class Kind : std::uint8_t { kFixed, kLeavesRoom };
   void set_limit(Resource resource, std::uint64_t limit, Kind kind = Kind::kFixed) {
     limits_[static_cast<std::size_t>(resource)] = limit;

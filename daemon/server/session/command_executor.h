@@ -30,8 +30,8 @@ class CommandExecutor {
   // command. Never blocks.
   virtual Executed execute(Session& session, proto::Command& command,
                            const proto::CommandSpec*& spec) const = 0;
-  // What the command may put into the store, so that it waits for room there (WriteCharges). What
-  // is about a batch that is in memory alone puts nothing there.
+  // What the command may write to the store. A command that writes waits for room (WriteCharges). A
+  // command about a batch that is in memory alone writes nothing.
   enum class Writes : std::uint8_t {
     kNothing,
     kChange,  // of a batch that there is; of the changes of a batch in one group only the last is written

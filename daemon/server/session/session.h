@@ -158,9 +158,8 @@ class Session final : private Subscriptions::Sink,
   void hold_replies(Ticket ticket, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
   // The messages of channels that arrive from now on are sent after all replies that were written
   // so far. Without it a message passes the replies that wait for the store. After the confirmation
-  // of a subscription, and after the reply to HELLO, which changes the form of messages. A
-  // subscriber by RESP2 can send no command whose reply waits for the store, so its messages pass
-  // no reply at all.
+  // of a subscription, and after the reply to HELLO, which changes the form of messages. With RESP2
+  // a subscribed connection can send no command that writes, so its messages never pass a reply.
   void messages_follow() { output_.messages_follow(); }
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life().go_to(Life::kLastReply); }

@@ -34,9 +34,9 @@ struct Outlook {
   std::int64_t eta_ms;  // -1: not known
 };
 
-// A batch that is kept from running has only the rate that was measured, and no end without one: an
-// estimate says how fast it would run. A batch whose jobs take longer than they did gets a lower
-// estimate the longer none ends. Any thread; constant time.
+// A batch that cannot run has only the rate that was measured, and without one no time of its end:
+// an estimate would say how fast it could run. A batch whose jobs take longer than they did gets a
+// lower estimate the longer none ends. Any thread; constant time.
 inline Outlook outlook_of(const Prospects& batch) {
   double rate = batch.measured.value_or(0);
   if (!batch.measured && batch.progress == Progress::kExpected && batch.job_cost.count() > 0) {

@@ -53,9 +53,8 @@ class ChangeQueue final : public BatchObserver {
   // woken. kScheduled: within kHoldOff, by a timer that it has armed already.
   enum class NextTake : std::uint8_t { kOnWake, kScheduled };
   // Batches that have changed since they were last taken, kMostAtOnce of them at most. A batch that
-  // changes afterwards is queued again. Changes that are not urgent do not wake the I/O thread
-  // while its next call is certain: with kScheduled, and if some of the batches that were taken are
-  // not over (Taken::must_call_again).
+  // changes afterwards is queued again. Changes that are not urgent do not wake the I/O thread if
+  // it will call take() anyway: after kScheduled, or if Taken::must_call_again.
   Taken take(NextTake next) LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostAtOnce = 16;  // 100 us or so of applying them
 

@@ -32,8 +32,8 @@ class PendingDiscards {
   }
 
   // What the store, which has written everything up to `written`, lacks of the batch; none:
-  // nothing. Forgets a few discards that are written: more than the one that follows a call, so
-  // that they do not become more and more.
+  // nothing. Also forgets up to kForgottenAtOnce discards that are written: more than one add()
+  // brings, so the map stays small.
   std::optional<Discard> find(std::uint64_t sequence, Ticket written) {
     for (int left = kForgottenAtOnce; left != 0 && !by_ticket_.empty(); --left) {
       const auto first = by_ticket_.begin();

@@ -197,8 +197,8 @@ class StoredBatches {
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // After a refusal: the last group that was put before it was known, and may have jobs that follow
-  // refused ones. Of jobs that are staged (StagedWrites) those follow that are of the same batch:
-  // only that one waits for them (BatchRecord::Stored::refused_until).
+  // refused ones. A refusal of staged jobs (StagedWrites) concerns their batch alone: for it,
+  // BatchRecord::Stored::refused_until has the group.
   Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // Refusals between expect() and the end of settle_some(). The store's thread adds, before the
   // store can say that it works again; the I/O thread subtracts, and reads after that.

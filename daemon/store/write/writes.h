@@ -142,10 +142,11 @@ inline std::size_t cost_of(const StoreWrite& write) {
   return kCostOfWrite;
 }
 
-// The memory of results, and of patterns of earlier versions, that wait for the disk. Of the lists
-// of jobs only as many as the results of a few thousand jobs may have: longer ones are those of a
-// retry, or of the end of a batch, and executors are not to wait for them. A retry is charged for
-// its lists (WriteCharges).
+// The memory of results, and of patterns of earlier versions, that wait for the disk; of a step at
+// least kCostOfWrite: very many steps of one job each, as after a retry of scattered jobs, take the
+// writer long, and a client's write waits behind them. Of the lists of jobs only as many as the
+// results of a few thousand jobs may have: longer ones are those of a retry, or of the end of a
+// batch, and executors are not to wait for them. A retry is charged for its lists (WriteCharges).
 inline std::size_t weight_of(const StoreWrite& write) {
   constexpr std::size_t kMostRanges = 4096;
   if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();
@@ -154,8 +155,9 @@ inline std::size_t weight_of(const StoreWrite& write) {
   const BatchStep& each = step->step;
   std::size_t notes = 0;
   for (const NotedJob& note : each.notes) notes += sizeof(NotedJob) + note.text.size();
-  return sizeof(StoreWrite) + each.rows.size_bytes + notes +
-         std::min(ranges_in(each), kMostRanges) * sizeof(IndexRange);
+  const std::size_t memory = sizeof(StoreWrite) + each.rows.size_bytes + notes +
+                             std::min(ranges_in(each), kMostRanges) * sizeof(IndexRange);
+  return std::max(kCostOfWrite, memory);
 }
 
 }  // namespace locksley::daemon

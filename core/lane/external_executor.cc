@@ -61,7 +61,8 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
   if (in_any_order_) {
     auto& shown = shown_[job.index];
     shown = std::make_unique<ShownJob>(lane_.running());
-    shown->begin(batch(), job.index, batch().attempts().of(job.index), steady_now(), worker_, has_line_notes_);
+    shown->begin(batch(), job.index, batch().attempts().of(job.index), steady_now(), worker_,
+                 has_line_notes_);
   } else if (is_oldest) {
     show(job_began_);
   }

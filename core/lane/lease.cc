@@ -14,7 +14,7 @@
 namespace locksley {
 
 Lease::~Lease() {
-  if (is_out()) settle(charged_);
+  if (is_out()) settle(charged_so_far_);
 }
 
 bool Lease::claim(const LeaseRequest& request) {
@@ -72,8 +72,8 @@ void Lease::hold(std::vector<IndexRange> ranges) {
   for (const IndexRange& range : ranges) held_.add(range);
   range_ = ranges.empty() ? IndexRange{} : IndexRange{ranges.front().low, ranges.back().high};
   has_begun_ = false;
-  begun_ = returned_begun_ = 0;
-  charged_ = Nanoseconds{0};
+  held_started_ = returned_started_ = 0;
+  charged_so_far_ = Nanoseconds{0};
   payloads_ = {};
   payload_bytes_ = 0;
 }
@@ -122,7 +122,7 @@ void Lease::begin() {
 std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,
                               std::span<const std::string_view> outputs, LossCounts& losses) {
   const std::vector<IndexRange> ended = held_.take({first, first + outputs.size()});
-  begun_ = 0;
+  held_started_ = 0;
   if (ended.empty()) return 0;
   begin();
   begin_results();
@@ -183,19 +183,19 @@ void Lease::record(JobStatus status, IndexRange jobs, std::string_view output) {
 }
 
 std::uint64_t Lease::give_back(std::uint64_t from) {
-  const std::uint64_t staying = begun_ == 0 ? 0 : held_.count_below(from);
+  const std::uint64_t staying = held_started_ == 0 ? 0 : held_.count_below(from);
   const std::vector<IndexRange> tail = held_.take({from, std::numeric_limits<std::uint64_t>::max()});
   const std::uint64_t count = count_of(tail);
-  const std::uint64_t begun = std::min(count, begun_ - std::min(begun_, staying));
-  begun_ = 0;
-  returned_begun_ += begun;
-  if (count != 0) turn_.give_back(tail, count - begun);
+  const std::uint64_t started = std::min(count, held_started_ - std::min(held_started_, staying));
+  held_started_ = 0;
+  returned_started_ += started;
+  if (count != 0) turn_.give_back(tail, count - started);
   return count;
 }
 
 void Lease::charge_so_far(Nanoseconds service) {
-  if (service <= charged_) return;
-  charged_ = service;
+  if (service <= charged_so_far_) return;
+  charged_so_far_ = service;
   turn_.charge_so_far(service);
 }
 
@@ -205,7 +205,7 @@ std::uint64_t Lease::settle(Nanoseconds service) {
   // A lease of which no job has begun takes this step without one: its batch may not have started.
   if (!std::exchange(has_begun_, true)) turn_.begin_at_claim();
   const std::uint64_t executed = turn_.executed();
-  turn_.set_started(executed + returned_begun_);
+  turn_.set_started(executed + returned_started_);
   if (executed != 0) batch().handler().stats.job_duration.observe(service / executed, executed);
   turn_.leave();
   turn_.settle_for(service);
@@ -234,7 +234,7 @@ Lease::Lost Lease::lose(Nanoseconds service, std::uint64_t running, LossCounts& 
   }
   if (!crashed.empty()) {
     for (const std::uint64_t index : crashed) (void)held_.take({index, index + 1});
-    begun_ -= std::min<std::uint64_t>(begun_, crashed.size());
+    held_started_ -= std::min<std::uint64_t>(held_started_, crashed.size());
     begin();
     const std::string text = "lost with its worker " + std::to_string(losses.most_losses()) + " times";
     end_crashed(crashed, text);
@@ -265,7 +265,7 @@ std::uint64_t Lease::expire(Nanoseconds service, std::uint64_t running, LossCoun
   for (const std::uint64_t index : first_held(running)) {
     const std::vector<IndexRange> ended = held_.take({index, index + 1});
     losses.forget(batch(), ended.front());
-    begun_ -= std::min<std::uint64_t>(begun_, 1);
+    held_started_ -= std::min<std::uint64_t>(held_started_, 1);
     begin();
     record(JobStatus::kTimeout, ended.front(), "the worker did not end the job at its time-out");
   }

@@ -48,7 +48,7 @@ struct LeaseBuffers {
 //   claim() or reclaim()       it is out; the machine is sent the payloads
 //   begin()                    its first job runs
 //   end_jobs()                 some of its jobs have ended; any number of times, in any order
-//   set_begun()                how many of its jobs have begun, before some of them go back
+//   set_started()              how many of its jobs have started, before some of them go back
 //   give_back()                its tail, or all that is left, is queued again; any number of times
 //   charge_so_far()            its batch is charged for what the lease has used by now
 //   settle() lose() expire()   the lease is over
@@ -132,10 +132,10 @@ class Lease {
   // Whether jobs of other batches wait at these gates of the lane, which a remote executor may
   // claim, as far as is known.
   bool others_wait(const GateSet& gates) { return turn_.others_wait(gates); }
-  // The lowest `jobs` of the jobs that it holds have begun, as far as is known: if they go back,
-  // they have used up their starts. Forgotten when jobs end or go back: so it applies to the next
-  // call only.
-  void set_begun(std::uint64_t jobs) { begun_ = jobs; }
+  // The lowest `jobs` of the jobs that it holds have started, as far as is known: if they go back,
+  // they have used up their starts of a rate. Forgotten when jobs end or go back: so it applies to
+  // the next call only.
+  void set_started(std::uint64_t jobs) { held_started_ = jobs; }
   // Jobs that the lease holds, from index `from` on, go back. Returns how many.
   std::uint64_t give_back(std::uint64_t from);
   // The batch is charged for `service`, if that is more than it was charged. Otherwise, a tenant
@@ -186,10 +186,10 @@ class Lease {
   IndexSet held_;
   std::uint32_t width_ = 0;
   std::uint32_t attempt_ = 1;
-  bool has_begun_ = false;
-  std::uint64_t begun_ = 0;           // as set_begun() was told
-  std::uint64_t returned_begun_ = 0;  // jobs that had begun and went back
-  Nanoseconds charged_{};             // so far
+  bool has_begun_ = false;              // begin() was called
+  std::uint64_t held_started_ = 0;      // of the jobs that it holds: as set_started() was told
+  std::uint64_t returned_started_ = 0;  // jobs that went back after they had started
+  Nanoseconds charged_so_far_{};
   std::span<const std::string_view> payloads_;
   std::size_t payload_bytes_ = 0;
 };

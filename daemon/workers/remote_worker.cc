@@ -41,7 +41,7 @@ Nanoseconds RemoteWorker::answer_due(const OutLease& out) const {
   // A worker without PUSH learns it with its next BEAT. A guess: one that lives sends it by then.
   constexpr Nanoseconds kLongestToBeat = std::chrono::seconds(5);
   const Nanoseconds told =
-      out.cut->told.value_or(out.cut->planned + std::min(lease_time / 3, kLongestToBeat));
+      out.orders.cut->told.value_or(out.orders.cut->planned + std::min(lease_time / 3, kLongestToBeat));
   return told + std::max(kLeast, time_of_cut());
 }
 
@@ -60,61 +60,35 @@ void RemoteWorker::begin_leases(std::uint32_t first_slot, std::uint32_t width, N
   for (std::uint32_t slot = first_slot; slot < first_slot + width; ++slot) {
     const auto number = slots.front(slot);
     OutLease* const out = number ? find(*number) : nullptr;
-    if (out == nullptr || (out->lease.has_begun() && !out->is_displaced)) continue;
+    if (out == nullptr || (out->lease.has_begun() && !out->timeout.is_displaced())) continue;
     go_on(*out, now);
   }
 }
 
 void RemoteWorker::go_on(OutLease& out, Nanoseconds now) const {
   out.lease.begin();
-  if (!out.is_displaced || !out.keeps_clock) out.progress = now;
-  if (std::exchange(out.is_displaced, false)) out.was_displaced = true;
-  out.knows_begun = false;  // what was said of it while it waited
+  out.timeout.came_to_front(now);
+  out.reported.came_to_front();
   show_running(out);
 }
 
 void RemoteWorker::note_run(OutLease& out, Nanoseconds now) {
-  out.has_reported = true;
+  out.reported.ran();
   held_up.reset();
   const auto displaced = slots.ran(out.occupation, now);
   if (!displaced) return;
   if (OutLease* const other = find(*displaced)) {
-    other->is_displaced = slots.in_front(other->occupation) == 0;
-    other->keeps_clock = other->was_displaced || other->has_running_job();
+    const bool is_behind = slots.in_front(other->occupation) == 0;
+    other->timeout.other_ran(is_behind, other->reported.has_running(other->lease.held()));
     show_running(*other);
   }
   go_on(out, now);
 }
 
-ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
-  if (const auto found = shown.find(index); found != shown.end()) return found->second.get();
-  if (shown.size() >= kMostShown) return nullptr;
-  auto job = std::make_unique<ShownJob>(lease.lane().running());
-  job->begin(lease.batch(), index, lease.attempt(), steady_now(), worker, /*has_line_notes=*/false);
-  return shown.emplace(index, std::move(job)).first->second.get();
-}
-
-bool OutLease::may_have_begun() const {
-  // Before a lease begins, it shows the jobs of NOTEs only.
-  if (is_given_back) return false;
-  return lease.has_begun() || next > lease.range().low || !shown.empty();
-}
-
-bool OutLease::has_running_job() const {
-  const IndexSet& held = lease.held();
-  return is_reclaimed || (has_reported_next && held.count_below(next) != 0) ||
-         (noted && held.contains(*noted));
-}
-
-void OutLease::save_notes() {
-  for (const auto& [index, job] : shown) {
-    if (lease.held().contains(index)) job->save_note();
-  }
-}
-
 std::vector<std::uint64_t> RemoteWorker::begun_jobs(const OutLease& out) const {
   // Only jobs that the worker has begun, if it reports that.
-  const std::uint64_t end = out.has_reported_next ? out.next : std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t end =
+      out.reported.has_next() ? out.reported.next() : std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> begun;
   for (const IndexRange& range : out.lease.held().ranges(slots.in_front(out.occupation))) {
     for (std::uint64_t index = range.low; index < std::min(range.high, end); ++index) begun.push_back(index);
@@ -139,15 +113,15 @@ void RemoteWorker::show_begun(OutLease& out) const {
 }
 
 void RemoteWorker::count_shown(OutLease& out) const {
-  const std::uint64_t before = std::exchange(out.counted.shown, out.shown.size());
-  account.count_shown(out.shown.size() - before);
+  const std::uint64_t before = std::exchange(out.counted_shown, out.shown.size());
+  account.charge(&WorkerUse::shown, out.shown.size() - before);
 }
 
 void RemoteWorker::count_splits(OutLease& out) const {
   const std::size_t parts = out.lease.held().parts();
   const std::uint64_t splits = parts == 0 ? 0 : parts - 1;
-  const std::uint64_t before = std::exchange(out.counted.splits, splits);
-  account.count_splits(splits - before);
+  const std::uint64_t before = std::exchange(out.counted_splits, splits);
+  account.charge(&WorkerUse::splits, splits - before);
 }
 
 std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
@@ -166,45 +140,6 @@ std::vector<Nanoseconds> RemoteWorker::times_to_go(Nanoseconds now) const {
     times[out->occupation.first] += Nanoseconds(static_cast<std::int64_t>(std::min(left, 1e17)));
   }
   return times;
-}
-
-namespace {
-
-std::uint64_t reported_jobs(const OutLease& out) {
-  return out.has_reported_next ? out.lease.held().count_below(out.next) : 0;
-}
-
-// How many of the jobs that the lease holds may have started.
-std::uint64_t started_jobs(const OutLease& out) {
-  const bool may_run = out.lease.has_begun() && !out.knows_begun;
-  return std::max<std::uint64_t>(may_run ? out.lease.width() : 0, reported_jobs(out));
-}
-
-std::optional<std::uint64_t> job_after(const IndexSet& held, std::uint64_t started) {
-  if (held.size() <= started) return std::nullopt;
-  return held.at(started);
-}
-
-}  // namespace
-
-std::uint64_t RemoteWorker::begun(const OutLease& out, std::uint32_t in_front) {
-  const std::uint64_t most = out.knows_begun ? 0 : out.lease.held().size();
-  return std::max(reported_jobs(out), std::min<std::uint64_t>(in_front, most));
-}
-
-std::optional<std::uint64_t> RemoteWorker::first_not_started(const OutLease& out) {
-  return job_after(out.lease.held(), started_jobs(out));
-}
-
-std::optional<std::uint64_t> RemoteWorker::first_to_spare(const OutLease& out) {
-  return job_after(out.lease.held(), std::max<std::uint64_t>(out.lease.width(), started_jobs(out)));
-}
-
-std::optional<std::uint64_t> RemoteWorker::middle(const OutLease& out) {
-  const IndexSet& held = out.lease.held();
-  const std::uint64_t started = started_jobs(out);
-  if (held.size() <= started) return std::nullopt;
-  return held.at(started + (held.size() - started) / 2);
 }
 
 }  // namespace locksley::daemon

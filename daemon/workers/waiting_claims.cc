@@ -19,13 +19,13 @@ struct Head {
 }  // namespace
 
 void WaitingClaims::add(RemoteWorker& worker, const GateSet& gates) {
-  groups_[gates].emplace(std::pair(worker.account.number, worker.waiting->order), &worker);
+  groups_[gates].emplace(std::pair(worker.account.number(), worker.waiting->order), &worker);
 }
 
 void WaitingClaims::remove(const RemoteWorker& worker, const GateSet& gates) {
   const auto group = groups_.find(gates);
   if (group == groups_.end()) return;
-  group->second.erase({worker.account.number, worker.waiting->order});
+  group->second.erase({worker.account.number(), worker.waiting->order});
   if (group->second.empty()) groups_.erase(group);
 }
 

@@ -8,7 +8,7 @@
 
 #include "core/ring/state/ring_gate.h"
 #include "daemon/workers/remote_worker.h"
-#include "daemon/workers/worker_account.h"
+#include "daemon/workers/worker_accounts.h"
 
 namespace locksley::daemon {
 

@@ -19,6 +19,12 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
       options_(options),
       life_(life),
       losses_(options.max_losses),
+      accounts_({.workers = options.max_workers,
+                 .slots = options.max_slots,
+                 .name_bytes = options.max_name_bytes,
+                 .leased_bytes = options.max_leased_bytes,
+                 .shown = options.max_shown,
+                 .splits = options.max_splits}),
       now_(now),
       new_life_until_(options.has_recovered ? now + options.reclaim : now),
       next_plan_(now) {
@@ -29,6 +35,16 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
 WorkerLink::~WorkerLink() {
   while (!workers_.empty()) remove(workers_.begin()->second, End::kSettled);
   end_holds(Nanoseconds::max());
+}
+
+WorkerLinkStats WorkerLink::stats() const {
+  const WorkerUse& all = accounts_.of_all();
+  WorkerLinkStats stats = stats_;
+  stats.workers = all.workers;
+  stats.slots = all.slots;
+  stats.name_bytes = all.name_bytes;
+  stats.leased_bytes = all.leased_bytes;
+  return stats;
 }
 
 WorkerLink::Id WorkerLink::connect(std::string user, proto::Protocol protocol) {
@@ -51,7 +67,7 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
     remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
   }
-  (void)reduce_unsent(id);  // nothing of it is in memory any longer
+  accounts_.drop_unsent(id);
   serve_waiting();
 }
 
@@ -132,20 +148,15 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
 
   const Nanoseconds lease = command->lease.value_or(options_.lease);
-  const auto [of_user, is_first] = accounts_.try_emplace(connection.user, last_account_ + 1, of_all_);
-  if (is_first) ++last_account_;
-  WorkerAccount& account = of_user->second;
+  WorkerAccount& account = accounts_.of(connection.user);
   RemoteWorker& worker =
       workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
   serve(worker, choose_served(worker, command->handlers));
   worker.handlers_changes = handlers_changes_;
   worker.heard = worker.charged = worker.joined = now_;
-  ++account.workers;
-  account.slots += command->slots;
-  account.name_bytes += worker.name_bytes;
-  ++stats_.workers;
-  stats_.slots += command->slots;
-  stats_.name_bytes += worker.name_bytes;
+  account.charge(&WorkerUse::workers, 1);
+  account.charge(&WorkerUse::slots, command->slots);
+  account.charge(&WorkerUse::name_bytes, worker.name_bytes);
 
   const std::vector<std::string> addresses = host_.addresses();
   const std::uint64_t longest_output = host_.longest_output();
@@ -220,30 +231,24 @@ std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const 
 
 std::optional<std::string> WorkerLink::refuse_number(const JoinCommand& command,
                                                      const std::string& user) const {
-  const auto account = accounts_.find(user);
-  const auto held = [&](std::uint64_t WorkerAccount::* what) {
-    return account == accounts_.end() ? 0 : account->second.*what;
-  };
-  const std::uint64_t workers = held(&WorkerAccount::workers);
-  const std::uint64_t slots = held(&WorkerAccount::slots);
-  const std::uint64_t names = held(&WorkerAccount::name_bytes);
-  if (room_beside_others(workers, stats_.workers, options_.max_workers) == 0)
+  const WorkerUse held = accounts_.use_of(user);
+  if (accounts_.room(&WorkerUse::workers, held) == 0)
     return fmt::format(
         "TOOBIG the user has {} workers, the most that leave room for those of others: one of them must "
         "LEAVE",
-        workers);
-  const std::uint64_t room = room_beside_others(slots, stats_.slots, options_.max_slots);
+        held.workers);
+  const std::uint64_t room = accounts_.room(&WorkerUse::slots, held);
   if (command.slots > room)
     return fmt::format("TOOBIG the workers of the user would have more than {} slots together: {}",
-                       slots + room,
+                       held.slots + room,
                        room != 0 ? fmt::format("JOIN with {} at most", room) : "one of them must LEAVE");
-  const std::uint64_t room_of_names = room_beside_others(names, stats_.name_bytes, options_.max_name_bytes);
+  const std::uint64_t room_of_names = accounts_.room(&WorkerUse::name_bytes, held);
   if (bytes_of_names(command.handlers) > room_of_names)
     return fmt::format(
         "TOOBIG the names of handlers of the user's workers would take more than {} bytes, of which each "
         "name "
         "takes {} and its length: JOIN for fewer handlers, or one of them must LEAVE",
-        names + room_of_names, kBytesOfName);
+        held.name_bytes + room_of_names, kBytesOfName);
   return std::nullopt;
 }
 
@@ -259,13 +264,10 @@ void WorkerLink::remove(RemoteWorker& worker, End end) {
   end_all(worker, end);
   disarm(worker);
   serve(worker, {});
-  --stats_.workers;
-  stats_.slots -= worker.slots.size();
-  stats_.name_bytes -= worker.name_bytes;
-  worker.account.slots -= worker.slots.size();
-  worker.account.name_bytes -= worker.name_bytes;
-  --worker.account.workers;
-  forget_if_empty(accounts_.find(worker.user));
+  worker.account.charge(&WorkerUse::workers, -std::uint64_t{1});
+  worker.account.charge(&WorkerUse::slots, -std::uint64_t{worker.slots.size()});
+  worker.account.charge(&WorkerUse::name_bytes, -worker.name_bytes);
+  accounts_.forget_if_empty(worker.user);
   workers_.erase(worker.connection);
 }
 
@@ -293,14 +295,6 @@ void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers
   }
 }
 
-bool WorkerLink::may_show_more(const WorkerAccount& account) const {
-  return room_beside_others(account.leases.shown, of_all_.shown, options_.max_shown) != 0;
-}
-
-bool WorkerLink::may_split_more(const WorkerAccount& account) const {
-  return room_beside_others(account.leases.splits, of_all_.splits, options_.max_splits) != 0;
-}
-
 void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const auto command = parse_note(arguments, options_.limits);
   if (!command) return error(worker.connection, command.error());
@@ -308,15 +302,13 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (out == nullptr) return;
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
-  out->has_reported = true;
-  out->noted = command->index;
-  if (command->index >= out->next) out->knows_begun = false;
-  if (out->is_displaced && !std::exchange(out->keeps_clock, true)) {
-    out->progress = now_;
+  out->reported.noted(command->index);
+  if (out->timeout.job_runs(now_)) {
     if (const auto at = late_at(worker, *out)) arm(worker, *at);
   }
   // A NOTE about a job that may not be shown is acknowledged, but not kept.
-  const bool may_be_shown = out->shown.contains(command->index) || may_show_more(worker.account);
+  const bool may_be_shown =
+      out->shown.contains(command->index) || accounts_.room(&WorkerUse::shown, worker.account.use()) != 0;
   if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {
     worker.count_shown(*out);
     if (command->text) job->set_note(*command->text);

@@ -20,7 +20,7 @@
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/waiting_claims.h"
-#include "daemon/workers/worker_account.h"
+#include "daemon/workers/worker_accounts.h"
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
@@ -45,7 +45,7 @@ struct WorkerLinkStats {
   std::uint64_t cut_orders = 0;
   std::uint64_t yielded_jobs = 0;
   std::uint64_t reclaimed_jobs = 0;
-  Nanoseconds held_up{};  // time of slots that no batch was charged for (OutLease::was_held_up); for tests
+  Nanoseconds held_up{};  // time of slots that no batch was charged for (OutLease::Untouched); for tests
 };
 
 // How remote workers serve one lane.
@@ -116,8 +116,8 @@ class WorkerLink {
   bool holds_replies(Id id) const { return connections_.is_holding(id); }
   // Connections that got bytes to send.
   std::vector<Id> take_ready();
-  // The output of the connection has nothing but replies to SETTLE and empty ones to CLAIM, and its
-  // worker waits for jobs: they are sent with these jobs, or when next_timer() says so.
+  // The output of the connection has only replies to SETTLE and empty replies to CLAIM, and its
+  // worker waits for jobs. So these replies are sent together with the jobs, or at next_timer().
   bool is_put_off(Id id) const { return connections_.is_put_off(id); }
 
   // ---- What happens in the daemon ----
@@ -159,17 +159,14 @@ class WorkerLink {
 
   // ---- Inspection ----
 
-  const WorkerLinkStats& stats() const { return stats_; }
+  WorkerLinkStats stats() const;
   const std::map<Id, RemoteWorker>& workers() const { return workers_; }
   const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
   // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets
   // jobs.
-  bool is_at_limit(const RemoteWorker& worker) const { return room_of(worker.account) == 0; }
+  bool is_at_limit(const RemoteWorker& worker) const { return accounts_.room_for_lease(worker.account) == 0; }
   // How many bytes are charged for payloads of leases of the connection that are over.
-  std::uint64_t unsent_bytes(Id id) const {
-    const auto found = unsent_.find(id);
-    return found == unsent_.end() ? 0 : found->second.bytes;
-  }
+  std::uint64_t unsent_bytes(Id id) const { return accounts_.unsent_bytes(id); }
 
  private:
   // Why a lease is over.
@@ -212,10 +209,6 @@ class WorkerLink {
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
   bool may_claim() const;
-  // How many bytes of payloads the next lease of the user may have, about; 0: it gets none.
-  std::uint64_t room_of(const WorkerAccount& account) const;
-  bool may_show_more(const WorkerAccount& account) const;
-  bool may_split_more(const WorkerAccount& account) const;
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
@@ -224,7 +217,7 @@ class WorkerLink {
   void serve_waiting();
   // Of a slot that has no lease, or for the next lease of one that has.
   enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
-  void serve_waiting(Lane& lane, Claims which);
+  void serve_waiting_of(Lane& lane, Claims which);
   // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Other CLAIMs ask
   // for the next lease of a slot early.
   static bool waits_idle(const RemoteWorker& worker);
@@ -240,25 +233,10 @@ class WorkerLink {
   void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
   // The lease is over, and destroyed.
-  void end(RemoteWorker& worker, OutLease& out, End end);
+  void end_lease(RemoteWorker& worker, OutLease& out, End end);
   // The same; `in_front`: how many of its slots may have run a job of it.
-  void end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
+  void end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
   void end_all(RemoteWorker& worker, End end);
-  // For `change` more bytes of payloads; may be below zero, modulo 2^64.
-  void charge_bytes(WorkerAccount& account, std::uint64_t change);
-  // Payloads of leases of one connection that are over, but may still be in its replies. The
-  // connection may have left.
-  using Accounts = std::map<std::string, WorkerAccount>;
-  struct Unsent {
-    Accounts::iterator account;  // of the user that had the last of these leases
-    std::uint64_t bytes = 0;     // charged to it
-    std::uint64_t end = 0;       // of the last of these replies, as OutLease::reply_end
-  };
-  // The lease ends: its payloads stay charged, as far as the connection has not sent them.
-  void keep_unsent(const RemoteWorker& worker, const OutLease& out);
-  // The connection has sent bytes, or is gone. True if it is charged for less than before.
-  bool reduce_unsent(Id id);
-  void forget_if_empty(Accounts::iterator account);
   // Orders of one lease, as they stand.
   struct Order {
     enum class Kind : std::uint8_t { kCut, kStop, kDrain, kNone } kind = Kind::kDrain;
@@ -281,7 +259,7 @@ class WorkerLink {
   // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased
   // behind it.
   bool others_wait(RemoteWorker& worker, OutLease& out);
-  void order_cut(OutLease& out, OutLease::Cut cut);
+  void order_cut(OutLease& out, LeaseOrders::Cut cut);
   void plan_cuts();
   // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the
   // gates that they serve, and their number.
@@ -337,10 +315,8 @@ class WorkerLink {
   LeaseBuffers buffers_;
   LossCounts losses_;
   WorkerConnections connections_;
-  LeaseUse of_all_;                                // by the leases of all accounts
-  std::map<std::string, WorkerAccount> accounts_;  // by user
-  std::map<Id, Unsent> unsent_;                    // of the connections that have such bytes
-  std::map<Id, RemoteWorker> workers_;             // by connection
+  WorkerAccounts accounts_;
+  std::map<Id, RemoteWorker> workers_;  // by connection
   std::map<Lane*, WaitingClaims> waiting_;
   std::uint64_t handlers_changes_ = 0;  // calls of handlers_changed()
   Id next_to_follow_ = 0;               // follow_handlers(): workers before it have followed the last one
@@ -357,7 +333,7 @@ class WorkerLink {
   std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
-  WorkerLinkStats stats_;
+  WorkerLinkStats stats_;  // but for what accounts_ has
   Nanoseconds now_;
   const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
   // Until then connections close, and workers return, because this process was absent.
@@ -367,7 +343,6 @@ class WorkerLink {
   Nanoseconds next_plan_;
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
-  std::uint64_t last_account_ = 0;
   bool is_draining_ = false;
 };
 

@@ -62,14 +62,6 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
 
 bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= new_life_until_ && host_.has_room(); }
 
-std::uint64_t WorkerLink::room_of(const WorkerAccount& account) const {
-  const std::uint64_t room =
-      room_beside_others(account.leased_bytes, stats_.leased_bytes, options_.max_leased_bytes);
-  // Payloads that are large beside the limit may have left nothing: a user that holds none gets one
-  // job all the same.
-  return account.leased_bytes == 0 ? std::max<std::uint64_t>(room, 1) : room;
-}
-
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
                            std::span<const ServedLane> lanes) {
   // Each CLAIM begins with another lane, so that none of them waits for the others.
@@ -81,7 +73,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
 }
 
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
-  const std::uint64_t room = room_of(worker.account);
+  const std::uint64_t room = accounts_.room_for_lease(worker.account);
   if (room == 0 || !served.lane->hints().has_remote_work(served.gates) || !may_claim()) return false;
   const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
   if (!slot || !worker.slots.has_room(*slot, command.width)) return false;
@@ -105,7 +97,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   OutLease& out = *lease;
   out.lease.set_worker(worker.name, &out.shown);
   out.number = ++last_lease_;
-  out.next = out.lease.range().low;
+  out.reported.leased(out.lease.range());
   out.occupation.name = out.number;
   worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
   if (worker.leases.empty()) worker.heard = now_;  // before, it needed to say nothing
@@ -113,7 +105,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
-  charge_bytes(worker.account, out.lease.payload_bytes());
+  worker.account.charge(&WorkerUse::leased_bytes, out.lease.payload_bytes());
   worker.count_splits(out);
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));
@@ -183,18 +175,20 @@ void WorkerLink::serve_waiting() {
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     Lane& lane = *at->first;
     // Workers with an idle slot come before those that want their next lease early.
-    serve_waiting(lane, Claims::kOfIdleSlots);
-    serve_waiting(lane, Claims::kOfBusySlots);
+    serve_waiting_of(lane, Claims::kOfIdleSlots);
+    serve_waiting_of(lane, Claims::kOfBusySlots);
     at = waiting_.upper_bound(&lane);
   }
 }
 
-void WorkerLink::serve_waiting(Lane& lane, Claims which) {
+void WorkerLink::serve_waiting_of(Lane& lane, Claims which) {
   const auto waiting = waiting_.find(&lane);
   const auto goes_on = [this, &lane] { return lane.hints().has_remote_work() && may_claim(); };
   if (waiting == waiting_.end() || !goes_on()) return;
   const auto has_jobs = [&lane](const GateSet& gates) { return lane.hints().has_remote_work(gates); };
-  const auto has_room = [this](const WorkerAccount& account) { return room_of(account) != 0; };
+  const auto has_room = [this](const WorkerAccount& account) {
+    return accounts_.room_for_lease(account) != 0;
+  };
   waiting->second.visit(has_jobs, has_room, [&](RemoteWorker& worker) {
     if (waits_idle(worker) != (which == Claims::kOfIdleSlots)) return true;
     follow_handlers(worker);
@@ -270,7 +264,7 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
   OutLease& added = *out;
-  added.has_reported = added.is_reclaimed = true;  // it runs these jobs, or has run them
+  added.reported.reclaimed();
   add_lease(worker, std::move(out), *slot);
 
   proto::ReplyWriter reply = connections_.reply(id);

@@ -56,19 +56,20 @@ void WorkerLink::shorten_leases(RemoteWorker& worker) {
 }
 
 void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
-  if (!out.lease.has_begun() || out.is_displaced || !worker.is_overdue(out, now_)) return;
+  if (!out.lease.has_begun() || out.timeout.is_displaced() || !worker.is_overdue(out, now_)) return;
   // A worker that has answered, and still holds jobs that have not begun as far as is known, is not
   // asked at once again.
-  if (out.cut || out.cut_pushed || (out.shortened && now_ - *out.shortened < worker.lease_time)) return;
-  const auto at = RemoteWorker::first_to_spare(out);
+  if (out.orders.is_cut() || (out.orders.shortened && now_ - *out.orders.shortened < worker.lease_time))
+    return;
+  const auto at = out.first_to_spare();
   if (!at || !worker.takes_orders(now_) || !others_wait(worker, out)) return;
-  out.shortened = now_;
+  out.orders.shortened = now_;
   order_cut(out, {.at = *at, .planned = now_, .is_for_idle_worker = false});
   // What waits behind it was claimed with the same wrong estimate, and keeps one job for each slot.
   for (OutLease* const next : worker.behind(out)) {
     const IndexSet& held = next->lease.held();
     const bool is_alike = &next->lease.batch() == &out.lease.batch() && !next->may_have_begun();
-    if (is_alike && !next->cut && !next->cut_pushed && held.size() > next->lease.width())
+    if (is_alike && !next->orders.is_cut() && held.size() > next->lease.width())
       order_cut(*next, {.at = held.at(next->lease.width()), .planned = now_, .is_for_idle_worker = false});
   }
   push_orders(worker);
@@ -84,8 +85,8 @@ bool WorkerLink::others_wait(RemoteWorker& worker, OutLease& out) {
       worker.behind(out), [&](const OutLease* other) { return &other->lease.batch() != &out.lease.batch(); });
 }
 
-void WorkerLink::order_cut(OutLease& out, OutLease::Cut cut) {
-  out.cut = cut;
+void WorkerLink::order_cut(OutLease& out, LeaseOrders::Cut cut) {
+  out.orders.cut = cut;
   ++stats_.cut_orders;
 }
 
@@ -104,7 +105,7 @@ void WorkerLink::plan_cuts() {
       std::ranges::pop_heap(worth, {}, &Candidate::to_go);
       const Candidate next = worth.back();
       worth.pop_back();
-      const std::uint64_t at = RemoteWorker::middle(*next.out).value();
+      const std::uint64_t at = next.out->middle().value();
       if (!is_of_use(next, at, idle_slots)) continue;
       order_cut(*next.out, {.at = at, .planned = now_, .is_for_idle_worker = true});
       ++ordered;
@@ -134,7 +135,7 @@ WorkerLink::Idle WorkerLink::idle_workers(const Lane& lane, const WaitingClaims&
       // A slot that has become idle may not be the one that the CLAIM names. A worker with PUSH
       // will name it by the time that the cut brings jobs.
       const bool is_idle = worker->slots.idle() != 0 && (worker->wants_pushes || waits_idle(*worker));
-      if (is_idle && room_of(worker->account) != 0) ++idle.workers;
+      if (is_idle && accounts_.room_for_lease(worker->account) != 0) ++idle.workers;
     }
     if (idle.workers != before) idle.gates.add(gates);
   }
@@ -153,10 +154,9 @@ std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, cons
     for (const auto& [number, out] : worker.leases) {
       // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to
       // give.
-      if (out->cut &&
-          (now_ - out->cut->planned >= worker.lease_time || !RemoteWorker::first_not_started(*out)))
-        out->cut.reset();
-      if (!out->cut) continue;
+      std::optional<LeaseOrders::Cut>& cut = out->orders.cut;
+      if (cut && (now_ - cut->planned >= worker.lease_time || !out->first_not_started())) cut.reset();
+      if (!cut) continue;
       if (now_ >= worker.answer_due(*out)) {
         owes_answer = true;
       } else if (is_wanted(*out)) {
@@ -168,10 +168,9 @@ std::vector<WorkerLink::Candidate> WorkerLink::candidates(const Lane& lane, cons
     if (owes_answer || !worker.takes_orders(now_)) continue;
     const std::vector<Nanoseconds> times = worker.times_to_go(now_);
     for (const auto& [number, out] : worker.leases) {
-      if (!is_wanted(*out) || out->cut || out->cut_pushed) continue;
+      if (!is_wanted(*out) || out->orders.is_cut()) continue;
       const Nanoseconds to_go = times[out->occupation.first];
-      if (to_go > worker.time_of_cut() && RemoteWorker::middle(*out))
-        worth.push_back({to_go, &worker, out.get()});
+      if (to_go > worker.time_of_cut() && out->middle()) worth.push_back({to_go, &worker, out.get()});
     }
   }
   return worth;

@@ -35,11 +35,11 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
                              "settle some beside those that have ended",
                              options_.max_parts));
   }
-  if (splits && !may_split_more(worker.account)) {
+  if (splits && accounts_.room(&WorkerUse::splits, worker.account.use()) == 0) {
     return error(worker.connection, fmt::format("TOOBIG the jobs of all leases of the user that have not "
                                                 "ended are in {} parts more than there are "
                                                 "leases: settle some beside those that have ended",
-                                                worker.account.leases.splits));
+                                                worker.account.use().splits));
   }
   outputs_.resize(command->jobs.size());
   arguments.fetch(SettleCommand::kFirstOutput, outputs_);
@@ -48,12 +48,12 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   worker.jobs += recorded;
   if (recorded != 0) {
     worker.note_run(*out, now_);
-    out->progress = now_;
-    out->was_displaced = out->is_reclaimed = out->knows_begun = false;
+    out->timeout.job_ended(now_);
+    out->reported.settled();
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
   if (left == 0) {
-    end(worker, *out, End::kSettled);
+    end_lease(worker, *out, End::kSettled);
   } else if (recorded != 0) {
     worker.show_running(*out);
     worker.count_splits(*out);
@@ -72,24 +72,25 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   if (out == nullptr) return;
   out->save_notes();
   const Batch& batch = out->lease.batch();
-  const bool is_ordered =
-      batch.is_stopping() || batch.is_held() || is_draining_ || out->cut || out->cut_pushed;
+  const bool is_ordered = batch.is_stopping() || batch.is_held() || is_draining_ || out->orders.is_cut();
   const std::uint32_t in_front = worker.slots.in_front(out->occupation);
   const bool has_begun_none =
-      !out->has_reported && out->knows_begun && RemoteWorker::begun(*out, in_front) == 0;
+      !out->reported.has_begun() && out->reported.is_complete() && out->begun(in_front) == 0;
   note_answer(worker, *out, command->from, in_front);
-  out->lease.set_begun(RemoteWorker::begun(*out, in_front));
+  out->lease.set_started(out->begun(in_front));
   const std::uint64_t held = out->lease.held().size();
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
-  out->cut.reset();
-  out->cut_pushed.reset();
+  out->orders.answered();
   if (out->lease.held().empty()) {
     // A worker that was not told to give jobs back gives back those that it has not begun.
-    out->is_given_back = !out->has_reported && !is_ordered;
-    out->was_held_up = is_ordered && has_begun_none && returned == held;
-    if (out->is_given_back) worker.slots.give_way(out->occupation);
-    end(worker, *out, End::kSettled);
+    if (!out->reported.has_begun() && !is_ordered) {
+      out->untouched = OutLease::Untouched::kUnasked;
+      worker.slots.give_way(out->occupation);
+    } else if (is_ordered && has_begun_none && returned == held) {
+      out->untouched = OutLease::Untouched::kHeldUp;
+    }
+    end_lease(worker, *out, End::kSettled);
   } else {
     worker.show_running(*out);
     worker.count_splits(*out);
@@ -99,14 +100,14 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
 
 void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from,
                              std::uint32_t in_front) {
-  if (!out.cut || !out.cut->is_for_idle_worker) return;
-  const bool has_begun_none = out.knows_begun && RemoteWorker::begun(out, in_front) == 0;
+  const std::optional<LeaseOrders::Cut>& cut = out.orders.cut;
+  if (!cut || !cut->is_for_idle_worker) return;
+  const bool has_begun_none = out.reported.is_complete() && out.begun(in_front) == 0;
   if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = now_;
-  if (from <= out.cut->at) return;
+  if (from <= cut->at) return;
   // The order asked for more: the worker yields from the first job that has not started. Not to ask
   // again for those that have.
-  out.next = std::max(out.next, std::min(from, out.lease.range().high));
-  out.has_reported_next = out.knows_begun = true;
+  out.reported.kept_below(std::min(from, out.lease.range().high));
 }
 
 void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
@@ -129,15 +130,13 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
       continue;
     }
     const IndexRange range = out->lease.range();
-    // It falls if jobs went back to the machine's own queue before they had begun.
-    const std::uint64_t before = std::exchange(out->next, std::clamp(next, range.low, range.high));
-    if (out->next > before) risen.insert(out);
-    out->knows_begun = true;
+    const auto beat = out->reported.beaten(std::clamp(next, range.low, range.high));
+    if (beat.has_risen) risen.insert(out);
     // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
     // it does not answer a CUT, the lease goes back at the time-out.
-    if (out->lease.held().count_below(out->next) == 0 && !out->cut && !out->cut_pushed) out->progress = now_;
+    if (out->reported.begun(out->lease.held()) == 0 && !out->orders.is_cut()) out->timeout.nothing_runs(now_);
     // From the first report on jobs are shown only once they have begun.
-    if (!std::exchange(out->has_reported_next, true) || out->next < before) corrected.insert(out);
+    if (beat.is_corrected) corrected.insert(out);
     told.insert(out);
   }
   for (OutLease* const out : corrected) worker.show_running(*out);
@@ -154,7 +153,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   } else {
     for (const auto& [number, out] : worker.leases) {
       if (const auto order = order_for(*out)) orders.push_back(*order);
-      if (out->cut && !out->cut->told) out->cut->told = now_;
+      out->orders.note_told(now_);
     }
     if (is_draining_) orders.push_back({});
   }
@@ -166,34 +165,40 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   }
 }
 
-void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end) {
-  this->end(worker, out, end, worker.slots.in_front(out.occupation));
+void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end) {
+  end_lease(worker, out, end, worker.slots.in_front(out.occupation));
 }
 
-void WorkerLink::end(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
+void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   out.save_notes();
   const Nanoseconds occupied = worker.slots.release(out.occupation, now_, out.may_have_begun());
-  const Nanoseconds service = out.was_held_up ? Nanoseconds{0} : occupied;
+  const bool is_free = out.untouched == OutLease::Untouched::kHeldUp;
+  const Nanoseconds service = is_free ? Nanoseconds{0} : occupied;
   stats_.held_up += occupied - service;
-  keep_unsent(worker, out);
-  charge_bytes(worker.account, -std::uint64_t{out.lease.payload_bytes()});
+  // Payloads that the connection has not sent stay charged. It may be gone.
+  if (const auto* const connection = connections_.find(worker.connection)) {
+    accounts_.keep_unsent(worker.connection, worker.user, out.lease.payload_bytes(), out.reply_end,
+                          connection->sent);
+  }
+  worker.account.charge(&WorkerUse::leased_bytes, -std::uint64_t{out.lease.payload_bytes()});
   --stats_.leases;
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   --lanes_[&lane].leases;
-  out.lease.set_begun(RemoteWorker::begun(out, in_front));
+  out.lease.set_started(out.begun(in_front));
   if (end == End::kSettled) {
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
-    const std::uint32_t most = out.is_displaced && out.has_reported_next ? out.lease.width() : in_front;
-    const std::uint64_t late = std::min<std::uint64_t>(most, RemoteWorker::begun(out, most));
+    const std::uint32_t most =
+        out.timeout.is_displaced() && out.reported.has_next() ? out.lease.width() : in_front;
+    const std::uint64_t late = std::min<std::uint64_t>(most, out.begun(most));
     (void)out.lease.expire(service, late, losses_);
     stats_.timed_out += late;
     ++worker.lost;
   } else {
-    const std::uint64_t running = std::min<std::uint64_t>(in_front, RemoteWorker::begun(out, in_front));
+    const std::uint64_t running = std::min<std::uint64_t>(in_front, out.begun(in_front));
     const Lease::Lost lost = out.lease.lose(service, running, losses_);
     (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
     ++worker.lost;
@@ -212,61 +217,14 @@ void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> in_front;
   for (const auto& [number, out] : worker.leases)
     in_front.emplace_back(number, worker.slots.in_front(out->occupation));
-  for (const auto& [number, count] : in_front) end(worker, *worker.find(number), end_of_all, count);
-}
-
-void WorkerLink::charge_bytes(WorkerAccount& account, std::uint64_t change) {
-  account.leased_bytes += change;
-  stats_.leased_bytes += change;
-}
-
-void WorkerLink::keep_unsent(const RemoteWorker& worker, const OutLease& out) {
-  const WorkerConnections::Connection* const connection = connections_.find(worker.connection);
-  if (connection == nullptr || out.reply_end <= connection->sent) return;
-  const std::uint64_t bytes =
-      std::min<std::uint64_t>(out.lease.payload_bytes(), out.reply_end - connection->sent);
-  if (bytes == 0) return;
-  const auto account = accounts_.find(worker.user);
-  Unsent& unsent = unsent_.try_emplace(worker.connection, Unsent{.account = account}).first->second;
-  charge_bytes(account->second, bytes);
-  if (unsent.account != account) {
-    // The connection had a worker of another user before.
-    charge_bytes(account->second, unsent.bytes);
-    charge_bytes(unsent.account->second, -unsent.bytes);
-    forget_if_empty(std::exchange(unsent.account, account));
-  }
-  unsent.bytes += bytes;
-  unsent.end = std::max(unsent.end, out.reply_end);
+  for (const auto& [number, count] : in_front) end_lease(worker, *worker.find(number), end_of_all, count);
 }
 
 bool WorkerLink::sent(Id id, std::size_t bytes) {
   WorkerConnections::Connection& connection = *connections_.find(id);
   connection.output.consume(bytes);
   connection.sent += bytes;
-  return reduce_unsent(id);
-}
-
-bool WorkerLink::reduce_unsent(Id id) {
-  const auto found = unsent_.find(id);
-  if (found == unsent_.end()) return false;
-  Unsent& unsent = found->second;
-  const WorkerConnections::Connection* const connection = connections_.find(id);
-  const std::uint64_t sent = connection == nullptr ? unsent.end : std::min(unsent.end, connection->sent);
-  const std::uint64_t left = std::min(unsent.bytes, unsent.end - sent);
-  const std::uint64_t less = unsent.bytes - left;
-  unsent.bytes = left;
-  const auto account = unsent.account;
-  charge_bytes(account->second, -less);
-  if (left == 0) {
-    unsent_.erase(found);
-    forget_if_empty(account);
-  }
-  return less != 0;
-}
-
-void WorkerLink::forget_if_empty(Accounts::iterator account) {
-  // Without workers it has no leases: what is charged are bytes that are unsent.
-  if (account->second.workers == 0 && account->second.leased_bytes == 0) accounts_.erase(account);
+  return accounts_.has_sent(id, connection.sent);
 }
 
 std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) const {
@@ -274,11 +232,12 @@ std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) cons
   const LeaseName lease{life_, out.number};
   if (batch.is_aborting()) return Order{.kind = Order::Kind::kStop, .lease = lease, .at = 0};
   if (batch.is_stopping() || batch.is_held() || is_draining_) {
-    const auto at = RemoteWorker::first_not_started(out);
+    const auto at = out.first_not_started();
     if (!at) return std::nullopt;
     return Order{.kind = Order::Kind::kCut, .lease = lease, .at = *at};
   }
-  if (out.cut) return Order{.kind = Order::Kind::kCut, .lease = lease, .at = out.cut->at};
+  if (const auto& cut = out.orders.cut)
+    return Order{.kind = Order::Kind::kCut, .lease = lease, .at = cut->at};
   return std::nullopt;
 }
 
@@ -322,13 +281,14 @@ void WorkerLink::push_orders(RemoteWorker& worker) {
   for (const auto& [number, out] : worker.leases) {
     const auto order = order_for(*out);
     if (!order) continue;
-    if (out->cut && !out->cut->told) out->cut->told = now_;
+    out->orders.note_told(now_);
     if (order->kind == Order::Kind::kStop) {
-      if (std::exchange(out->stop_pushed, true)) continue;
+      if (std::exchange(out->orders.stop_pushed, true)) continue;
     } else {
       // A worker that has not answered for as long as a lease lasts is told once more.
-      if (out->cut_pushed && now_ - *out->cut_pushed < worker.lease_time) continue;
-      out->cut_pushed = now_;
+      std::optional<Nanoseconds>& pushed = out->orders.cut_pushed;
+      if (pushed && now_ - *pushed < worker.lease_time) continue;
+      pushed = now_;
     }
     push_order(worker.connection, *order);
   }

@@ -17,9 +17,9 @@ struct WorkerLinkOptions {
   std::uint32_t max_losses = 3;
   // Payloads of all leases, and of those that are over, as long as they are in memory since their
   // workers have not read them. The workers of one user hold no more of it than they leave free
-  // (room_beside_others()): half, if no others do. A user that holds nothing gets one job whatever
-  // others hold, and the payload with which a user comes to its limit is leased; so beyond the
-  // limit is at most one payload of each user.
+  // (room_beside_others()): half, if no other user holds any. A user that holds nothing always gets
+  // one job, and the payload that reaches a limit is still leased. So the total exceeds the limit
+  // by one payload of each user at most.
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
   // The most of one lease. Guesses: some ms of the smallest jobs; what a link sends in few quanta.
   std::uint64_t max_jobs = 65'536;

@@ -11,7 +11,7 @@ namespace locksley::daemon {
 Nanoseconds WorkerLink::plan_interval() const {
   // Each look costs some 100 ns for each lease and worker: at most a tenth of a processor's time.
   return std::chrono::milliseconds(10) +
-         std::chrono::microseconds(1) * static_cast<std::int64_t>(stats_.leases + stats_.workers);
+         std::chrono::microseconds(1) * static_cast<std::int64_t>(stats_.leases + workers_.size());
 }
 
 Nanoseconds WorkerLink::charge_interval(const RemoteWorker& worker) const {
@@ -78,8 +78,8 @@ std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
   // A lease that has not begun, or waits again, is looked at again after that time.
-  const bool may_run = out.lease.has_begun() && (!out.is_displaced || out.keeps_clock);
-  return (may_run ? out.progress : now_) + timeout + options_.timeout_grace;
+  const std::optional<Nanoseconds> since = out.lease.has_begun() ? out.timeout.since() : std::nullopt;
+  return since.value_or(now_) + timeout + options_.timeout_grace;
 }
 
 std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const OutLease& out) const {
@@ -161,7 +161,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   }
   for (const std::uint64_t number : late) {
     push_stop(worker, *worker.find(number));
-    end(worker, *worker.find(number), End::kTimedOut);
+    end_lease(worker, *worker.find(number), End::kTimedOut);
   }
 
   if (worker.waiting) arm(worker, worker.waiting->until);

@@ -271,7 +271,7 @@ Nanoseconds Owner::received(const std::string& handler, std::string_view tenant)
 }
 
 void Owner::add_totals() {
-  const WorkerLinkStats& stats = link_->stats();
+  const WorkerLinkStats stats = link_->stats();
   past_.claims += stats.claims;
   past_.lost += stats.lost_by_disconnect + stats.lost_by_silence;
   past_.timed_out += stats.timed_out;
@@ -283,7 +283,7 @@ void Owner::add_totals() {
 Owner::Totals Owner::totals() const {
   Owner::Totals sum = past_;
   if (link_ == nullptr) return sum;
-  const WorkerLinkStats& stats = link_->stats();
+  const WorkerLinkStats stats = link_->stats();
   sum.claims += stats.claims;
   sum.lost += stats.lost_by_disconnect + stats.lost_by_silence;
   sum.timed_out += stats.timed_out;

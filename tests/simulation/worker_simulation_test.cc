@@ -164,7 +164,7 @@ TEST(WorkerSimulation, NoSlotIsIdleForLongWhileALeaseIsWorthACut) {
         const Nanoseconds to_go = worker.times_to_go(fleet.clock().now())[out->occupation.first];
         // Twice the threshold, since what jobs will take is a guess that each of them changes.
         const Nanoseconds worth = 2 * (2 * worker.quantum() + 10 * worker.round_trip.mean());
-        if (to_go > worth && RemoteWorker::middle(*out) && !out->cut && !out->cut_pushed) return true;
+        if (to_go > worth && out->middle() && !out->orders.is_cut()) return true;
       }
     }
     return false;

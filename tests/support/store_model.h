@@ -40,7 +40,7 @@ struct StoreModel {
     std::vector<std::string> payloads;
     bool has_payloads_inside = false;  // the row of its acceptance
     std::set<std::uint64_t> ended;
-    std::set<std::uint64_t> failed;                  // of these
+    std::set<std::uint64_t> failed;                       // of these
     std::map<std::uint64_t, AttemptCounts> job_attempts;  // by job
     std::vector<StoredRow> rows;
     std::uint64_t steps = 0;

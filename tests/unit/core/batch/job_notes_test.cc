@@ -1,6 +1,6 @@
 // The notes of a batch's jobs: by themselves, and what the batch and its journal make of them.
-#include "core/batch/batch_attempts.h"
 #include "core/batch/job_notes.h"
+#include "core/batch/batch_attempts.h"
 
 #include <gtest/gtest.h>
 

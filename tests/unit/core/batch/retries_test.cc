@@ -74,7 +74,8 @@ TEST(RetriesTest, KnowsOfEachJobWhatWasSaidLast) {
     for (int step = 0; step < 40; ++step) {
       const std::uint64_t low = below(kJobs);
       const IndexRange jobs{low, low + 1 + below(kJobs - low)};
-      const AttemptCounts attempts{static_cast<std::uint32_t>(below(3)), static_cast<std::uint32_t>(below(2))};
+      const AttemptCounts attempts{static_cast<std::uint32_t>(below(3)),
+                                   static_cast<std::uint32_t>(below(2))};
       retries.set(jobs, attempts);
       for (std::uint64_t i = jobs.low; i < jobs.high; ++i) expected[i] = attempts;
       for (std::uint64_t i = 0; i < kJobs; ++i) ASSERT_EQ(retries.of(i), expected[i]) << i;

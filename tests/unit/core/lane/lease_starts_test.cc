@@ -53,7 +53,7 @@ class LeaseStartsTest : public ::testing::Test {
 TEST_F(LeaseStartsTest, AJobThatHasBegunAndGoesBackHasUsedItsStart) {
   ASSERT_TRUE(lease.claim({}));
   lease.begin();
-  lease.set_begun(1);
+  lease.set_started(1);
   EXPECT_EQ(lease.settle(Nanoseconds(1)), 1U);
   EXPECT_FALSE(lease.claim({})) << "the next start is an hour later";
   EXPECT_EQ(used(), 1);
@@ -68,7 +68,7 @@ TEST_F(LeaseStartsTest, AJobThatGoesBackBeforeItHasBegunHasUsedNone) {
 TEST_F(LeaseStartsTest, OfATailThatGoesBackOnlyTheJobsThatHaveBegunHaveUsedTheirStarts) {
   ASSERT_TRUE(lease.reclaim(*batch, {0, 5}, 1, 1, losses));
   EXPECT_EQ(used(), 5);
-  lease.set_begun(2);
+  lease.set_started(2);
   EXPECT_EQ(lease.give_back(1), 4U);
   EXPECT_EQ(used(), 2);
   EXPECT_EQ(lease.settle(Nanoseconds(1)), 1U);
@@ -79,7 +79,7 @@ TEST_F(LeaseStartsTest, AJobThatIsLostWhileItRunsHasUsedItsStartOnce) {
   ASSERT_TRUE(lease.claim({}));
   const std::uint64_t index = lease.range().low;
   lease.begin();
-  lease.set_begun(1);
+  lease.set_started(1);
   EXPECT_EQ(lease.lose(Nanoseconds(1), 1, losses).counted, 1U);
   EXPECT_EQ(used(), 1);
   ASSERT_TRUE(lease.reclaim(*batch, {index, index + 1}, 1, 1, losses)) << "its machine still runs it";
@@ -92,7 +92,7 @@ TEST_F(LeaseStartsTest, AJobThatEndedAsCrashedHasUsedOneStartOfItsLastLease) {
   LossCounts one_loss{1};
   ASSERT_TRUE(lease.reclaim(*batch, {0, 2}, 1, 1, one_loss));
   lease.begin();
-  lease.set_begun(1);
+  lease.set_started(1);
   EXPECT_EQ(lease.lose(Nanoseconds(1), 1, one_loss).crashed, 1U);
   EXPECT_EQ(used(), 1) << "the second job had not begun";
 }

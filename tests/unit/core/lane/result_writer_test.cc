@@ -1,6 +1,6 @@
 // The buffer in which an executor collects results, and what a publication copies out of it.
-#include "core/batch/batch_attempts.h"
 #include "core/lane/result_writer.h"
+#include "core/batch/batch_attempts.h"
 
 #include <gmock/gmock.h>
 

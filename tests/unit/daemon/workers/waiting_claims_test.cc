@@ -31,7 +31,7 @@ class WaitingClaimsTest : public ::testing::Test {
     };
     const auto has_room = [&](const WorkerAccount& account) {
       ++looks_;
-      return account.number != without_room_;
+      return account.number() != without_room_;
     };
     waiting_.visit(has_jobs, has_room, [&](RemoteWorker& worker) {
       orders.push_back(worker.waiting->order);
@@ -43,7 +43,7 @@ class WaitingClaimsTest : public ::testing::Test {
     return orders;
   }
 
-  LeaseUse of_all_;
+  WorkerUse of_all_;
   WorkerAccount one_{1, of_all_};
   WorkerAccount other_{2, of_all_};
   WaitingClaims waiting_;

@@ -192,10 +192,10 @@ TEST_F(SecondLeaseTest, TheLeaseWhoseJobRunsIsInFrontUntilItIsOver) {
     return jobs;
   };
   EXPECT_EQ(shown(), 1U);
-  EXPECT_TRUE(worker.leases.begin()->second->is_displaced);
+  EXPECT_TRUE(worker.leases.begin()->second->timeout.is_displaced());
   say(id, "SETTLE " + second + " ok 0 x");
   EXPECT_EQ(shown(), 1U) << "the other lease goes on";
-  EXPECT_FALSE(worker.leases.begin()->second->is_displaced);
+  EXPECT_FALSE(worker.leases.begin()->second->timeout.is_displaced());
   EXPECT_EQ(worker.slots.in_front(worker.leases.begin()->second->occupation), 1U);
 }
 

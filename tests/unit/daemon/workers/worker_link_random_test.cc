@@ -174,7 +174,7 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
       }
     }
     for (const auto& [account, its_bytes] : accounts) {
-      ASSERT_EQ(its_bytes, account->leased_bytes);
+      ASSERT_EQ(its_bytes, account->use().leased_bytes);
       ASSERT_LE(its_bytes, kMostLeased / 2 + kPayload);
     }
     ASSERT_EQ(leases, link->stats().leases);

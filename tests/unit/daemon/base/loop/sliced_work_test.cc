@@ -105,10 +105,10 @@ TEST_F(SlicedWorkTest, ItDoesNotOutliveItsOwner) {
   EXPECT_EQ(order, "");
   // Nor if its own work destroys the owner.
   owner = std::make_unique<SlicedWork>(slices);
-  owner->start([this, &owner](Instant) {
+  owner->start([this, &owner, left = 3](Instant) mutable {
     order += 'b';
     owner.reset();
-    return false;
+    return --left == 0;
   });
   run();
   EXPECT_EQ(order, "b");

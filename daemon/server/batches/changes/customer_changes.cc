@@ -24,6 +24,7 @@ std::expected<Ticket, CustomerChanges::Refusal> CustomerChanges::set(Tenant& use
   settings.merge(changes);
   if (settings.is_empty()) return 0;
   customers.set(user, customer, settings);
+  retention_.evict(&user);  // refusal_of_one_more() counts batches that can go as room
   return write(user, customer, payer, settings);
 }
 

@@ -62,17 +62,15 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
     return nullptr;
   std::uint64_t left = all.used(resource) + more - freed - all.limit(resource);  // to be freed by others
   const double asked = asker.burden(own.used(resource) + more - freed);
-  bool gives_own = !own.has_limit(resource);
   for (const Tenant& other : registry_.tenants().all()) {
     if (left == 0) break;
     if (&other == &asker) continue;
     const auto used = static_cast<double>(other.account.used(resource));
     const double above = used - asked * other.weight;
     if (above <= 0) continue;
-    gives_own = true;
     left -= std::min({left, evictable(other, resource), static_cast<std::uint64_t>(above)});
   }
-  if (gives_own) left -= std::min(left, own_evictable - std::min(own_evictable, freed));
+  left -= std::min(left, own_evictable - std::min(own_evictable, freed));
   return left == 0 ? nullptr : &all;
 }
 

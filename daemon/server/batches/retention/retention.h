@@ -33,8 +33,8 @@ class Store;
 //   1. A user that is over its own limit loses its own batches, in the order in which they were accepted.
 //   2. If no user is over its limit, but all users together are, and a new batch needs the room: the heaviest
 //      user loses batches, while it is heavier than the user that asks. If none of the heavier users has a batch
-//      to evict, the user that asks loses its own. If the user that asks is the heaviest itself, its new batch is
-//      refused, unless it has no limit of its own. So a new batch never costs a lighter user a batch.
+//      to evict, the user that asks loses its own. So a new batch never costs a lighter user a batch, and users
+//      with batches to evict can always submit, however many of them have filled the room together.
 //   3. If all users together are over their limit because results grow: the heaviest user that has a batch to
 //      evict loses batches, unless a user with unfinished jobs is heavier. So growing results cost no lighter
 //      user a batch either.

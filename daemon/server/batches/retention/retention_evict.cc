@@ -22,14 +22,9 @@ class Victims {
   using Gives = std::function<bool(const Tenant&)>;
 
   // `used`: what a tenant has. `gives`: whether it has a batch to evict. `asker`: as in
-  // Retention::evict(), and with kNewBatch only. `limit`: whether the asker has one of its own.
-  Victims(std::deque<Tenant>& tenants, For reason, Tenant* asker, bool has_asker_limit, Used used,
-          Gives gives)
-      : reason_(reason),
-        asker_(asker),
-        has_asker_limit_(has_asker_limit),
-        used_(std::move(used)),
-        gives_(std::move(gives)) {
+  // Retention::evict(), and with kNewBatch only.
+  Victims(std::deque<Tenant>& tenants, For reason, Tenant* asker, Used used, Gives gives)
+      : reason_(reason), asker_(asker), used_(std::move(used)), gives_(std::move(gives)) {
     for (Tenant& tenant : tenants) {
       if (&tenant == asker_) continue;
       if (gives_(tenant)) {
@@ -44,10 +39,9 @@ class Victims {
   // Null: none may lose a batch.
   Tenant* next() const {
     const double asked = asker_ == nullptr ? kAnyBurden : burden_of(*asker_);
-    const double least = reason_ == For::kGrowth ? others_ : kAnyBurden;
-    if (!givers_.empty() && givers_.burden() > asked && givers_.burden() >= least) return &givers_.heaviest();
-    const bool asker_gives = asker_ != nullptr && (!has_asker_limit_ || others_ > asked) && gives_(*asker_);
-    return asker_gives ? asker_ : nullptr;
+    if (!givers_.empty() && givers_.burden() > asked && givers_.burden() >= growing_)
+      return &givers_.heaviest();
+    return asker_ != nullptr && gives_(*asker_) ? asker_ : nullptr;
   }
   // next() has lost a batch, or is to be looked at again.
   void changed(Tenant& victim) {
@@ -60,19 +54,18 @@ class Victims {
  private:
   double burden_of(const Tenant& tenant) const { return tenant.burden(used_(tenant)); }
   void note_other(const Tenant& tenant) {
-    if (reason_ == For::kGrowth && tenant.account.used(Resource::kQueuedJobs) == 0) return;
-    others_ = std::max(others_, burden_of(tenant));
+    if (reason_ != For::kGrowth || tenant.account.used(Resource::kQueuedJobs) == 0) return;
+    growing_ = std::max(growing_, burden_of(tenant));
   }
 
   const For reason_;
   Tenant* const asker_;
-  const bool has_asker_limit_;
   const Used used_;
   const Gives gives_;
   HeaviestFirst<Tenant> givers_;  // without the asker
-  // The greatest burden of the tenants that have no batch to evict; with kGrowth, of those among
-  // them that have jobs that have not ended: their results may be growing.
-  double others_ = kAnyBurden;
+  // With kGrowth, the greatest burden of the tenants that have no batch to evict, and have jobs that
+  // have not ended: their results may be growing.
+  double growing_ = kAnyBurden;
 };
 
 }  // namespace
@@ -142,11 +135,10 @@ bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& sha
   if (share.is_used_up()) return false;
   using enum Victims::For;
   const auto reason = cause.asker != nullptr ? kNewBatch : cause.is_limit ? kLimit : kGrowth;
-  const bool has_limit = cause.asker != nullptr && cause.asker->account.has_limit(resource);
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   Victims victims(
-      tenants, reason, cause.asker, has_limit,
+      tenants, reason, cause.asker,
       [resource](const Tenant& tenant) { return tenant.account.used(resource); },
       [this, resource](const Tenant& tenant) {
         kIoThread.assert_held();
@@ -246,7 +238,7 @@ bool Retention::evict_results(Instant until) {
   };
   tenants_looked_at_ += tenants.size();
   Victims victims(
-      tenants, Victims::For::kGrowth, nullptr, false,
+      tenants, Victims::For::kGrowth, nullptr,
       [](const Tenant& tenant) { return tenant.account.results().bytes(); }, has_batches);
   for (; all.bytes() >= all.limit(); share.take()) {
     if (share.is_used_up()) return false;

@@ -417,9 +417,31 @@ TEST_F(RetentionTest, WhereAllAreOverTheHeaviestGivesToThoseWhoHaveLess) {
   EXPECT_FALSE(is_there("b1", "bob")) << "the oldest of who has most";
   EXPECT_TRUE(is_there("b2", "bob"));
   // Now alice and carol have one each, and bob two.
-  EXPECT_FALSE(has_room_for(kBytes, "bob")) << "who has most and asks is refused";
-  EXPECT_FALSE(has_room_for(kBytes, "alice")) << "she would have as much as bob, who would give";
-  EXPECT_TRUE(has_room_for(kBytes / 2, "alice"));
+  EXPECT_TRUE(has_room_for(kBytes, "bob")) << "who has most and asks gives its own";
+  EXPECT_TRUE(has_room_for(kBytes, "alice")) << "she would have as much as bob, and gives her own";
+  retention_.reserve(tenant("bob"), kBytes);
+  retention_.evict(&tenant("bob"));
+  EXPECT_FALSE(is_there("b2", "bob"));
+  EXPECT_TRUE(is_there("b3", "bob")) << "no more than must be";
+  EXPECT_TRUE(is_there("a1", "alice"));
+}
+
+TEST_F(RetentionTest, EqualUsersThatHaveFilledTheRoomCanAllGoOn) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const std::vector<std::string> owners = {"alice", "bob", "carol"};
+  for (const std::string& owner : owners) {
+    tenant(owner).account.set_limit(Resource::kStoredBytes, 10 * kBytes);
+    for (const char* number : {"1", "2"}) add_over(owner + number, owner);
+  }
+  limit_to(6 * kBytes);
+  for (const std::string& owner : owners) {
+    ASSERT_TRUE(has_room_for(kBytes, owner)) << owner;
+    add_over(owner + "3", owner);
+    retention_.evict(&tenant(owner));
+    EXPECT_FALSE(is_there(owner + "1", owner)) << "its own oldest";
+    EXPECT_TRUE(is_there(owner + "2", owner));
+  }
+  EXPECT_EQ(stored_bytes(), 6 * kBytes);
 }
 
 TEST_F(RetentionTest, WhereTheHeaviestHasNothingToGiveALighterUserGivesItsOwn) {
@@ -432,9 +454,9 @@ TEST_F(RetentionTest, WhereTheHeaviestHasNothingToGiveALighterUserGivesItsOwn) {
   for (const char* id : {"a1", "a2"}) add_over(id, "alice");
   limit_to(6 * kBytes);
   EXPECT_TRUE(has_room_for(kBytes, "alice")) << "bob has more, and his batches are not over";
-  EXPECT_TRUE(has_room_for(2 * kBytes - 1, "alice"));
-  EXPECT_FALSE(has_room_for(2 * kBytes, "alice")) << "she would have as much as bob";
-  EXPECT_FALSE(has_room_for(1, "bob")) << "he has the most";
+  EXPECT_TRUE(has_room_for(2 * kBytes, "alice")) << "both of hers go";
+  EXPECT_FALSE(has_room_for(2 * kBytes + 1, "alice"));
+  EXPECT_FALSE(has_room_for(1, "bob")) << "he has nothing to evict, and alice has less";
   retention_.reserve(tenant("alice"), kBytes);
   retention_.evict(&tenant("alice"));
   EXPECT_FALSE(is_there("a1", "alice"));

@@ -78,8 +78,13 @@ bool PayloadFetcher::is_quick(Reader::User user) const {
     const auto part = parts_.find(user);
     if (part == parts_.end() || row_to_evict(part->second, *largest_part()) == nullptr) return false;
   }
-  const auto rounds = static_cast<std::int64_t>((tasks_ + options_.threads - 1) / options_.threads);
-  return last_took_ * rounds <= options_.patience;
+  // Its own reading takes as long as its last one: another user's payloads may be much larger. What
+  // is read before it, while all threads are busy, is anyone's.
+  const auto own = last_took_of_.find(user);
+  const Nanoseconds reading = own == last_took_of_.end() ? Nanoseconds{0} : own->second;
+  const auto rounds_before =
+      static_cast<std::int64_t>((std::max<std::size_t>(tasks_, 1) - 1) / options_.threads);
+  return reading + last_took_ * rounds_before <= options_.patience;
 }
 
 void PayloadFetcher::remove(Wants& wants, const SharedWant& want) {
@@ -138,7 +143,9 @@ const PayloadFetcher::Held* PayloadFetcher::row_to_evict(const Part& asking, con
   if (largest.held.empty()) return nullptr;
   const std::uint64_t rest = largest.bytes - largest.held.front().want->held_bytes();
   // `>`: if it would hold just as much, two users could take room from each other again and again.
-  const bool is_others = asking.bytes == 0 || rest > asking.bytes;
+  // Nor could they with an only row that is more than twice as large.
+  const bool is_much_larger = largest.held.size() == 1 && asking.bytes < largest.bytes / 2;
+  const bool is_others = asking.bytes == 0 || rest > asking.bytes || is_much_larger;
   std::chrono::milliseconds stays{};
   if (!is_others) {
     stays = options_.longest_held;
@@ -247,7 +254,7 @@ void PayloadFetcher::read(Reader::User user) {
   bool is_awaited;
   {
     const MutexLock lock(mutex_);
-    if (has_read) last_took_ = took;
+    if (has_read) last_took_ = last_took_of_[user] = took;
     if (is_away && !stopping_) outcome = after_failure(*wants, patience, took >= patience);
     if (outcome && *outcome != nullptr) {
       wants->patience_ = ChunkPatience::after_success(

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/sync/mutex.h"
@@ -34,11 +35,11 @@ class Reachability;
 // again, in bounded memory.
 //
 // Users share that memory. While it is full, the user that holds most makes room for a user that
-// holds nothing, or less than the other one does without its oldest row: that row goes, and is read
-// again when it is wanted. (McKenney, "Stochastic fairness queueing", 1990, takes room from the
-// longest queue likewise.) So users that want more than there is room for come to hold about the
-// same. Else the user waits until executors have taken rows of its own. What waits for room takes
-// up no thread, so the readings of other users go on.
+// holds nothing, or less than the other one does without its oldest row, or less than half of its
+// only row: that row goes, and is read again when it is wanted. (McKenney, "Stochastic fairness
+// queueing", 1990, takes room from the longest queue likewise.) So users that want more than there
+// is room for come to hold about the same. Else the user waits until executors have taken rows of
+// its own. What waits for room takes up no thread, so the readings of other users go on.
 //
 // A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any
 // thread may call anything, but on_arrival() comes before all other calls. find() waits for
@@ -188,7 +189,9 @@ class PayloadFetcher {
   CondVar arrived_;
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::size_t tasks_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all parts
+  // How long the last reading took, of any user; and of each user that has ever read.
   Nanoseconds last_took_ LOCKSLEY_GUARDED_BY(mutex_){};
+  std::unordered_map<Reader::User, Nanoseconds> last_took_of_ LOCKSLEY_GUARDED_BY(mutex_);
   // Of users whose parts are not empty: a few.
   std::map<Reader::User, Part> parts_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t held_bytes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // of all parts

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/store/read/stored_payloads.h"
@@ -269,6 +270,35 @@ TEST_F(SharedRoomTest, TheOnlyRowOfAUserGoesIfItIsNotTaken) {
   ASSERT_NE(find(paused), nullptr);
   EXPECT_NE(find(open(2, kOther)), nullptr);
   EXPECT_EQ(paused->held_bytes(), 0U);
+}
+
+TEST_F(SharedRoomTest, AMuchLargerOnlyRowGoesForAUserThatHoldsLittle) {
+  put(8, 0, {std::string(10'000, 'x')});
+  PayloadFetcher::Options options = room(2000);
+  options.shortest_held = milliseconds(0);
+  begin(options);
+  const auto little = open(1, kOther);
+  ASSERT_NE(find(little), nullptr);
+  const auto large = open(8, kOne);
+  ASSERT_NE(find(large), nullptr);
+  EXPECT_NE(find(open(2, kOther)), nullptr);
+  EXPECT_EQ(large->held_bytes(), 0U);
+}
+
+TEST_F(SharedRoomTest, AfterALongReadingOfOneUserAnotherOneIsWaitedFor) {
+  constexpr milliseconds kPatience{300};
+  PayloadFetcher::Options options = room(1'000'000);
+  options.patience = kPatience;
+  options.threads = 2;
+  begin(options);
+  disk.server.hold();
+  EXPECT_EQ(fetcher->find(open(1, kOne), 0, PayloadFetcher::Look::kFirst, now()), nullptr);
+  ASSERT_TRUE(disk.server.await_held(1));
+  std::this_thread::sleep_for(kPatience);  // so that it takes longer than that
+  disk.server.let_pass(2);
+  ASSERT_TRUE(arrivals.await(1));
+  EXPECT_NE(find(open(2, kOther)), nullptr) << "its batch need not pause";
+  EXPECT_EQ(find(open(3, kOne)), nullptr) << "that of the slow user pauses at once";
 }
 
 TEST_F(PayloadFetcherTest, APayloadThatIsMissingIsTheErrorOfItsJob) {

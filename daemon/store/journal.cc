@@ -18,18 +18,10 @@ void StoredJournal::record(BatchStep step) {
   StoreWrite write = RecordStep{sequence_, std::move(step), parts_};
   const std::size_t bytes = weight_of(write);
   const Ticket ticket = group_.put(std::move(write), Urgency::kWithNext);
-  const MutexLock lock(mutex_);
-  pending_.add(bytes, ticket, group_.written());
+  user_->add(pending_, bytes, ticket, group_.written());
 }
 
-void StoredJournal::wait_for_room() {
-  std::size_t of_batch = 0;
-  {
-    const MutexLock lock(mutex_);
-    of_batch = pending_.bytes(group_.written());
-  }
-  group_.wait_for_room(of_batch);
-}
+void StoredJournal::wait_for_room() { group_.wait_for_room(user_->bytes(pending_, group_.written())); }
 
 std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_rows,
                                        const std::function<bool(const ResultRow&)>& visit) {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/batch/batch_journal.h"
 #include "core/sync/mutex.h"
@@ -15,16 +18,17 @@ namespace locksley::daemon {
 class Engine;
 class EngineReading;
 
-// About how many bytes of the steps of one batch wait for the disk. Exact while these are in two
-// groups, since one is written while the next one gathers; never less. A member of its journal,
-// guarded by its mutex.
+// About how many bytes of some steps wait for the disk. Exact while these are in two groups, since
+// one is written while the next one gathers; never less. Guarded by the mutex of a PendingOfUser.
 class PendingSteps {
  public:
   // A step is in the group of `ticket`. `written`, here and below: GroupCommit::written().
   void add(std::size_t bytes, Ticket ticket, Ticket written) {
     drop(written);
     if (newest_.bytes != 0 && newest_.ticket != ticket) {
-      earlier_ = {.ticket = newest_.ticket, .bytes = earlier_.bytes + newest_.bytes};
+      // Two threads may add their steps in another order than that of the tickets.
+      earlier_ = {.ticket = std::max(earlier_.ticket, newest_.ticket),
+                  .bytes = earlier_.bytes + newest_.bytes};
       newest_.bytes = 0;
     }
     newest_ = {.ticket = ticket, .bytes = newest_.bytes + bytes};
@@ -48,20 +52,48 @@ class PendingSteps {
   Group earlier_;  // all before it
 };
 
+// How much of one user waits for the disk: of each of its batches, and of those together that have
+// little (GroupCommit::kFewPending).
+//
+// Owned by the journals of the user's batches; the store keeps it as well. Any thread. Holds a
+// mutex for some nanoseconds, and does not block otherwise.
+class PendingOfUser {
+ public:
+  // A step of the batch is in the group of `ticket`.
+  void add(PendingSteps& batch, std::size_t bytes, Ticket ticket, Ticket written) LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    batch.add(bytes, ticket, written);
+    if (batch.bytes(written) <= GroupCommit::kFewPending) of_few_.add(bytes, ticket, written);
+  }
+  GroupCommit::Pending bytes(PendingSteps& batch, Ticket written) LOCKSLEY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return {.of_batch = batch.bytes(written), .of_user = of_few_.bytes(written)};
+  }
+
+ private:
+  Mutex mutex_;
+  PendingSteps of_few_ LOCKSLEY_GUARDED_BY(mutex_);
+};
+
 // The journal of one batch in the store. Owned by its batch; `group` and `engine` outlive it. Any
 // thread. record() does not block. wait_for_room() blocks while too many results wait for the disk,
-// and many of them are those of this batch (GroupCommit::wait_for_room()).
+// and many of them are those of this batch, or of its user (GroupCommit::wait_for_room()).
 // read_rows() blocks on the disk; it throws std::runtime_error if the rows cannot be read.
 class StoredJournal final : public BatchJournal {
  public:
   // `first_marked`: the first batch that has marks (mark_key()) for all its results that are not
-  // ok.
+  // ok. `user`: what waits of the batch's user.
   StoredJournal(GroupCommit& group, Engine& engine, std::uint64_t sequence, std::uint64_t first_marked,
-                PayloadParts parts)
-      : group_(group), engine_(engine), sequence_(sequence), first_marked_(first_marked), parts_(parts) {}
+                PayloadParts parts, std::shared_ptr<PendingOfUser> user)
+      : group_(group),
+        engine_(engine),
+        sequence_(sequence),
+        first_marked_(first_marked),
+        parts_(parts),
+        user_(std::move(user)) {}
 
-  void record(BatchStep step) override LOCKSLEY_EXCLUDES(mutex_);
-  void wait_for_room() override LOCKSLEY_EXCLUDES(mutex_);
+  void record(BatchStep step) override;
+  void wait_for_room() override;
   std::uint64_t read_rows(std::uint64_t first, std::uint64_t max_rows,
                           const std::function<bool(const ResultRow&)>& visit) override;
   std::uint64_t read_others(std::uint64_t first, std::uint64_t end, const VisitOther& visit) override;
@@ -77,9 +109,8 @@ class StoredJournal final : public BatchJournal {
   const std::uint64_t sequence_;
   const std::uint64_t first_marked_;
   const PayloadParts parts_;
-
-  Mutex mutex_;
-  PendingSteps pending_ LOCKSLEY_GUARDED_BY(mutex_);
+  const std::shared_ptr<PendingOfUser> user_;
+  PendingSteps pending_;  // for the functions of user_ alone
 };
 
 }  // namespace locksley::daemon

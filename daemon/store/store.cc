@@ -297,8 +297,18 @@ void Store::stop() {
 
 void Store::set_live_bytes(std::uint64_t bytes) { engine_->set_live_bytes(bytes); }
 
-std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadParts parts) {
-  return std::make_unique<StoredJournal>(*group_, *engine_, sequence, first_marked_, parts);
+std::unique_ptr<BatchJournal> Store::journal(std::uint64_t sequence, PayloadParts parts, Reader::User user) {
+  std::shared_ptr<PendingOfUser> pending;
+  if (user != Reader::kNoUser) {
+    const MutexLock lock(users_mutex_);
+    std::shared_ptr<PendingOfUser>& known = pending_of_users_[user];
+    if (known == nullptr) known = std::make_shared<PendingOfUser>();
+    pending = known;
+  } else {
+    pending = std::make_shared<PendingOfUser>();
+  }
+  return std::make_unique<StoredJournal>(*group_, *engine_, sequence, first_marked_, parts,
+                                         std::move(pending));
 }
 
 std::unique_ptr<PayloadSource> Store::payloads(std::uint64_t sequence, Reader::User user,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,8 @@ class logger;
 }
 
 namespace locksley::daemon {
+
+class PendingOfUser;
 
 // The batches, their payloads and their results on the disk. After a crash it holds everything that
 // was acknowledged, and possibly writes whose acknowledgement was not sent yet.
@@ -142,7 +145,10 @@ class Store {
 
   // ---- One batch ----
 
-  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown);
+  // `user`: whose batch it is. The users share the room for results that wait for the disk.
+  // kNoUser: the batch has a user for itself.
+  std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown,
+                                        Reader::User user = Reader::kNoUser) LOCKSLEY_EXCLUDES(users_mutex_);
   // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of
   // read(), which may, and looks once.
   enum class Fetched : std::uint8_t { kByExecutors, kByReader };
@@ -241,6 +247,11 @@ class Store {
   // After a load() without a reply: when the next one may ask. A load() that reads an old value
   // asks once more.
   std::atomic<Nanoseconds> next_load_{Nanoseconds::min()};
+
+  // By user; they stay, since users do.
+  Mutex users_mutex_;
+  std::unordered_map<Reader::User, std::shared_ptr<PendingOfUser>> pending_of_users_
+      LOCKSLEY_GUARDED_BY(users_mutex_);
 
   // Measured when they are asked for: background work of the engine changes the files at any time.
   static constexpr Nanoseconds kMeasurePeriod = std::chrono::seconds(1);

@@ -76,19 +76,20 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
   return ticket;
 }
 
-void GroupCommit::wait_for_room(std::size_t of_batch) {
+void GroupCommit::wait_for_room(const Pending& callers) {
   const MutexLock lock(mutex_);
-  while (!has_room(of_batch) && !stopping_) room_.wait(mutex_);
+  while (!has_room(callers) && !stopping_) room_.wait(mutex_);
 }
 
 bool GroupCommit::has_room_now() const {
   const MutexLock lock(mutex_);
-  return has_room(kMostPending);
+  return has_room(Pending());
 }
 
-bool GroupCommit::has_room(std::size_t of_batch) const {
+bool GroupCommit::has_room(const Pending& callers) const {
   const std::size_t most = error_.empty() ? kMostPending : kMostPendingWhileItFails;
-  return pending_bytes_ <= most + (of_batch <= kFewPending ? kMorePending : 0);
+  const bool has_few = callers.of_batch <= kFewPending && callers.of_user <= kFewOfUser;
+  return pending_bytes_ <= most + (has_few ? kMorePending : 0);
 }
 
 std::string GroupCommit::error() const {

@@ -110,16 +110,23 @@ class GroupCommit {
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
   // written within kDelay. While the disk fails the bound is larger; it then only keeps results
-  // from filling the memory. `of_batch`: about how many of these bytes are those of the caller's
-  // batch. If they are no more than kFewPending, the bound is higher by kMorePending: such a batch
-  // does not wait for the results of one other batch.
-  void wait_for_room(std::size_t of_batch = kMostPending) LOCKSLEY_EXCLUDES(mutex_);
+  // from filling the memory. If no more than kFewPending of these bytes are those of the caller's
+  // batch, the bound is higher by kMorePending: such a batch does not wait for the results of one
+  // other batch. But no user may take much of that room: the batches of one user that have so few
+  // pending have it as long as they have kFewOfUser together.
+  struct Pending {
+    std::size_t of_batch = kMostPending;  // about so many bytes wait of the caller's batch,
+    std::size_t of_user = 0;              // and of those of its user's batches that have kFewPending at most
+  };
+  void wait_for_room(const Pending& callers) LOCKSLEY_EXCLUDES(mutex_);
+  void wait_for_room() LOCKSLEY_EXCLUDES(mutex_) { wait_for_room(Pending()); }
   // Whether wait_for_room() would return at once for every batch. Never blocks.
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
   static constexpr std::size_t kFewPending = 64U << 10;   // a guess: what a worker publishes at once
   static constexpr std::size_t kMorePending = 12U << 20;  // a guess: of some 200 batches with few
+  static constexpr std::size_t kFewOfUser = 1U << 20;     // a guess: a twelfth of it
   // Results that are on the disk also stay in memory, up to so many bytes.
   static constexpr std::size_t kResultMemory = 64U << 20;
   // From so many clients on the writer waits for their next writes. Measured: six clients gain by
@@ -182,7 +189,7 @@ class GroupCommit {
   // The disk cannot be written: keeps what is left of the group.
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
-  bool has_room(std::size_t of_batch) const LOCKSLEY_REQUIRES(mutex_);
+  bool has_room(const Pending& callers) const LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;
   const config::Durability durability_;

@@ -141,9 +141,8 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
   const bool id_is_chosen = !batch.options.id.empty() && batch.origin != Origin::kRun;
   BatchOptions options = options_of(batch.customer, batch.options, batch.entry,
                                     id_is_chosen ? batch.options.id : new_id(*batch.customer.tenant));
-  // RUN answers with a row for each job, so all are kept until then; its reply leaves out what is
-  // not wanted. A reply that is too large is TOOBIG. Of other batches an output that no reply has
-  // room for could never be read: its job ends in an error.
+  // RUN answers with a row for each job, so all are kept until then; its reply leaves out some, and
+  // is TOOBIG if too large. Another batch's output that no reply has room for ends in an error.
   if (batch.origin == Origin::kRun) {
     options.keep = Keep::kAll;
     options.max_output_bytes = batch.entry.most_output(0);
@@ -151,10 +150,11 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
     options.max_output_bytes = batch.entry.most_output(parts_.config.limits.output_buffer.count);
   }
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
+  const Reader::User user = batch.customer.tenant->number;
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(options), batch.entry.handler, std::move(payloads), &parts_.observer,
                       batch.entry.lane, batch.origin, batch.sequence,
-                      batch.is_stored ? parts_.store->journal(batch.sequence, parts) : nullptr));
+                      batch.is_stored ? parts_.store->journal(batch.sequence, parts, user) : nullptr));
   if (batch.entry.is_held) record->set_hold(Hold::kHandler);
   record->stored.parts = parts;
   record->terms.id_is_chosen = id_is_chosen;

@@ -435,7 +435,7 @@ std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
   std::shared_ptr<BatchRecord> record(
       new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,
                       entry.lane, row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit,
-                      sequence, parts_.store->journal(sequence, stored.parts)));
+                      sequence, parts_.store->journal(sequence, stored.parts, user)));
   record->restore(history);
   if (entry.is_held) record->set_hold(Hold::kHandler);
   record->terms.id_is_chosen = row.id_is_chosen;

@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/support/store_fixture.h"
 #include "tests/support/threads.h"
@@ -406,6 +407,34 @@ TEST(GroupCommitTest, AWriterOfFewResultsDoesNotWaitForTheResultsOfAnotherBatch)
   bench.disk->release();
   EXPECT_TRUE(is_done(large_waits, kDeadline));
   EXPECT_TRUE(is_done(small_waits, kDeadline));
+}
+
+TEST(GroupCommitTest, ManySmallBatchesOfOneUserLeaveRoomForThoseOfAnother) {
+  constexpr std::uint64_t kMany = 80;  // with 5 MB together
+  StoreBench bench;
+  bench.open();
+  std::vector<std::unique_ptr<BatchJournal>> journals;
+  for (std::uint64_t batch = 1; batch <= kMany + 1; ++batch) {
+    bench.commit(accept_batch(batch, 1));
+    journals.push_back(bench.store->journal(batch, PayloadParts::kUnknown, batch <= kMany ? 1 : 2));
+  }
+  bench.disk->hold_syncs();
+  for (std::uint64_t batch = 1; batch <= kMany + 1; ++batch) {
+    RecordStep write = StepMaker(batch).cancel_jobs({0, 1}, "no");
+    write.step.rows.size_bytes = 62'500;
+    journals[batch - 1]->record(std::move(write.step));
+  }
+  EXPECT_FALSE(bench.store->has_room());
+  const auto goes_on = [&](std::uint64_t batch) {
+    return std::async(std::launch::async, [&, batch] { journals[batch - 1]->wait_for_room(); });
+  };
+  constexpr auto kDeadline = std::chrono::seconds(10);
+  EXPECT_EQ(goes_on(kMany + 1).wait_for(kDeadline), std::future_status::ready);
+  // That it waits cannot be observed; that it does not wait would be, within this time.
+  const auto waits = goes_on(kMany);
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  bench.disk->release();
+  EXPECT_EQ(waits.wait_for(kDeadline), std::future_status::ready);
 }
 
 TEST(GroupCommitTest, WhileTheDiskFailsMoreMayWaitForItAndStopReleasesAll) {

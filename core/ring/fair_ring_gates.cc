@@ -1,6 +1,9 @@
 #include "core/ring/fair_ring_gates.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 namespace locksley {
 
@@ -13,6 +16,9 @@ bool FairRing::Gates::remove(GateId id) {
   const RingLock lock(ring_.mutex_);
   RingGate& gate = ring_.gates_.at(id);
   if (id == 0 || gate.queues != 0) return false;
+  for (const Anew* walk = ring_.walks_; walk != nullptr; walk = walk->other_) {
+    if (walk->gate_ == &gate) return false;
+  }
   ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
     const auto seat =
         std::ranges::find_if(group.parts, [&](const auto& each) { return &each->gate == &gate; });
@@ -59,27 +65,81 @@ void FairRing::Gates::set_largest_claim(GateId id, std::uint64_t most) {
 }
 
 void FairRing::Gates::set_start_cost(Nanoseconds start_cost, GateId id) {
-  const RingLock lock(ring_.mutex_);
-  RingGate& gate = ring_.gates_.at(id);
   start_cost = std::max(start_cost, Nanoseconds{0});
-  if (start_cost == gate.options.start_cost) return;
-  gate.options.start_cost = start_cost;
-  gate.level.clear_excess();
-  ring_.for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    if (&queue.seat_->gate == &gate) queue.seat_->level.start_anew(queue);
-  });
-  IdleGroups& idle_tenants = ring_.idle_;
-  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
-    for (const auto& seat : group.parts) {
-      if (&seat->gate != &gate) continue;
-      group.start_anew(*seat);
-      seat->level.clear_excess();
+  {
+    const RingLock lock(ring_.mutex_);
+    RingGate& gate = ring_.gates_.at(id);
+    if (start_cost == gate.options.start_cost) return;
+    gate.options.start_cost = start_cost;
+    gate.level.clear_excess();
+  }
+  // A thread that waits for the mutex gets it only if this one does not take it again at once.
+  constexpr auto kPause = std::chrono::microseconds(50);
+  for (Anew walk(ring_, id); !walk.go_on();) std::this_thread::sleep_for(kPause);
+}
+
+// ---- Starting anew ----
+
+FairRing::Anew::Anew(FairRing& ring, GateId gate) : ring_(ring) {
+  const RingLock lock(ring_.mutex_);
+  gate_ = &ring_.gates_.at(gate);
+  other_ = std::exchange(ring_.walks_, this);
+}
+
+FairRing::Anew::~Anew() {
+  const RingLock lock(ring_.mutex_);
+  Anew** place = &ring_.walks_;
+  while (*place != this) place = &(*place)->other_;
+  *place = other_;
+}
+
+bool FairRing::Anew::go_on() {
+  const RingLock lock(ring_.mutex_);
+  for (std::size_t nodes = 0; nodes < kAtOnce; ++nodes) {
+    if (queue_ != nullptr) {
+      RingQueue& queue = *std::exchange(queue_, queue_->next_);
+      if (&queue.seat_->gate == gate_) queue.seat_->level.start_anew(queue);
+      continue;
     }
-    if (group.queues != 0 || group.is_resting) return;
-    IdleGroups& idle = group.tenant == nullptr ? idle_tenants : group.tenant->customers->idle;
-    idle.update(group, group.fair.key);
-  });
-  ring_.remove_idle_tenants();
+    RingGroup* const group = next_group();
+    if (group == nullptr) {
+      ring_.remove_idle_tenants();
+      return true;
+    }
+    start_anew(*group);
+    queue_ = group->first;
+  }
+  return false;
+}
+
+RingGroup* FairRing::Anew::next_group() {
+  auto tenant = tenant_ ? ring_.tenants_.find(*tenant_) : ring_.tenants_.end();
+  if (tenant != ring_.tenants_.end() && tenant->second->customers != nullptr) {
+    // If the tenant got its first customers during its turn, its queues come once more, as those of
+    // the customer without a name.
+    const auto& by_name = tenant->second->customers->by_name;
+    const auto customer = customer_ ? by_name.upper_bound(*customer_) : by_name.begin();
+    if (customer != by_name.end()) {
+      customer_ = customer->first;
+      return customer->second.get();
+    }
+  }
+  tenant = tenant_ ? ring_.tenants_.upper_bound(*tenant_) : ring_.tenants_.begin();
+  if (tenant == ring_.tenants_.end()) return nullptr;
+  tenant_ = tenant->first;
+  customer_.reset();
+  return tenant->second.get();
+}
+
+void FairRing::Anew::start_anew(RingGroup& group) {
+  for (const auto& seat : group.parts) {
+    if (&seat->gate != gate_) continue;
+    group.start_anew(*seat);
+    seat->level.clear_excess();
+  }
+  if (group.queues != 0 || group.is_resting) return;
+  IdleGroups& idle = group.tenant == nullptr ? ring_.idle_ : group.tenant->customers->idle;
+  idle.update(group, group.fair.key);
 }
 
 }  // namespace locksley

@@ -4,7 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
-#include "core/ring/fair_ring.h"
+#include "core/ring/fair_ring_gates.h"
 
 namespace locksley {
 
@@ -161,6 +161,9 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   --seat.gate.queues;
   (queue.previous_ != nullptr ? queue.previous_->next_ : group.first) = queue.next_;
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
+  for (Anew* walk = walks_; walk != nullptr; walk = walk->other_) {
+    if (walk->queue_ == &queue) walk->queue_ = queue.next_;
+  }
   queue.previous_ = queue.next_ = nullptr;
   change_queues(group, queue, -std::uint64_t{1});
   if (group.queues == 0) note_idle(group);

@@ -63,8 +63,8 @@ class Victims {
   const Used used_;
   const Gives gives_;
   HeaviestFirst<Tenant> givers_;  // without the asker
-  // With kGrowth, the greatest burden of the tenants that have no batch to evict, and have jobs that
-  // have not ended: their results may be growing.
+  // With kGrowth, the greatest burden of the tenants that have no batch to evict, and have jobs
+  // that have not ended: their results may be growing.
   double growing_ = kAnyBurden;
 };
 

@@ -82,6 +82,20 @@ queue.inline();
 const size = queue.task('size', (path, size = 256) => size);
 console.log(await (await size.submit('a', undefined)).result(), await (await size.mapArgs([['a', undefined], ['a', null], ['a', 1]])).values());
 """
+# What JSON would send as null, and what it may leave out.
+NO_JSON = """
+import { Locksley } from '@locksley/client';
+
+const queue = new Locksley();
+queue.inline();
+const kind = queue.task('kind', (x, n) => (n === 0 ? -x / 0 : JSON.stringify(x)));
+for (const args of [[NaN], [{ deep: [Infinity] }], [-Infinity, 1], [undefined, 1], [[1, undefined]], [new Array(1)], [5n]]) {
+  const refused = await kind.submit(...args).catch((error) => error);
+  console.log(refused instanceof TypeError, refused.message.split(':')[0]);
+}
+for await (const { error } of await kind.submit(1, 0)) console.log(error.exception, error.text.split(': ')[1]);
+console.log(await (await kind.map([undefined, { a: undefined, b: 1 }, 1.5])).values());
+"""
 # A batch that came slowly at first, and then the same program again.
 AGAIN = """
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -227,6 +241,12 @@ class Ends(DaemonTest):
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")
+
+    def test_what_is_not_json_is_refused_and_not_sent_as_null(self):
+        said = self.run_to_its_end(NO_JSON).splitlines()
+        refused = ["NaN", "Infinity", "-Infinity", "undefined", "undefined", "undefined", "a bigint"]
+        self.assertEqual(said[:8], [*(f"true {what} is not JSON" for what in refused), "TypeError -Infinity is not JSON"])
+        self.assertEqual(said[8], "[ null, '{\"b\":1}', '1.5' ]")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 // Values to bytes and back. A payload is the codec's bytes of {"task": name, "args": [...], "kwargs": {...}}, where kwargs may be missing;
 // an output is the codec's bytes of what the task returned. JSON, the default, writes bytes as {"$bytes": "<base64>"}.
 
-const isNoJson = (kind) => new TypeError(`a ${kind} is not JSON: give and return numbers, strings, bytes, arrays and objects, or use another codec`);
+const isNoJson = (what) => new TypeError(`${what} is not JSON: give and return finite numbers, strings, bytes, arrays and objects, or use another codec`);
+const kindOf = (value) => (value === undefined ? 'undefined' : `a ${typeof value}`);
 
 function withBytes(key, value) {
   const original = this[key]; // Buffer has a toJSON of its own
-  // JSON would have null in its place: a job with another argument.
-  if (Array.isArray(this) && (typeof value === 'function' || typeof value === 'symbol')) throw isNoJson(typeof value);
+  // JSON would have null in their place: a job with another argument. A member of an object that is undefined is left out, which reads as undefined.
+  if (typeof value === 'number' && !Number.isFinite(value)) throw isNoJson(String(value));
+  if (typeof value === 'bigint') throw isNoJson('a bigint');
+  if (Array.isArray(this) && (value === undefined || typeof value === 'function' || typeof value === 'symbol')) throw isNoJson(kindOf(value));
   return original instanceof Uint8Array ? { $bytes: Buffer.from(original).toString('base64') } : value;
 }
 
@@ -17,7 +20,7 @@ function bytesBack(key, value) {
 export const JSON_CODEC = {
   dumps: (value) => {
     const text = JSON.stringify(value === undefined ? null : value, withBytes);
-    if (text === undefined) throw isNoJson(typeof value);
+    if (text === undefined) throw isNoJson(kindOf(value));
     return Buffer.from(text);
   },
   loads: (bytes) => {

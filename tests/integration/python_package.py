@@ -104,6 +104,20 @@ class Bytes(DaemonTest):
             self.assertEqual((batch.job(0)[key], batch.job(0)["status"]), (b"\xff\xd8\0", status))
 
 
+class TimeLimits(DaemonTest):
+    def test_a_result_is_waited_for_no_longer_than_its_timeout(self):
+        app = locksley.App(url_of(self.start()))
+        self.addCleanup(app.close)
+        naps = app.named("naps", handler="sleep", raw=True)
+        self.assertEqual(naps.submit("0").result(timeout=DEADLINE_S), b"")
+        batch = naps.submit("3600000")
+        with self.assertRaisesRegex(TimeoutError, "is not over after 0.05 s"):
+            batch.result(timeout=0.05)
+        with self.assertRaises(TimeoutError):
+            asyncio.run(batch.aresult(0.05))
+        batch.cancel()
+
+
 class LostReplies(DaemonTest):
     def proxied(self, *words):
         """An application whose connection breaks at the first of each of these commands, before its reply."""
@@ -294,6 +308,9 @@ class Refusals(DaemonTest):
     def test_help_shows_what_a_program_may_call(self):
         for function, name, parameters in ((locksley.Batch.wait, "Batch.wait", ["self", "timeout", "on_progress"]), (locksley.Task.asubmit, "Task.asubmit", ["self", "args", "kwargs"])):
             self.assertEqual((function.__qualname__, list(inspect.signature(function).parameters)), (name, parameters))
+        for call in (locksley.Batch.values, locksley.Batch.avalues):
+            with self.assertRaisesRegex(TypeError, r"^(Batch\.values|_values)\(\) got an unexpected keyword argument 'timeout'"):  # Python 3.9: _values()
+                call(locksley.App().batch("b"), timeout=1)
 
 
 class Cancellations(DaemonTest):

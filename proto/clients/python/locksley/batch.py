@@ -139,8 +139,10 @@ class Batch(Generic[R]):
             if error := result.error:
                 yield error
 
-    async def _result(self, ask: Ask, /) -> R:
-        """The value of the first job; for a batch of one."""
+    async def _result(self, ask: Ask, /, timeout: float | None = None) -> R:
+        """The value of the first job; for a batch of one. With `timeout` it is waited for as by wait(), until the batch is over."""
+        if timeout is not None:
+            await self._wait(ask, timeout)
         async for value in self._values(ask):
             return value
         raise LocksleyError(f"batch {self.id} has no job of which a result is kept")

@@ -98,6 +98,9 @@ def with_names(made: type[T]) -> type[T]:
     for name, value in vars(made).items():
         if hasattr(value, "__signature__"):
             value.__name__, value.__qualname__ = name, f"{made.__name__}.{name}"
+            method = value.__wrapped__  # which a TypeError for wrong arguments names; the twin that blocks comes first
+            if method.__name__.startswith("_"):
+                method.__name__, method.__qualname__ = name, value.__qualname__
     return made
 
 

@@ -19,7 +19,8 @@ class Dispatcher final : public CommandExecutor {
  private:
   // Executes the command once the batch that it names is in memory, or there is none
   // (Batches::first_to_load()).
-  static Coroutine<void> load_and_execute(Session& session, proto::CommandId id, proto::Command& command);
+  static Coroutine<void> load_and_execute(Session& session, proto::CommandId id, proto::Command& command)
+      LOCKSLEY_REQUIRES(kIoThread);
 };
 
 }  // namespace locksley::daemon

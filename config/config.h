@@ -273,7 +273,7 @@ struct User {
   std::string password_hash;          // argon2id, encoded
   std::string certificate;            // common name of the client certificate that identifies the user
   std::uint32_t weight = 1;           // share compared with other users
-  std::vector<std::string> handlers;  // handlers that the user may use; empty: all but `sleep` and `spin`
+  std::vector<std::string> handlers;  // handlers that the user may use; empty: all but `sleep`, `spin`, `fib`
   std::vector<CommandGroup> commands{CommandGroup::kSubmit, CommandGroup::kRead, CommandGroup::kControl};
   // Sums over the user's batches or connections. 0: only the limit of all applies; `auto`: half of
   // that.

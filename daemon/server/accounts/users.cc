@@ -73,7 +73,9 @@ constexpr std::uint64_t kLeastUnsettled = 128U << 20;  // guess: a second of a s
 
 }  // namespace
 
-bool is_opt_in(std::string_view handler) { return handler == "sleep" || handler == "spin"; }
+bool is_opt_in(std::string_view handler) {
+  return handler == "sleep" || handler == "spin" || handler == "fib";
+}
 
 void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   Account& all = tenants.account_of_all();

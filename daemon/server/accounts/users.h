@@ -27,7 +27,7 @@ constexpr CommandGroups bit_of(proto::CommandGroup group) {
 
 // Whether a configured user may use the handler only if the user's `handlers` name it: `sleep` and
 // `spin`, which are for demonstrations and occupy a worker of the pool for as long as the payload
-// says.
+// says, and `fib`, whose sub-jobs with a large payload occupy all workers for minutes.
 bool is_opt_in(std::string_view handler);
 
 // A user as it is configured. Immutable: a change of the configuration makes a new object. Shared

@@ -9,13 +9,11 @@
 namespace locksley::daemon {
 namespace {
 
-// As an int, so that a negative or a too large number is outside the range and not another port.
 void add_port(CLI::App& app, const std::string& name, std::optional<std::uint16_t>& into,
               const std::string& help) {
   app.add_option_function<int>(
          name, [&into](const int& port) { into = static_cast<std::uint16_t>(port); }, help)
-      ->check(CLI::Range(0, 65'535))
-      ->transform(kDecimalNumbers)
+      ->transform(decimal_numbers(0, 65'535))
       ->type_name("N");
 }
 

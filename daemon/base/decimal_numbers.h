@@ -1,32 +1,35 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
 #include <string>
+#include <type_traits>
+
+#include "proto/text.h"
 
 namespace locksley::daemon {
 
-// Makes an option's numbers decimal: CLI11 reads 010 as 8, as C does.
-inline const CLI::Validator kDecimalNumbers(
-    [](std::string& text) {
-      const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
-      const bool is_decimal = text.find_first_not_of("0123456789", sign) == std::string::npos;
-      const std::size_t first = text.find_first_not_of('0', sign);
-      if (is_decimal && text.size() > sign) {
-        const std::size_t kept = first == std::string::npos ? text.size() - 1 : first;
-        text.erase(sign, kept - sign);
-      }
-      return std::string();
-    },
-    "");
-
-// The same for all options of integers of the program and its commands. Call it when all are there.
-inline void read_decimal_numbers(CLI::App& app) {
-  for (CLI::Option* const option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    if (type.starts_with("INT") || type.starts_with("UINT")) option->transform(kDecimalNumbers);
-  }
-  for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; }))
-    read_decimal_numbers(*command);
+// For the transform() of an option of integers: takes numbers from `least` to `most`, as the wire
+// has them, in decimal digits, with a minus for those below 0, and also with leading zeros. What is
+// not so is an error that names the bounds. CLI11 alone reads 010 as 8, 0x10 as 16, as C does, and
+// what has more than 64 bits as another number.
+template <std::integral Number>
+CLI::Validator decimal_numbers(Number least, Number most) {
+  using Widest = std::conditional_t<std::is_signed_v<Number>, std::int64_t, std::uint64_t>;
+  const auto read = [least = Widest{least}, most = Widest{most}](std::string& text) {
+    Widest number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [read_to, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || read_to != end || number < least || number > most)
+      return "'" + proto::printable(text) + "' is not a decimal number from " + std::to_string(least) +
+             " to " + std::to_string(most);
+    text = std::to_string(number);
+    return std::string();
+  };
+  return {read, CLI::detail::type_name<Number>() + std::string(" in [") + std::to_string(least) + " - " +
+                    std::to_string(most) + "]"};
 }
 
 }  // namespace locksley::daemon

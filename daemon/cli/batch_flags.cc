@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/base/decimal_numbers.h"
+
 namespace locksley::cli {
 namespace {
 
@@ -35,7 +37,8 @@ class BatchOptionAdder {
   template <class Member>
   void add(const std::string& flag, const std::string& help, const proto::NumberValue<Member>& value) {
     group_.add_option(flag, batch_.*value.member, help)
-        ->check(CLI::Range(static_cast<std::uint32_t>(value.least), static_cast<std::uint32_t>(value.most)));
+        ->transform(daemon::decimal_numbers(static_cast<std::uint32_t>(value.least),
+                                            static_cast<std::uint32_t>(value.most)));
   }
   template <class Unit>
   void add(const std::string& flag, const std::string& help, const proto::DurationValue<Unit>& value) {

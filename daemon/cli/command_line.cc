@@ -29,9 +29,12 @@ using std::chrono::milliseconds;
 const std::map<std::string, WhenProgress> kWhenProgress{
     {"auto", WhenProgress::kAuto}, {"always", WhenProgress::kAlways}, {"never", WhenProgress::kNever}};
 
-// Without it -1 would be read as a very large number.
-const CLI::Range kIndexes(std::uint64_t{0}, std::uint64_t{std::numeric_limits<std::int64_t>::max()});
-const CLI::Range kCounts(0U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount));
+using daemon::decimal_numbers;
+
+using Integers = std::numeric_limits<std::int64_t>;
+const CLI::Validator kIndexes = decimal_numbers(std::uint64_t{0}, std::uint64_t{Integers::max()});
+const CLI::Validator kCounts =
+    decimal_numbers(0U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount));
 
 constexpr std::uint64_t kMostFrames = std::uint64_t{1} << 40;  // at ten a second: three thousand years
 
@@ -53,7 +56,7 @@ void add_payload_options(CLI::App& command, PayloadOptions& payloads) {
           },
           "One job for each integer from LOW up to, not including, HIGH; {} in PAYLOAD stands for it")
       ->type_name("LOW HIGH")
-      ->transform(daemon::kDecimalNumbers);
+      ->transform(decimal_numbers(Integers::min(), Integers::max()).description(""));
 }
 
 void check_payloads(const PayloadOptions& payloads) {
@@ -158,7 +161,6 @@ class Parser {
     add_hash_password();
     add_work();
     app_.require_subcommand(1);
-    daemon::read_decimal_numbers(app_);
     marked_ = mark_payload_words(arguments);
     try {
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
@@ -284,13 +286,13 @@ class Parser {
                       "Arguments on standard input are separated by NUL, not by newline");
     command->add_flag("-r,--no-run-if-empty", exec_.skips_empty, "Skip empty lines of standard input");
     command->add_option("-n,--max-args", exec_.each, "Arguments of standard input for one command")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
+        ->transform(decimal_numbers(std::uint64_t{1}, std::uint64_t{1'000'000}))
         ->capture_default_str();
     command
         ->add_option_function<std::uint32_t>(
             "-j,--jobs", [this](std::uint32_t jobs) { exec_.batch.slots = jobs; },
             "At most this many commands at once, as --slots; the daemon's lane has a limit of its own")
-        ->check(CLI::Range(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
+        ->transform(decimal_numbers(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
     command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one");
     command
         ->add_option("--env", exec_.variables,
@@ -391,7 +393,7 @@ class Parser {
     command->add_option("--for", list_.customer,
                         "Only batches for this customer; an admin may write USER/CUSTOMER");
     command->add_option("--handler", list_.handler, "Only batches of this handler");
-    command->add_option("--limit", list_.limit, "List at most this many")->check(kIndexes);
+    command->add_option("--limit", list_.limit, "List at most this many")->transform(kIndexes);
     command->callback([this] { line_.command = list_; });
   }
 
@@ -401,7 +403,7 @@ class Parser {
             "locksley customers --match 'eu-*'");
     command->add_option("--match", customers_.match,
                         "Only customers whose name (for an admin, USER/CUSTOMER) matches this glob pattern");
-    command->add_option("--limit", customers_.limit, "List at most this many")->check(kIndexes);
+    command->add_option("--limit", customers_.limit, "List at most this many")->transform(kIndexes);
     command->callback([this] { line_.command = customers_; });
   }
 
@@ -427,8 +429,8 @@ class Parser {
             "Change its weight and its caps, with immediate effect; what is not given stays unchanged");
     proto::CustomerSettings& changes = customer_.changes;
     set->add_option("--weight", changes.weight, "Share relative to the user's other customers, 1 to 1000")
-        ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
-    set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit")->check(kCounts);
+        ->transform(decimal_numbers(1U, proto::BatchOptions::kMaxWeight));
+    set->add_option("--slots", changes.slots, "Jobs at once, in each lane; 0: no limit")->transform(kCounts);
     set->add_option_function<std::string>(
            "--rate",
            [&changes](const std::string& text) {
@@ -439,7 +441,7 @@ class Parser {
            "Maximum rate of job starts in each lane, such as 20/s, 300/m or 5/h; 0: no limit")
         ->type_name("RATE");
     set->add_option("--max-jobs", changes.max_jobs, "Maximum number of unfinished jobs; 0: no limit")
-        ->check(kIndexes);
+        ->transform(kIndexes);
   }
 
   void add_batch_commands() {
@@ -455,7 +457,7 @@ class Parser {
     one("cancel", Command::kCancel, "Cancel the jobs that have not run, and print their number");
     one("retry", Command::kRetry, "Queue its failed jobs again, and print their number")
         ->add_option("INDEX", indexes_, "Only these jobs; default: all failed jobs")
-        ->check(kIndexes);
+        ->transform(kIndexes);
     one("forget", Command::kForget, "Drop a finished batch and its results");
     one("pause", Command::kPause, "Start no more of its jobs until it is resumed");
     one("resume", Command::kResume, "Start the jobs of a paused batch again");
@@ -466,7 +468,7 @@ class Parser {
                             std::uint64_t& index) {
       auto* command = add(name, description, "locksley " + name + " $id 17");
       command->add_option("ID", id, "The batch")->required();
-      command->add_option("INDEX", index, "The job, from 0")->required()->check(kIndexes);
+      command->add_option("INDEX", index, "The job, from 0")->required()->transform(kIndexes);
       return command;
     };
     auto* job = one("job", "Show one job: how it ended, where and how often it ran, its payload and output",
@@ -491,7 +493,7 @@ class Parser {
     command->add_option("ID", weight_.id, "The batch")->required();
     command->add_option("N", weight_.weight, "1 to 1000")
         ->required()
-        ->check(CLI::Range(1U, proto::BatchOptions::kMaxWeight));
+        ->transform(decimal_numbers(1U, proto::BatchOptions::kMaxWeight));
     command->callback([this] { line_.command = weight_; });
   }
 
@@ -499,7 +501,7 @@ class Parser {
     auto* command = add("slots", "Change, with immediate effect, how many jobs of a batch may run at once",
                         "locksley slots $id 4");
     command->add_option("ID", slots_.id, "The batch")->required();
-    command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required()->check(kCounts);
+    command->add_option("N", slots_.slots, "Jobs at once; 0: no bound")->required()->transform(kCounts);
     command->callback([this] { line_.command = slots_; });
   }
 
@@ -548,7 +550,10 @@ class Parser {
     command
         ->add_option_function<double>(
             "-d,--interval",
-            [this](double seconds) { top_.interval = milliseconds(std::llround(seconds * 1000)); },
+            [this](double seconds) {
+              if (std::isnan(seconds)) throw CLI::ValidationError("--interval", "'nan' is no time");
+              top_.interval = milliseconds(std::llround(seconds * 1000));
+            },
             "Seconds between two updates")
         ->check(CLI::Range(0.1, 3600.0))
         ->type_name("SECONDS")
@@ -558,8 +563,7 @@ class Parser {
                                     "Print text: SCREENS screens, then exit; without a number, until it "
                                     "is interrupted, as top -b does")
                        ->expected(0, 1)
-                       ->check(CLI::Range(std::uint64_t{1}, kMostFrames))
-                       ->transform(daemon::kDecimalNumbers)
+                       ->transform(decimal_numbers(std::uint64_t{1}, kMostFrames))
                        ->type_name("[SCREENS]");
     command->add_flag_callback("--once", [this] { top_.frames = 1; }, "Same as --batch 1")->excludes(frames);
     command->add_option("--sort", top_.order, "Sort the batches by this column")
@@ -580,17 +584,17 @@ class Parser {
     command->add_option("--handler", bench_.handler, "Handler that runs the jobs")->capture_default_str();
     command
         ->add_option("--jobs", bench_.jobs, "Number of jobs in all; default: 1000000, with --latency 50000")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+        ->transform(decimal_numbers(std::uint64_t{1}, std::uint64_t{1} << 40));
     auto* payload = command->add_option("--payload", bench_.payload_bytes, "Bytes of each job's payload")
-                        ->check(CLI::Range(std::size_t{0}, std::size_t{64} << 20))
+                        ->transform(decimal_numbers(std::size_t{0}, std::size_t{64} << 20))
                         ->capture_default_str();
     command->add_option("--text", bench_.text, "The payload of every job, e.g. 50 for `spin`")
         ->excludes(payload);
     command->add_option("--batch", bench_.batch, "Jobs in one batch")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10'000'000}))
+        ->transform(decimal_numbers(std::uint64_t{1}, std::uint64_t{10'000'000}))
         ->capture_default_str();
     command->add_option("--connections", bench_.connections, "Connections, each with a thread of its own")
-        ->check(CLI::Range(1U, 1024U))
+        ->transform(decimal_numbers(1U, 1024U))
         ->capture_default_str();
     command->add_flag("--latency", bench_.latency,
                       "Run one job at a time on each connection, by RUN, and print percentiles of the time");
@@ -615,7 +619,7 @@ class Parser {
     command->add_option("HANDLER", work_.handler, "Handler whose jobs the program runs")->required();
     command->add_option("PROGRAM", work_.program, "Program and its arguments, after --")->required();
     command->add_option("--slots", work_.slots, "Number of programs that run at once")
-        ->check(CLI::Range(1U, 10'000U));
+        ->transform(decimal_numbers(1U, 4'096U));  // a daemon allows no more (WorkerLimits)
     command->add_option("--name", work_.name, "Name of this worker; default: the machine's");
     command->add_flag("--insecure", work_.insecure, "Allow redis://, without encryption, to another machine");
     command->callback([this] {

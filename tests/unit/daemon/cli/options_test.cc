@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <sstream>
 
 #include "daemon/base/exit_codes.h"
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using Integers = std::numeric_limits<std::int64_t>;
 
 std::expected<CommandLine, CommandLineEnd> parse(const std::string& line) {
   std::istringstream in(line);
@@ -59,6 +61,51 @@ TEST(CliOptionsTest, NumbersWithLeadingZerosAreDecimal) {
   EXPECT_EQ(parsed<JobArguments>("job b 0100").index, 100U);
   EXPECT_EQ(parsed<BatchArguments>("retry b 010").indexes, std::vector<std::uint64_t>{10});
   EXPECT_FALSE(parse("submit echo --weight 01x a"));
+}
+
+TEST(CliOptionsTest, WhatIsNoDecimalNumberWithinTheBoundsIsRefusedWithTheBounds) {
+  const std::string wide = "-9223372036854775808 to 9223372036854775807";
+  const std::string index = "0 to 9223372036854775807";
+  const std::vector<std::pair<std::string, std::string>> options{
+      {"submit echo --range {} 0", wide},
+      {"submit echo --range -9223372036854775808 {}", wide},
+      {"submit echo --weight {} a", "1 to 1000"},
+      {"submit echo --retries {} a", "0 to 1000"},
+      {"exec -n {} -- true", "1 to 1000000"},
+      {"exec -j {} -- true", "1 to 4294967295"},
+      {"list --limit {}", index},
+      {"customers --limit {}", index},
+      {"customer set c --weight {}", "1 to 1000"},
+      {"customer set c --slots {}", "0 to 4294967295"},
+      {"customer set c --max-jobs {}", index},
+      {"retry b 1 {}", index},
+      {"job b {}", index},
+      {"log b {}", index},
+      {"weight b {}", "1 to 1000"},
+      {"slots b {}", "0 to 4294967295"},
+      {"top -b {}", "1 to 1099511627776"},
+      {"bench --jobs {}", "1 to 1099511627776"},
+      {"bench --payload {}", "0 to 67108864"},
+      {"bench --batch {}", "1 to 10000000"},
+      {"bench --connections {}", "1 to 1024"},
+      {"work h --slots {} -- p", "1 to 4096"},
+  };
+  for (const auto& [line, bounds] : options) {
+    // The last would be 1 where numbers of 64 bits begin again at 0.
+    for (const std::string number : {"0x1", "+1", "1e3", "1.0", "99999999999999999999",
+                                     "-99999999999999999999", "-18446744073709551615"}) {
+      std::string given = line;
+      given.replace(line.find("{}"), 2, number);
+      const auto result = parse(given);
+      ASSERT_FALSE(result) << given;
+      EXPECT_THAT(result.error().text, HasSubstr("'" + number + "' is not a decimal number from " + bounds))
+          << given;
+    }
+  }
+  EXPECT_EQ(
+      parsed<SubmitArguments>("submit echo --range -9223372036854775808 9223372036854775807").payloads.range,
+      std::pair(Integers::min(), Integers::max()));
+  EXPECT_FALSE(parse("top -d nan"));
 }
 
 TEST(CliOptionsTest, WorkTakesAProgramAndItsArguments) {

@@ -161,6 +161,7 @@ class Parser {
     add_hash_password();
     add_work();
     app_.require_subcommand(1);
+    if (!arguments.empty() && arguments.front() == "help") ask_for_help(arguments);
     marked_ = mark_payload_words(arguments);
     try {
       std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
@@ -186,6 +187,14 @@ class Parser {
   }
 
  private:
+  // `help COMMAND` as `COMMAND --help`, and `help` as `--help`.
+  void ask_for_help(std::vector<std::string>& words) const {
+    words.erase(words.begin());
+    const auto is_named = [&](const CLI::App* command) { return command->get_name() == words.front(); };
+    // A word that is no command is an error.
+    if (words.empty() || !app_.get_subcommands(is_named).empty()) words.emplace_back("--help");
+  }
+
   CLI::App* add(const std::string& name, const std::string& description, const std::string& example) {
     CLI::App* command = app_.add_subcommand(name, description);
     command->footer("Example:\n  " + example);

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <sstream>
 
 #include "daemon/base/exit_codes.h"
@@ -238,6 +239,16 @@ TEST(CliOptionsTest, AWordThatIsNoCommandIsNamed) {
   EXPECT_TRUE(told("customer").starts_with("A subcommand is required\n")) << told("customer");
   EXPECT_TRUE(told("--json").starts_with("A subcommand is required\n")) << told("--json");
   EXPECT_TRUE(told("submit").starts_with("HANDLER is required\n")) << told("submit");
+}
+
+TEST(CliOptionsTest, HelpIsAlsoAWord) {
+  for (const auto& [word, option] : std::map<std::string, std::string>{
+           {"help", "--help"}, {"help run", "run --help"}, {"help customer set", "customer set --help"}}) {
+    EXPECT_EQ(parse(word).error().text, parse(option).error().text);
+    EXPECT_EQ(parse(word).error().exit_code, daemon::kExitOk);
+  }
+  EXPECT_EQ(parse("help nosuch").error().exit_code, daemon::kExitUsage);
+  EXPECT_EQ(parsed<SubmitArguments>("submit help").handler, "help");
 }
 
 TEST(CliOptionsTest, SubmitAndRunHaveEachOptionOfABatch) {

@@ -75,10 +75,18 @@ void say_it_was_there(const std::string& id) {
   std::fprintf(stderr, "locksley: batch %s was there already: nothing was started\n", printable(id).c_str());
 }
 
+bool is_outcome_unknown(const ClientError& error) {
+  return error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.kind == Kind::kInterrupted;
+}
+
+void say_it_may_be_cancelled(const std::string& id) {
+  std::fprintf(stderr,
+               "locksley: batch %s may be cancelled: no reply to CANCEL came; see `locksley status %s`\n",
+               printable(id).c_str(), printable(id).c_str());
+}
+
 void say_it_may_be_there(const ClientError& error, const std::string& id) {
-  const bool is_unknown =
-      error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.kind == Kind::kInterrupted;
-  if (!is_unknown) return;
+  if (!is_outcome_unknown(error)) return;
   std::fprintf(stderr,
                "locksley: batch %s may have been submitted; the same command with --id %s does no harm\n",
                printable(id).c_str(), printable(id).c_str());

@@ -54,6 +54,10 @@ int exit_code_of(const client::ClientError& error);
 
 // Whether the same command may succeed later.
 bool is_temporary(const client::ClientError& error);
+// Whether the command may have reached the daemon, and may have been executed.
+bool is_outcome_unknown(const client::ClientError& error);
+// Says on standard error, after a CANCEL without a reply, that the batch may be cancelled.
+void say_it_may_be_cancelled(const std::string& id);
 // Says on standard error that a batch was submitted before, with the same jobs.
 void say_it_was_there(const std::string& id);
 // Says on standard error, after an error that leaves it unknown, that the batch may have been

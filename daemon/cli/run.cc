@@ -266,7 +266,11 @@ class Run {
       std::fprintf(stderr, "locksley: batch %s was not submitted before the interruption\n", id_.c_str());
     } else {
       context_.fail(jobs.error());
-      say_it_is_left();
+      if (is_outcome_unknown(jobs.error())) {
+        say_it_may_be_cancelled(id_);
+      } else {
+        say_it_is_left();
+      }
     }
   }
 

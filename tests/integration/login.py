@@ -223,12 +223,15 @@ class Changes(UsersTest):
     def test_users_come_and_go_altogether(self):
         daemon = self.start()
         anybody = self.connect(daemon)
+        for command in (("AUTH", "alice", "x"), ("HELLO", 3, "AUTH", "alice", "x")):
+            self.assertEqual(anybody.ask(*command), f"{WRONGPASS} No users are configured here: log in without a name, or not at all")
         anybody("SUBMIT", "echo", "ID", "before", "JOBS", "x")
         self.reload(daemon, alice={}, default={})
         anybody.read_until_closed()
         default, stranger = self.log_in(daemon, "default"), self.connect(daemon)
         self.assertEqual(default.wait("before")["tenant"], "default")
         self.assertEqual(stranger.ask("STATUS", "before"), NOAUTH)
+        self.assertEqual(stranger.ask("AUTH", "bob", "x"), WRONGPASS)
         self.reload(daemon)
         for connection in (default, stranger):
             connection.read_until_closed()

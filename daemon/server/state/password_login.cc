@@ -1,6 +1,7 @@
 #include "daemon/server/state/password_login.h"
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "daemon/auth/authenticator.h"
@@ -14,13 +15,15 @@ namespace locksley::daemon {
 namespace {
 
 std::unexpected<std::string> wrong_password(ServerState& state, const std::string& user,
-                                            const std::string& peer) LOCKSLEY_REQUIRES(kIoThread) {
+                                            const std::string& peer,
+                                            std::string_view reply = proto::kWrongPass)
+    LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::size_t kMostShown = 64;  // the longest name of a user
   state.stats().authentication_failures.add(1);
   state.warnings().warn(
       Warning::kWrongPassword, peer,
       LogLine("wrong password, or no such user").with("user", proto::printable(user, kMostShown)));
-  return std::unexpected(std::string(proto::kWrongPass));
+  return std::unexpected(std::string(reply));
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ void log_in_by_password(ServerState& state, PasswordLogin login, LoggedIn done) 
   if (!users.are_configured()) {
     wipe(login.password);
     if (login.user == proto::kDefaultUser) return done(users.everybody());
-    return done(wrong_password(state, login.user, login.peer));
+    return done(wrong_password(state, login.user, login.peer, proto::kNoUsers));
   }
   const UserRef user = users.find(login.user);
   const std::string hash = user == nullptr ? std::string() : user->password_hash();

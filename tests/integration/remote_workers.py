@@ -53,6 +53,19 @@ class Leases(RemoteTest):
         worker("LEAVE")
         self.assertIn("proto", worker("HELLO", 2))
 
+    def test_the_port_for_clients_says_which_port_is_meant(self):
+        port = hold_port(self)
+        remote = {"handlers": {"shout": {"remote": True}}}
+        for settings, said in (
+            ({}, "which is closed, because no handler has `remote: true`"),
+            ({**remote, "workers": {"port": 0}}, "whose number is in the daemon's log"),
+            ({**remote, "workers": {"port": port}}, str(port)),
+        ):
+            connection = self.connect(self.start(settings))
+            for command in (("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout"), ("claim",), ("SETTLE", "x")):
+                self.assertRegex(str(connection.ask(*command)), rf"^ERR unknown command '{command[0]}', with args beginning with: .*\(the port for workers is another one: workers\.port, {said}\)$")
+            self.assertNotIn("workers", str(connection.ask("SETTLED", "x")))
+
     def test_jobs_run_elsewhere_and_their_results_are_here(self):
         connection = self.serve()
         worker = self.worker(slots=2)

@@ -1,10 +1,15 @@
 #include "daemon/server/commands/dispatch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "config/validate.h"
 #include "daemon/server/commands/audit_line.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/records/lookup.h"
@@ -37,6 +42,25 @@ constexpr std::array kOfBatch = {
     CommandId::kPause,   CommandId::kResults, CommandId::kResume, CommandId::kRetry,
     CommandId::kSlots,   CommandId::kStatus,  CommandId::kWait,   CommandId::kWeight,
 };
+
+// The commands of the port for workers.
+constexpr std::array<std::string_view, 8> kWorkersCommands{"JOIN",  "CLAIM", "SETTLE",  "NOTE",
+                                                           "YIELD", "BEAT",  "RECLAIM", "LEAVE"};
+
+// The error for a command that there is not. A worker that connected to the port for clients learns
+// which port is meant.
+std::string no_such_command(const config::Config& config, const proto::ArgumentList& arguments) {
+  std::string text = proto::unknown_command_error(arguments);
+  const std::string_view name = arguments.empty() ? std::string_view() : arguments[0];
+  const auto is_it = [name](std::string_view one) { return proto::equals_ignoring_case(one, name); };
+  if (std::ranges::none_of(kWorkersCommands, is_it)) return text;
+  if (!text.ends_with(' ')) text += ' ';
+  text += "(the port for workers is another one: workers.port, ";
+  if (!config::serves_remote_workers(config))
+    return text + "which is closed, because no handler has `remote: true`)";
+  if (config.workers.port == 0) return text + "whose number is in the daemon's log)";
+  return text + fmt::format("{})", config.workers.port);
+}
 
 constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(id); }
 
@@ -279,7 +303,7 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
   if (found == nullptr) {
     session.transaction().spoil();
     stats.unknown_commands.add(1);
-    session.fail(session.is_logged_in() ? proto::unknown_command_error(command.arguments)
+    session.fail(session.is_logged_in() ? no_such_command(session.state().config(), command.arguments)
                                         : std::string(proto::kNoAuth));
     free_if_large(session, command);
     return Executed::kDone;

@@ -65,7 +65,7 @@ if (local) {
     process.exit(0);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    const hint = error.message.includes('unknown command') ? ' (the port for workers is another one, 7771 unless workers.port says otherwise)' : '';
+    const hint = /unknown command(?!.*port for workers)/.test(error.message) ? ' (the port for workers is another one, 7771 unless workers.port says otherwise)' : '';
     console.error(`locksley-worker: ${error.message}${hint}`);
     process.exit(78);
   }

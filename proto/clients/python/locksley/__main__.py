@@ -70,7 +70,8 @@ def main() -> int:
     try:
         code = worker.run()
     except Refused as error:
-        hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if "unknown command" in str(error) else ""
+        is_unclear = "unknown command" in str(error) and "port for workers" not in str(error)
+        hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if is_unclear else ""
         print(f"locksley: {error}{hint}", file=sys.stderr)
         return 78
     # At its end Python waits for the threads that coroutines have left. They get the rest of the grace time, or a second.

@@ -149,7 +149,9 @@ class Records(UsersTest):
             opened += 1
             self.assertLess(opened, 1000, "open batches have no bound")
         self.assertGreater(opened, 50)
-        self.assert_error("QUEUEFULL .*users.alice.max_record_bytes", alice.ask("SUBMIT", "echo", "JOBS", "x"))
+        makes_room = "nothing was (accepted|set), try again; to make room, FORGET finished batches, or RETAIN them for less time"
+        for command in (("SUBMIT", "echo", "JOBS", "x"), ("CUSTOMER", "SET", "c" * 128, "WEIGHT", 2)):
+            self.assert_error(f"QUEUEFULL .*users.alice.max_record_bytes is .*{makes_room}", alice.ask(*command))
         self.assertEqual(bob("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
         for row in alice.listed():
             if row["id"] != "first":
@@ -200,6 +202,8 @@ class InTheStore(StoreTest):
         self.assertEqual(len(bob.results("mine")), 1, "it did not run again")
         error = alice.ask("SUBMIT", "echo", "JOBS", *["x" * 50_000] * 50)
         self.assert_error("TOOBIG .*users.alice.max_stored_bytes is 2097152", error)
+        later = [str(alice.ask("SUBMIT", "echo", "DELAY", 3_600_000, "JOBS", *["x" * 50_000] * 18)) for _ in range(3)]
+        self.assertRegex(later[2], r"^QUEUEFULL .*max_stored_bytes is .*try again; to make room, FORGET .* RETAIN .* \(RESULTS \.\.\. DISCARD\)$")
         self.assertEqual(self.daemon.get("/readyz"), (200, "ready\n"))
 
 

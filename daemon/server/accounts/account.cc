@@ -10,6 +10,15 @@ std::string Account::key(Resource resource) const {
   return prefix_ + std::string(names.limit);
 }
 
+std::string_view what_makes_room(Resource resource) {
+  if (resource == Resource::kRecordBytes)
+    return "; to make room, FORGET finished batches, or RETAIN them for less time";
+  if (resource == Resource::kStoredBytes)
+    return "; to make room, FORGET finished batches, RETAIN them for less time, or drop results that were "
+           "read (RESULTS ... DISCARD)";
+  return {};
+}
+
 std::string results_at_limit(const Account& account) {
   const bool is_own = account.results().bytes() >= account.results().limit() || account.parent() == nullptr;
   const Account& full = is_own ? account : *account.parent();

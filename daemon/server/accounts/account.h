@@ -29,6 +29,10 @@ enum class Resource : std::uint8_t {
 };
 inline constexpr std::size_t kResources = 11;
 
+// What a client can do where this resource is full, beside waiting; for the end of an error. Empty:
+// nothing.
+std::string_view what_makes_room(Resource resource);
+
 // The names of a resource outside the daemon. A test compares the table with the keys of the
 // configuration.
 struct ResourceName {

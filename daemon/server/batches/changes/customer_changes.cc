@@ -67,9 +67,9 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
   const Account* const full =
       retention_.first_without_room(user, Resource::kRecordBytes, Customers::record_bytes(customer));
   if (full == nullptr) return {};
-  return fmt::format("QUEUEFULL {} is {}, and {} are in use: nothing was set, try again",
+  return fmt::format("QUEUEFULL {} is {}, and {} are in use: nothing was set, try again{}",
                      full->key(Resource::kRecordBytes), full->limit(Resource::kRecordBytes),
-                     full->used(Resource::kRecordBytes));
+                     full->used(Resource::kRecordBytes), what_makes_room(Resource::kRecordBytes));
 }
 
 Ticket CustomerChanges::write(const Tenant& user, std::string_view customer, Account& payer,

@@ -97,9 +97,10 @@ std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, 
   if (most < full.limit(resource)) {
     text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
   }
-  return std::unexpected(fmt::format(
-      "{}, and {} are in use: nothing was accepted, try again{}", text, full.used(resource),
-      is_customers ? " when jobs of the customer have ended, or raise the limit (CUSTOMER SET)" : ""));
+  return std::unexpected(
+      fmt::format("{}, and {} are in use: nothing was accepted, try again{}", text, full.used(resource),
+                  is_customers ? " when jobs of the customer have ended, or raise the limit (CUSTOMER SET)"
+                               : what_makes_room(resource)));
 }
 
 Admission::Admitted Admission::reserve(const Demand& demand) {

@@ -46,8 +46,8 @@ inline constexpr std::string_view kHelloNoAuth =
 inline constexpr std::string_view kNoAuth = "NOAUTH Authentication required.";
 inline constexpr std::string_view kWrongPass =
     "WRONGPASS invalid username-password pair or user is disabled.";
-// The same for a user's name where there are no users: Redis knows `default` there, and says WRONGPASS of
-// others.
+// The same for a user's name where there are no users: Redis knows `default` there, and says
+// WRONGPASS of others.
 inline constexpr std::string_view kNoUsers =
     "WRONGPASS invalid username-password pair or user is disabled. No users are configured here: log in "
     "without a name, or not at all";

@@ -350,6 +350,24 @@ TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
   EXPECT_TRUE(bench.store->has_room());
 }
 
+// As after a RETRY of scattered jobs: clients' writes would wait behind all of these.
+TEST(GroupCommitTest, VeryManyStepsOfOneJobEachWeighWhatTheWriterNeedsForThem) {
+  StoreBench bench;
+  bench.open();
+  constexpr std::uint64_t kSteps = GroupCommit::kMostPending / kCostOfWrite;
+  bench.commit(accept_batch(1, kSteps + 1));
+  bench.disk->hold_syncs();
+  StepMaker steps(1);
+  const auto record = [&](std::uint64_t job) {
+    bench.store->put(steps.end_jobs({job, job + 1}), Urgency::kWithNext);
+  };
+  for (std::uint64_t job = 0; job < kSteps / 2; ++job) record(job);
+  EXPECT_TRUE(bench.store->has_room());
+  for (std::uint64_t job = kSteps / 2; job <= kSteps; ++job) record(job);
+  EXPECT_FALSE(bench.store->has_room());
+  bench.disk->release();
+}
+
 // The step of a retry has no results, but may list millions of ranges.
 TEST(GroupCommitTest, ExecutorsDoNotWaitForTheListOfARetry) {
   StoreBench bench;

@@ -354,16 +354,16 @@ TEST(GroupCommitTest, WhoeverRecordsMoreThanTheDiskTakesWaitsForRoom) {
 TEST(GroupCommitTest, VeryManyStepsOfOneJobEachWeighWhatTheWriterNeedsForThem) {
   StoreBench bench;
   bench.open();
-  constexpr std::uint64_t kSteps = GroupCommit::kMostPending / kCostOfWrite;
-  bench.commit(accept_batch(1, kSteps + 1));
+  constexpr std::uint64_t kFull = GroupCommit::kMostPending / kCostOfWrite;
+  bench.commit(accept_batch(1, kFull + 1));
   bench.disk->hold_syncs();
   StepMaker steps(1);
   const auto record = [&](std::uint64_t job) {
     bench.store->put(steps.end_jobs({job, job + 1}), Urgency::kWithNext);
   };
-  for (std::uint64_t job = 0; job < kSteps / 2; ++job) record(job);
+  for (std::uint64_t job = 0; job < kFull / 2; ++job) record(job);
   EXPECT_TRUE(bench.store->has_room());
-  for (std::uint64_t job = kSteps / 2; job <= kSteps; ++job) record(job);
+  for (std::uint64_t job = kFull / 2; job <= kFull; ++job) record(job);
   EXPECT_FALSE(bench.store->has_room());
   bench.disk->release();
 }

@@ -158,7 +158,10 @@ TEST_F(LoginTest, AReloadMovesVeryManyChannelsInSlicesAndCommandsMayChangeThemMe
     return true;
   });
   EXPECT_EQ(on_io_thread([&] { return count_in(Events::kEverything); }), kChannels);
-  config::Config config = on_io_thread([&] { return server_->config(); });
+  config::Config config = on_io_thread([&] {
+    kIoThread.assert_held();
+    return server_->config();
+  });
   std::erase(config.users["alice"].commands, config::CommandGroup::kAdmin);
   const int left = on_io_thread([&] {
     kIoThread.assert_held();

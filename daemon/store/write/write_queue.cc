@@ -13,41 +13,26 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
   if (staged_.takes(write, cost)) {
     const auto* const change = std::get_if<ChangeBatch>(&write);
     if (change != nullptr && tells_of_ends(change->changes) && !is_discard(write)) {
-      if (auto told = staged_.tell_ahead(*change)) {
-        const std::size_t cost_ahead = cost_of(*told);
-        gather(*std::move(told), cost_ahead, Urgency::kWithNext);
-      }
+      if (auto told = staged_.tell_ahead(*change)) gather(*std::move(told), Urgency::kWithNext);
     }
     // Not before writes of the same batch that gather.
     const Ticket first = gathering_.empty() ? gathering_ticket_ : gathering_ticket_ + 1;
     return staged_.add(std::move(write), cost, urgency, first);
   }
-  return gather(std::move(write), cost, urgency);
+  return gather(std::move(write), urgency);
 }
 
-Ticket WriteQueue::gather(StoreWrite&& write, std::size_t cost, Urgency urgency) {
-  const bool fills_group = cost >= most_in_group_ && (std::holds_alternative<AcceptBatch>(write) ||
-                                                      std::holds_alternative<AddJobs>(write));
-  if (fills_group && !gathering_.empty()) close_group();
+Ticket WriteQueue::gather(StoreWrite&& write, Urgency urgency) {
   const Ticket ticket = gathering_ticket_;
   if (urgency == Urgency::kAwaited) ++awaited_;
   gathering_.add(std::move(write));
-  if (gathering_.cost() >= most_in_group_) close_group();
-  return ticket;
-}
-
-void WriteQueue::close_group() {
-  full_.push_back({.ticket = gathering_ticket_,
-                   .writes = gathering_.take(std::exchange(spare_, {})),
-                   .awaited = std::exchange(awaited_, 0),
-                   .part = std::nullopt});
-  begin_next();
-}
-
-void WriteQueue::begin_next() {
-  while (staged_.has_group(++gathering_ticket_)) {
-    full_.push_back({.ticket = gathering_ticket_, .writes = {}, .awaited = 0, .part = std::nullopt});
+  if (gathering_.cost() >= most_in_group_) {
+    full_.push_back({.ticket = gathering_ticket_++,
+                     .writes = gathering_.take(std::exchange(spare_, {})),
+                     .awaited = std::exchange(awaited_, 0),
+                     .part = std::nullopt});
   }
+  return ticket;
 }
 
 std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
@@ -58,10 +43,9 @@ std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
     first = std::move(full_.front());
     full_.pop_front();
   } else {
-    first.ticket = gathering_ticket_;
+    first.ticket = gathering_ticket_++;
     first.writes = gathering_.take(std::exchange(spare_, {}));
     first.awaited = std::exchange(awaited_, 0);
-    begin_next();
   }
   if (!staged_.empty()) {
     first.awaited += staged_.take(first.ticket, first.writes);

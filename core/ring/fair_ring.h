@@ -483,8 +483,8 @@ class FairRing {
   ReadyHints hints_;                             // written under mutex_
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
-  Anew* walks_ LOCKSLEY_GUARDED_BY(mutex_) =
-      nullptr;  // a list of those that are not done: leave() tells them
+  // A list of those that are not done: leave() moves them on.
+  Anew* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
   // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
   LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -147,7 +147,7 @@ TEST(ResultLogTest, ASnapshotStaysAsItWasWhileTheLogGrows) {
   EXPECT_THAT(outputs, ::testing::ElementsAre("a"));
 }
 
-// So that whoever takes one needs the batch's mutex for a short time.
+// So that a reader that takes one needs the batch's mutex for a short time.
 TEST(ResultLogTest, ASnapshotEndsAfterSoManySegments) {
   const std::string large(8192, 'x');  // such a row has a chunk of its own
   constexpr std::uint64_t kRows = ResultLog::kMostSegments + 10;

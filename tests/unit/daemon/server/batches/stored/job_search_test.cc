@@ -116,7 +116,7 @@ TEST_F(RowSearchTest, EachRowIsLookedAtOnce) {
 }
 
 // To free it takes milliseconds.
-TEST_F(RowSearchTest, AResultForWhichNobodyWaitsIsFreedByTheReader) {
+TEST_F(RowSearchTest, AResultForWhichNoClientWaitsIsFreedByTheReader) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = with_rows(1, std::string(2U << 20, 'x'));
   const JobDemand demand{.index = OtherRows::kOtherJob};

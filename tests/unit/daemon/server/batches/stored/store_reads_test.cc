@@ -71,7 +71,7 @@ class StoreReadsTest : public RegistryFixture {
       {.io = io_, .slices = slices_, .registry = registry_, .store = store_.get(), .aside = aside_}};
 };
 
-TEST_F(StoreReadsTest, ALargePageForWhichNobodyWaitsIsFreedOnAnotherThread) {
+TEST_F(StoreReadsTest, ALargePageForWhichNoClientWaitsIsFreedOnAnotherThread) {
   const ThreadRoleScope io_thread(kIoThread);
   bool has_ended = false;
   reads_.read_rows(with_row_of(2U << 20), kFirst, [&](const StoreReads::ReadRows& read) {

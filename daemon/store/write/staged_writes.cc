@@ -51,6 +51,7 @@ StagedWrites::Staged* StagedWrites::leader_of(const StoreWrite& write) const {
     for (const AcceptedRow::After& after : accept->row.after) {
       const auto* const staged = of_batch(after.sequence);
       if (staged == nullptr || !staged->front()->accepted.contains(after.sequence)) continue;
+      if (!is_open(*staged->front())) continue;
       if (last == nullptr || last->ticket < staged->front()->ticket) last = staged->front();
     }
     return last;
@@ -58,6 +59,7 @@ StagedWrites::Staged* StagedWrites::leader_of(const StoreWrite& write) const {
   const auto* const staged = of_batch(sequence_of(write));
   if (staged == nullptr) return nullptr;
   Staged* const leader = staged->back();
+  if (!is_open(*leader)) return nullptr;
   const auto* record = std::get_if<RecordStep>(&write);
   const bool is_ordinary_step = record != nullptr && record->step.finished_at == 0 && !record->step.is_base;
   return is_ordinary_step && std::holds_alternative<AddJobs>(leader->write) ? nullptr : leader;
@@ -105,6 +107,7 @@ std::optional<ChangeBatch> StagedWrites::tell_ahead(const ChangeBatch& change) {
   std::optional<ChangeBatch> first;
   Staged* before = nullptr;
   for (Staged* const each : *staged) {
+    if (!is_open(*each)) continue;
     if (!each->accepted.contains(change.sequence)) {
       ChangeBatch told = without_jobs(change, std::get<AddJobs>(each->write));
       if (before == nullptr) {

@@ -24,7 +24,8 @@ namespace locksley::daemon {
 //
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps
 // of a batch whose jobs are added, which are about other jobs. So do batches that are to start
-// after a batch that is not accepted yet, and what is put about them.
+// after a batch that is not accepted yet, and what is put about them. A write that is here gets no
+// more followers once later groups gather (begin_group()): what is put then comes after it anyhow.
 //
 // A change that has the outcome of batches for which its batch waits must be in the store before
 // these are deleted, and their deletion does not wait for anything that is here. So besides
@@ -58,6 +59,8 @@ class StagedWrites {
   StagedWrites& operator=(const StagedWrites&) = delete;
 
   bool empty() const { return staged_.empty(); }
+  // The group of this ticket gathers now, and all before it do not any more.
+  void begin_group(Ticket ticket) { gathering_ = ticket; }
   // Whether the write belongs here: because it is large, or because it follows one that is here.
   bool takes(const StoreWrite& write, std::size_t cost) const;
   // `first`: the ticket of the first group that may have parts: no write that was put before comes
@@ -108,6 +111,8 @@ class StagedWrites {
   // Those with writes of the batch, in the order of their tickets. The first may have its
   // acceptance; each other one is an AddJobs of it. Null: there is none.
   const std::vector<Staged*>* of_batch(std::uint64_t sequence) const;
+  // Whether it may have more followers.
+  bool is_open(const Staged& staged) const { return staged.ticket >= gathering_; }
   void note_batch(Staged& staged, std::uint64_t sequence);
   // `first`, which has writes of the batch, leaves.
   void forget_batch(const Staged& first, std::uint64_t sequence);
@@ -120,6 +125,7 @@ class StagedWrites {
   std::unordered_map<std::uint64_t, std::vector<Staged*>> by_batch_;  // of_batch()
   Staged* with_steps_ = nullptr;  // the last one that has steps among its followers; null: there is none
   Ticket last_ = 0;
+  Ticket gathering_ = 0;      // begin_group()
   Ticket without_parts_ = 0;  // the first group that has no part yet
 };
 

@@ -27,10 +27,11 @@ Ticket WriteQueue::gather(StoreWrite&& write, Urgency urgency) {
   if (urgency == Urgency::kAwaited) ++awaited_;
   gathering_.add(std::move(write));
   if (gathering_.cost() >= most_in_group_) {
-    full_.push_back({.ticket = gathering_ticket_++,
+    full_.push_back({.ticket = gathering_ticket_,
                      .writes = gathering_.take(std::exchange(spare_, {})),
                      .awaited = std::exchange(awaited_, 0),
                      .part = std::nullopt});
+    begin_next();
   }
   return ticket;
 }
@@ -43,9 +44,10 @@ std::optional<WriteQueue::Group> WriteQueue::take_first(Writes spare) {
     first = std::move(full_.front());
     full_.pop_front();
   } else {
-    first.ticket = gathering_ticket_++;
+    first.ticket = gathering_ticket_;
     first.writes = gathering_.take(std::exchange(spare_, {}));
     first.awaited = std::exchange(awaited_, 0);
+    begin_next();
   }
   if (!staged_.empty()) {
     first.awaited += staged_.take(first.ticket, first.writes);

@@ -63,6 +63,8 @@ class WriteQueue {
  private:
   // Puts it into the group that gathers. Returns its ticket.
   Ticket gather(StoreWrite&& write, Urgency urgency);
+  // The next group gathers.
+  void begin_next() { staged_.begin_group(++gathering_ticket_); }
 
   const std::size_t most_in_group_;
   std::deque<Group> full_;  // before gathering_

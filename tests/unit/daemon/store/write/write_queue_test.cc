@@ -177,6 +177,19 @@ TEST_F(WaitingBatchTest, IsToldWithItsAcceptanceIfItFollowsALargeOne) {
   expect_outcome_with_deletion(queue);
 }
 
+// Else its row, and those put after it, would come before rows that it makes out of date.
+TEST_F(WaitingBatchTest, ComesAfterTheJobsIfTheirGroupIsFull) {
+  WriteQueue queue(kMost);
+  apply(accept_batch(1, 1));
+  apply(waiting());
+  const Ticket staged = queue.put(add(50), Urgency::kAwaited);
+  while (queue.gathering() <= staged) queue.put(accept_batch(3, 1), Urgency::kAwaited);
+  close();
+  EXPECT_GT(queue.put(released(), Urgency::kAwaited), staged);
+  queue.put(ForgetBatch{.sequence = 1}, Urgency::kAwaited);
+  expect_outcome_with_deletion(queue);
+}
+
 TEST_F(WaitingBatchTest, OtherChangesFollowTheJobsAlone) {
   WriteQueue queue(kMost);
   queue.put(add(50), Urgency::kAwaited);

@@ -65,6 +65,10 @@ StagedWrites::Staged* StagedWrites::leader_of(const StoreWrite& write) const {
   return is_ordinary_step && std::holds_alternative<AddJobs>(leader->write) ? nullptr : leader;
 }
 
+bool StagedWrites::has_group(Ticket ticket) const {
+  return std::ranges::binary_search(staged_, ticket, {}, &Staged::ticket);
+}
+
 bool StagedWrites::takes(const StoreWrite& write, std::size_t cost) const {
   return (cost > most_bytes_ && may_be_large(write)) || leader_of(write) != nullptr;
 }

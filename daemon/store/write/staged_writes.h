@@ -19,8 +19,9 @@ namespace locksley::daemon {
 
 // The payloads of a large write go into the groups that the writer takes next, a part into each, so
 // that the writes of other clients go with the same groups and do not wait for all of it. The write
-// itself, which makes the payloads count, goes with the last part. Its ticket is known when it is
-// put, because each group takes one part.
+// itself, which makes the payloads count, goes with the last part, into a group without writes of
+// other clients (WriteQueue). Its ticket is known when it is put, because each group takes one
+// part.
 //
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps
 // of a batch whose jobs are added, which are about other jobs. So do batches that are to start
@@ -59,6 +60,8 @@ class StagedWrites {
   StagedWrites& operator=(const StagedWrites&) = delete;
 
   bool empty() const { return staged_.empty(); }
+  // Whether writes that are here go into the group of this ticket.
+  bool has_group(Ticket ticket) const;
   // The group of this ticket gathers now, and all before it do not any more.
   void begin_group(Ticket ticket) { gathering_ = ticket; }
   // Whether the write belongs here: because it is large, or because it follows one that is here.

@@ -16,7 +16,9 @@ namespace locksley::daemon {
 
 // Writes gather in a group until the writer takes it, or until it is full: then the next one
 // gathers. The groups are taken in the order of their tickets. Large writes, and those that follow
-// them, go into later groups (StagedWrites).
+// them, go into later groups (StagedWrites). A write that brings jobs, and alone costs as much as a
+// full group, shares its group with no other but those that follow it: the disk may have no room
+// for it, and then its group is refused.
 //
 // A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on
 // average while nothing is staged (else as StagedWrites::takes()), the others are O(1).
@@ -61,10 +63,15 @@ class WriteQueue {
   void write_whole() { staged_.write_whole(); }
 
  private:
+  // For a write that StagedWrites takes: puts into the group that gathers what must not wait for
+  // staged jobs (StagedWrites::tell_ahead()).
+  void tell_ahead(const StoreWrite& write);
   // Puts it into the group that gathers. Returns its ticket.
-  Ticket gather(StoreWrite&& write, Urgency urgency);
-  // The next group gathers.
-  void begin_next() { staged_.begin_group(++gathering_ticket_); }
+  Ticket gather(StoreWrite&& write, std::size_t cost, Urgency urgency);
+  // The group that gathers is full, and another one begins.
+  void close_group();
+  // A group of the next ticket begins to gather; but groups that have staged writes have no others.
+  void begin_next();
 
   const std::size_t most_in_group_;
   std::deque<Group> full_;  // before gathering_

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,6 +52,40 @@ TEST(WriteQueueTest, AMarkerComesAfterStepsInFullGroupsAndInStagedOnes) {
     last = queue.put(RecordStep{.sequence = 2, .step = {}}, Urgency::kWithNext);
   }
   EXPECT_EQ(queue.put(std::monostate(), Urgency::kAwaited), last) << "others have gone past it";
+}
+
+// The disk may have no room for a large write: then the other writes of its group would be refused.
+TEST(WriteQueueTest, ALargeWriteSharesItsGroupWithNoOtherBatch) {
+  WriteQueue queue(kMost);
+  AcceptBatch staged = accept_batch(1, 0);
+  staged.payloads = testing::payloads_of(std::vector(30, std::string(1'000, 'x')));
+  AcceptBatch alone = accept_batch(2, 0);
+  alone.payloads = testing::payloads_of({std::string(2 * kMost, 'x')});
+  std::map<std::uint64_t, Ticket> tickets;
+  const auto put = [&](AcceptBatch write) {
+    const std::uint64_t sequence = write.sequence;
+    tickets[sequence] = queue.put(std::move(write), Urgency::kAwaited);
+  };
+  put(accept_batch(3, 1));
+  put(std::move(staged));
+  put(std::move(alone));
+  std::uint64_t next = 4;
+  for (int group = 0; group < 20; ++group) {
+    put(accept_batch(next++, 1));
+    const auto taken = queue.take_first({});
+    ASSERT_TRUE(taken.has_value());
+    EXPECT_EQ(taken->ticket, static_cast<Ticket>(group + 1));
+    EXPECT_EQ(queue.last_taken(), taken->ticket);
+    EXPECT_EQ(taken->awaited, taken->writes.size());
+    for (const StoreWrite& write : taken->writes) {
+      EXPECT_EQ(tickets.at(sequence_of(write)), taken->ticket);
+      EXPECT_TRUE(sequence_of(write) > 2 || taken->writes.size() == 1U);
+      tickets.erase(sequence_of(write));
+    }
+    if (taken->part) queue.part_written({.payloads = 1, .bytes = 1'000});
+  }
+  EXPECT_FALSE(tickets.contains(1));
+  EXPECT_FALSE(tickets.contains(2));
 }
 
 // A flood of small writes fills one group after the other: each would else grow in memory of its
@@ -177,18 +213,23 @@ TEST_F(WaitingBatchTest, IsToldWithItsAcceptanceIfItFollowsALargeOne) {
   expect_outcome_with_deletion(queue);
 }
 
-// Else its row, and those put after it, would come before rows that it makes out of date.
-TEST_F(WaitingBatchTest, ComesAfterTheJobsIfTheirGroupIsFull) {
+// Else its row, and those put after it, would come before rows that it makes out of date. What is
+// told ahead of the jobs may fill the last group before theirs.
+class WaitingBatchBehindOthersTest : public WaitingBatchTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(WaitingBatchBehindOthersTest, ComesAfterTheJobsThatAreAdded) {
   WriteQueue queue(kMost);
   apply(accept_batch(1, 1));
   apply(waiting());
   const Ticket staged = queue.put(add(50), Urgency::kAwaited);
-  while (queue.gathering() <= staged) queue.put(accept_batch(3, 1), Urgency::kAwaited);
+  const Ticket others = static_cast<Ticket>(GetParam());
+  for (Ticket n = 0; n < others; ++n) queue.put(ForgetBatch{.sequence = 3 + n}, Urgency::kAwaited);
   close();
-  EXPECT_GT(queue.put(released(), Urgency::kAwaited), staged);
+  EXPECT_GE(queue.put(released(), Urgency::kAwaited), staged);
   queue.put(ForgetBatch{.sequence = 1}, Urgency::kAwaited);
   expect_outcome_with_deletion(queue);
 }
+INSTANTIATE_TEST_SUITE_P(WaitingBatchTest, WaitingBatchBehindOthersTest, ::testing::Range(0, 40));
 
 TEST_F(WaitingBatchTest, OtherChangesFollowTheJobsAlone) {
   WriteQueue queue(kMost);

@@ -24,6 +24,11 @@ class WriteCharges {
   // As cost_of() counts. Guess: a tenth of a second of a disk that writes 80 MB/s. Two groups of
   // the store: one gathers while the other is written.
   static constexpr std::uint64_t kMostPending = 2 * kMostInGroup;
+  // The same while other users have writes pending, too: these wait for half as long. Measured:
+  // beside a pipeline of 5,000 small SUBMITs, another user's SUBMITs took 4.2 and 4.7 ms in place of
+  // 7.4 and 8.8, and the pipeline was a tenth slower. With half of it, large batches of two users
+  // were a sixth slower.
+  static constexpr std::uint64_t kMostBesideOthers = kMostInGroup / 2;
 
   WriteCharges() = default;
   WriteCharges(const WriteCharges&) = delete;
@@ -49,7 +54,11 @@ class WriteCharges {
 
 // Whether the account of a user has less pending than it may have. O(1).
 inline bool has_room_to_write(const Account& account) {
-  return account.used(Resource::kWriteBytes) < WriteCharges::kMostPending;
+  const std::uint64_t pending = account.used(Resource::kWriteBytes);
+  if (pending < WriteCharges::kMostBesideOthers) return true;
+  const Account* const all = account.parent();
+  const bool is_alone = all == nullptr || all->used(Resource::kWriteBytes) == pending;
+  return is_alone && pending < WriteCharges::kMostPending;
 }
 
 }  // namespace locksley::daemon

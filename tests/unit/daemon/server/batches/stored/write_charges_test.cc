@@ -44,5 +44,22 @@ TEST(WriteChargesTest, ThereIsRoomForOneMoreCommandBelowTheBound) {
   EXPECT_FALSE(has_room_to_write(alice));
 }
 
+TEST(WriteChargesTest, ThereIsLessRoomWhileOthersHaveWritesPending) {
+  Account all;
+  Account alice(&all, "users.alice.");
+  Account mallory(&all, "users.mallory.");
+  mallory.charge(Resource::kWriteBytes, WriteCharges::kMostPending - 1);
+  EXPECT_TRUE(has_room_to_write(mallory)) << "it is the only one";
+  alice.charge(Resource::kWriteBytes, 1);
+  EXPECT_FALSE(has_room_to_write(mallory));
+  EXPECT_TRUE(has_room_to_write(alice));
+  alice.charge(Resource::kWriteBytes, WriteCharges::kMostBesideOthers - 1);
+  EXPECT_FALSE(has_room_to_write(alice));
+  mallory.refund(Resource::kWriteBytes, WriteCharges::kMostPending - WriteCharges::kMostBesideOthers);
+  EXPECT_TRUE(has_room_to_write(mallory));
+  mallory.refund(Resource::kWriteBytes, WriteCharges::kMostBesideOthers - 1);
+  EXPECT_TRUE(has_room_to_write(alice)) << "nothing of others is pending any more";
+}
+
 }  // namespace
 }  // namespace locksley::daemon

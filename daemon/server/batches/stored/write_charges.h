@@ -25,9 +25,9 @@ class WriteCharges {
   // the store: one gathers while the other is written.
   static constexpr std::uint64_t kMostPending = 2 * kMostInGroup;
   // The same while other users have writes pending, too: these wait for half as long. Measured:
-  // beside a pipeline of 5,000 small SUBMITs, another user's SUBMITs took 4.2 and 4.7 ms in place of
-  // 7.4 and 8.8, and the pipeline was a tenth slower. With half of it, large batches of two users
-  // were a sixth slower.
+  // beside a pipeline of 5,000 small SUBMITs, another user's SUBMITs took 4.2 and 4.7 ms in place
+  // of 7.4 and 8.8, and the pipeline was a tenth slower. With half of this room, large batches of
+  // two users were a sixth slower.
   static constexpr std::uint64_t kMostBesideOthers = kMostInGroup / 2;
 
   WriteCharges() = default;

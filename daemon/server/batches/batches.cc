@@ -47,22 +47,27 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                              kIoThread.assert_held();
                              timer_.arm();
                            }}),
-      stored_({.config = config,
-               .store = store,
+      stored_({.store = store,
                .charges = write_charges_,
+               .discards = pending_discards_,
                .registry = registry_,
                .retention = retention_,
                .events = events_,
-               .observer = change_queue_,
-               .handlers = handlers,
-               .times = restored_times_,
                .stats = stats,
-               .log = log_,
                .apply_news =
                    [this](BatchRecord& record) {
                      kIoThread.assert_held();
                      news_.apply(record);
                    }}),
+      restored_({.config = config,
+                 .store = store,
+                 .discards = pending_discards_,
+                 .registry = registry_,
+                 .retention = retention_,
+                 .observer = change_queue_,
+                 .handlers = handlers,
+                 .times = restored_times_,
+                 .log = log_}),
       changes_(stored_, aside_, log_),
       relief_({.io = io,
                .slices = slices,
@@ -108,7 +113,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                    after_changes();
                  }}),
       reads_({.io = io, .slices = slices, .registry = registry_, .store = store, .aside = aside_}),
-      loads_({.io = io, .slices = slices, .registry = registry_, .stored = stored_, .store = store}),
+      loads_({.io = io, .slices = slices, .registry = registry_, .restored = restored_, .store = store}),
       admission_(config, registry_, retention_, news_, stored_, log_),
       intake_({.config = config,
                .handlers = handlers,
@@ -119,6 +124,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .events = events_,
                .retention = retention_,
                .stored = stored_,
+               .restored = restored_,
                .changes = changes_,
                .streams = streams_,
                .dependencies = dependencies_,
@@ -151,7 +157,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
   });
   registry_.load_with([this](std::uint64_t sequence) {
     kIoThread.assert_held();
-    return stored_.load(sequence);
+    return restored_.load(sequence);
   });
 }
 
@@ -174,7 +180,7 @@ std::expected<void, std::string> Batches::restore_all() {
       payloads_arrived(sequence);
     });
   });
-  auto restored = stored_.restore(
+  auto restored = restored_.restore(
       [this](StoredBatch stored) {
         kIoThread.assert_held();
         intake_.restore(std::move(stored));

@@ -23,6 +23,8 @@
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/free_aside.h"
 #include "daemon/server/batches/stored/batch_loads.h"
+#include "daemon/server/batches/stored/pending_discards.h"
+#include "daemon/server/batches/stored/restored_batches.h"
 #include "daemon/server/batches/stored/restored_times.h"
 #include "daemon/server/batches/stored/store_reads.h"
 #include "daemon/server/batches/stored/stored_batches.h"
@@ -267,7 +269,9 @@ class Batches {
   Retention retention_;
   RestoredTimes restored_times_;
   WriteCharges write_charges_;
+  PendingDiscards pending_discards_;
   StoredBatches stored_;
+  RestoredBatches restored_;
   BatchChanges changes_;
   ResultRelief relief_;
   Streams streams_;

@@ -372,7 +372,7 @@ void Intake::restore(StoredBatch stored) {
   BatchHistory& history = stored.history;
   // Jobs that were running left no trace: so each of the jobs that are left may have been tried.
   ++history.attempt;
-  const auto record = parts_.stored.record_of(stored);
+  const auto record = parts_.restored.record_of(stored);
   registry.add(record);
   registry.count_record(*record, Registry::record_bytes(record->options(), row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);

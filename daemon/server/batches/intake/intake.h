@@ -27,6 +27,7 @@
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/intake/admission.h"
 #include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/batches/stored/restored_batches.h"
 #include "daemon/server/batches/stored/stored_batches.h"
 #include "daemon/server/payloads/digest.h"
 #include "daemon/server/payloads/pattern.h"
@@ -76,6 +77,7 @@ class Intake {
     Events& events;
     Retention& retention;
     StoredBatches& stored;
+    RestoredBatches& restored;
     BatchChanges& changes;
     Streams& streams;
     Dependencies& dependencies;

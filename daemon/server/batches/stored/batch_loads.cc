@@ -19,13 +19,13 @@ void BatchLoads::load(std::uint64_t sequence, OnLoad on_load) {
   const Reader::User owner = retained == nullptr ? Reader::kNoUser : retained->tenant;
   parts_.registry.loaded().begin(sequence);
   parts_.store->read(
-      [this, sequence, discard = parts_.stored.before_load(sequence), &mailbox = IoMailbox::of(parts_.io)] {
+      [this, sequence, discard = parts_.restored.before_load(sequence), &mailbox = IoMailbox::of(parts_.io)] {
         auto stored = parts_.store->load(sequence);
         mailbox.post([this, sequence, discard, stored = std::move(stored)]() mutable {
           kIoThread.assert_held();
           Outcome outcome;
           if (stored) {
-            parts_.registry.loaded().end(parts_.stored.after_load(*std::move(stored), discard));
+            parts_.registry.loaded().end(parts_.restored.after_load(*std::move(stored), discard));
           } else {
             parts_.registry.loaded().outdate(sequence);
             outcome = std::unexpected(std::move(stored.error()));

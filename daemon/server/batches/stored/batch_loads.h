@@ -12,7 +12,7 @@
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/slices.h"
-#include "daemon/server/batches/stored/stored_batches.h"
+#include "daemon/server/batches/stored/restored_batches.h"
 #include "daemon/server/records/registry.h"
 
 namespace locksley::daemon {
@@ -30,7 +30,7 @@ class BatchLoads {
     asio::io_context& io;
     Slices& slices;
     Registry& registry;
-    StoredBatches& stored;
+    RestoredBatches& restored;
     Store* store;  // null: there is none, and nothing to load
   };
   explicit BatchLoads(Parts parts) : parts_(parts) {}

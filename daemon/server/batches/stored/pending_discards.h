@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "daemon/base/loop/io_thread.h"
 #include "daemon/store/write/ticket.h"
 
 namespace locksley::daemon {
@@ -14,7 +15,8 @@ namespace locksley::daemon {
 // The discards of results of retired batches that the store has yet to write: what it reads of such
 // a batch lacks them. While the disk fails there may be very many.
 //
-// A member of StoredBatches. The I/O thread only. Nothing blocks. Each call takes O(log n).
+// Owned by Batches; StoredBatches adds to it, and RestoredBatches reads it. The I/O thread only.
+// Nothing blocks. Each call takes O(log n).
 class PendingDiscards {
  public:
   struct Discard {
@@ -24,7 +26,7 @@ class PendingDiscards {
 
   // A discard of the batch that will be written with `ticket`. It takes the place of the batch's
   // last one.
-  void add(std::uint64_t sequence, Ticket ticket, Discard discard) {
+  void add(std::uint64_t sequence, Ticket ticket, Discard discard) LOCKSLEY_REQUIRES(kIoThread) {
     const auto [at, is_new] = by_sequence_.try_emplace(sequence);
     if (!is_new) by_ticket_.erase({at->second.ticket, sequence});
     at->second = {ticket, discard};
@@ -34,7 +36,7 @@ class PendingDiscards {
   // What the store, which has written everything up to `written`, lacks of the batch; none:
   // nothing. Also forgets up to kForgottenAtOnce discards that are written: more than one add()
   // brings, so the map stays small.
-  std::optional<Discard> find(std::uint64_t sequence, Ticket written) {
+  std::optional<Discard> find(std::uint64_t sequence, Ticket written) LOCKSLEY_REQUIRES(kIoThread) {
     for (int left = kForgottenAtOnce; left != 0 && !by_ticket_.empty(); --left) {
       const auto first = by_ticket_.begin();
       if (first->first > written) break;
@@ -47,7 +49,7 @@ class PendingDiscards {
   }
 
   // Also counts written ones that are not forgotten yet.
-  std::size_t size() const { return by_sequence_.size(); }
+  std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_sequence_.size(); }
 
  private:
   static constexpr int kForgottenAtOnce = 16;  // some 2 us; guess
@@ -56,8 +58,9 @@ class PendingDiscards {
     Ticket ticket = 0;
     Discard discard{};
   };
-  std::map<std::uint64_t, Entry> by_sequence_;
-  std::set<std::pair<Ticket, std::uint64_t>> by_ticket_;  // the same entries, each with its sequence
+  std::map<std::uint64_t, Entry> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // The same entries, each with its sequence.
+  std::set<std::pair<Ticket, std::uint64_t>> by_ticket_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

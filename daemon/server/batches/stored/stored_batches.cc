@@ -1,25 +1,18 @@
-// Length: one class; what it writes, and what it does with the outcomes, share one queue.
 #include "daemon/server/batches/stored/stored_batches.h"
 
 #include <fmt/format.h>
-#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <string_view>
-#include <system_error>
 #include <utility>
-#include <vector>
 
-#include "config/config.h"
 #include "core/batch/batch_attempts.h"
-#include "daemon/base/log/log_line.h"
+#include "core/batch/handler.h"
 #include "daemon/server/batches/events/events.h"
-#include "daemon/server/batches/stored/restored_times.h"
 #include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/payloads/fixed_payloads.h"
-#include "daemon/server/payloads/streamed_payloads.h"
 #include "daemon/store/rows/stored_rows.h"
 #include "daemon/store/store.h"
 
@@ -32,8 +25,6 @@ constexpr std::string_view kEarlierRefusal = "an earlier write was refused";
 std::string refusal(std::string_view error) {
   return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
 }
-
-constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large store
 
 }  // namespace
 
@@ -73,7 +64,7 @@ StoredBatches::~StoredBatches() = default;
 std::string StoredBatches::error() const {
   const std::string error = parts_.store->error();
   if (!error.empty()) return refusal(error);
-  return refusals_ != 0 || settled_ < refused_until_ ? refusal(kEarlierRefusal) : std::string();
+  return refusals_.are_any(settled_) ? refusal(kEarlierRefusal) : std::string();
 }
 
 std::string StoredBatches::error_of(const BatchRecord& record) const {
@@ -223,7 +214,7 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;
-  discarded_.add(record.sequence, ticket, {.rows = status.discarded, .bytes = status.discarded_bytes});
+  parts_.discards.add(record.sequence, ticket, {.rows = status.discarded, .bytes = status.discarded_bytes});
   parts_.registry.loaded().outdate(record.sequence);
 }
 
@@ -250,7 +241,7 @@ void StoredBatches::write_restored(BatchRecord& record, Payloads payloads) {
 }
 
 void StoredBatches::expect(const Outcome& outcome) {
-  if (!outcome.error.empty()) ++refusals_;
+  if (!outcome.error.empty()) refusals_.begin();
 }
 
 bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
@@ -280,8 +271,7 @@ bool StoredBatches::settle_some(const Outcome& outcome, Instant until) {
   if (is_stored) return true;
   const auto staged =
       std::ranges::upper_bound(unsettled_, parts_.store->last_unstaged(), {}, &Unsettled::ticket);
-  if (staged != unsettled_.begin()) refused_until_ = std::prev(staged)->ticket;
-  --refusals_;
+  refusals_.end(staged == unsettled_.begin() ? 0 : std::prev(staged)->ticket);
   return true;
 }
 
@@ -323,156 +313,6 @@ void StoredBatches::drop_rejected(BatchRecord& record) {
   if (!record.is_over()) return;
   parts_.apply_news(record);
   parts_.retention.forget(record, Urgency::kWithNext);
-}
-
-std::expected<void, std::string> StoredBatches::restore(const std::function<void(StoredBatch)>& go_on,
-                                                        std::function<void(Outcome)> on_outcome) {
-  const Instant began = now();
-  std::vector<StoredBatch> unfinished;
-  std::uint64_t over = 0;
-  Instant reported = began;
-  if (auto read = parts_.store->recover([&](StoredBatch&& stored) {
-        kIoThread.assert_held();
-        parts_.times.see(stored);
-        if (stored.history.finished_at == 0) {
-          unfinished.push_back(std::move(stored));
-        } else {
-          ++over;
-          index_finished(stored);
-        }
-        // Now and then: reading the clock costs as much as a batch.
-        if (const std::uint64_t batches = over + unfinished.size();
-            batches % 1024 == 0 && now() >= reported + kReportPeriod) {
-          reported = now();
-          LogLine("store: reading").with("batches_so_far", batches).write(*parts_.log, spdlog::level::info);
-        }
-      });
-      !read) {
-    return read;
-  }
-  parts_.registry.restored();
-  parts_.times.judge();
-  parts_.retention.publish_bytes();
-  const auto numbers = parts_.store->begin_numbers();
-  if (!numbers) return std::unexpected(numbers.error());
-  parts_.registry.begin_at(numbers->first, numbers->renew_at,
-                           [this](std::uint64_t next) { return parts_.store->renew_numbers(next); });
-  try {
-    parts_.store->start(std::move(on_outcome));
-  } catch (const std::system_error& error) {
-    return std::unexpected(fmt::format("could not start the threads of the store: {}", error.what()));
-  }
-  std::uint64_t jobs = 0;
-  for (StoredBatch& stored : unfinished) {
-    for (const IndexRange& range : stored.left) jobs += range.size();
-    go_on(std::move(stored));
-  }
-  LogLine("store: read")
-      .with("took_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now() - began).count())
-      .with("batches_over", over)
-      .with("batches_unfinished", unfinished.size())
-      .with("jobs_left", jobs)
-      .with("newest_time_age_ms", parts_.times.difference().count())
-      .write(*parts_.log, spdlog::level::info);
-  return {};
-}
-
-void StoredBatches::index_finished(const StoredBatch& stored) {
-  const Tenant& tenant = parts_.registry.tenants().of(stored.accepted.options.tenant);
-  parts_.retention.add_restored(
-      {.sequence = stored.sequence,
-       .id_hash = parts_.registry.retained().hash_of(tenant.number, stored.accepted.options.id),
-       .forget_at = parts_.times.forget_at(stored),
-       .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
-                       std::min(stored.history.result_bytes, stored.history.discarded_bytes),
-       .tenant = tenant.number,
-       .rows = {.parts = stored.parts,
-                .has_one_step = stored.has_results_inside,
-                .may_have_failed_rows = stored.history.totals.failed() > kFailedRangesInRow,
-                .may_have_marks = !stored.has_results_inside,
-                .may_have_changes = stored.has_changes,
-                .has_results_inside = stored.has_results_inside}});
-}
-
-const HandlerDirectory::Entry& StoredBatches::entry_for(const std::string& handler) {
-  if (const HandlerDirectory::Entry* entry = parts_.handlers.find_any(handler)) return *entry;
-  LogLine("store: there are batches for a handler that is not configured: they are kept, and wait for it")
-      .with("handler", handler)
-      .write(*parts_.log, spdlog::level::warn);
-  return parts_.handlers.for_batch(handler);
-}
-
-std::shared_ptr<BatchRecord> StoredBatches::record_of(StoredBatch& stored) {
-  AcceptedRow& row = stored.accepted;
-  BatchHistory& history = stored.history;
-  const std::uint64_t sequence = stored.sequence;
-  const HandlerDirectory::Entry& entry = entry_for(row.handler);
-  std::optional<Digest> digest;
-  if (row.digest) digest = Digest{row.digest->low, row.digest->high};
-  const Reader::User user = parts_.registry.tenants().of(row.options.tenant).number;
-  std::unique_ptr<BatchPayloads> payloads;
-  if (row.range) {
-    const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
-    const RangeJobs range{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}};
-    if (row.range->is_apart && !range.pattern.text) {
-      payloads = std::make_unique<StoredRangePayloads>(
-          range, [store = parts_.store, sequence, low = range.low, user](Store::Fetched fetched) {
-            return store->range_payloads(sequence, low, user, fetched);
-          });
-    } else {
-      payloads = std::make_unique<RangedPayloads>(range);
-    }
-  } else if (row.is_streamed) {
-    payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence, user), history.jobs);
-  } else {
-    payloads = std::make_unique<UncachedPayloads>(
-        parts_.store->payloads(sequence, user, std::move(stored.payloads_inside)), history.jobs, digest);
-  }
-  row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
-  row.options.gate = entry.gate;
-  row.options.max_output_bytes = entry.most_output(parts_.config.limits.output_buffer.count);
-  // Not make_shared: the store's weak_ptr to it would hold its memory after its end.
-  std::shared_ptr<BatchRecord> record(
-      new BatchRecord(std::move(row.options), entry.handler, std::move(payloads), &parts_.observer,
-                      entry.lane, row.is_streamed ? BatchRecord::Origin::kOpen : BatchRecord::Origin::kSubmit,
-                      sequence, parts_.store->journal(sequence, stored.parts, user)));
-  record->restore(history);
-  if (entry.is_held) record->set_hold(Hold::kHandler);
-  record->terms.id_is_chosen = row.id_is_chosen;
-  record->terms.retain = std::chrono::milliseconds(row.retain_ms);
-  record->terms.jobs = history.jobs;
-  record->terms.is_closed = history.closed;
-  record->terms.has_no_deadline = stored.changes.has_no_deadline;
-  record->terms.stop_reason = history.stop_reason;
-  record->stored.payload_bytes = stored.payload_bytes;
-  record->stored.parts = stored.parts;
-  record->stored.has_changes = true;  // soon, if it goes on
-  record->stored.rows = history.rows;
-  record->waits.were_any = !row.after.empty();
-  record->published.accepted = true;
-  return record;
-}
-
-Registry::Loaded StoredBatches::load(std::uint64_t sequence) {
-  const PendingDiscard discard = before_load(sequence);
-  auto stored = parts_.store->load(sequence);
-  if (!stored) return std::unexpected(std::move(stored.error()));
-  return after_load(*std::move(stored), discard);
-}
-
-StoredBatches::PendingDiscard StoredBatches::before_load(std::uint64_t sequence) {
-  // What is written after this call is among what is read, or among the discards that are pending.
-  return discarded_.find(sequence, parts_.store->written());
-}
-
-std::shared_ptr<BatchRecord> StoredBatches::after_load(StoredBatch stored, const PendingDiscard& discard) {
-  if (discard) {
-    stored.history.discarded = discard->rows;
-    stored.history.discarded_bytes = discard->bytes;
-  }
-  auto record = record_of(stored);
-  record->is_active = false;
-  return record;
 }
 
 }  // namespace locksley::daemon

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
-#include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,9 +12,9 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
-#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/retention/retention.h"
 #include "daemon/server/batches/stored/pending_discards.h"
+#include "daemon/server/batches/stored/store_refusals.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/store/engine/writer_thread.h"
@@ -25,22 +22,13 @@
 #include "proto/argument_list.h"
 #include "proto/submit_options.h"
 
-namespace spdlog {
-class logger;
-}
-namespace locksley::config {
-struct Config;
-}
-
 namespace locksley::daemon {
 
 class Account;
 class Events;
-class RestoredTimes;
 class Store;
 class WriteCharges;
 struct ChangesRow;
-struct StoredBatch;
 
 using SharedPayloads = std::shared_ptr<const proto::ArgumentList>;
 
@@ -55,8 +43,8 @@ struct AcceptedJobs {
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
 
-// The stored side of batches: writes them, holds their jobs back until the disk has them, undoes
-// what the disk refuses, and restores them at a start.
+// What is written of batches: holds their jobs back until the disk has them, and undoes what the
+// disk refuses. RestoredBatches reads it.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when
@@ -66,22 +54,18 @@ struct AcceptedJobs {
 // waits for the ticket of these (BatchRecord::stored.jobs_ticket).
 //
 // Owned by Batches. The I/O thread only, except expect(). The store may be null: then no batch is
-// stored, and error(), load(), restore() and the functions that take a stored batch must not be
-// called. Only load() and restore() block on the disk.
+// stored, and error() and the functions that take a stored batch must not be called. Nothing
+// blocks.
 class StoredBatches {
  public:
   struct Parts {
-    const config::Config& config;  // in force; it may change between calls
-    Store* store;                  // null: there is none
+    Store* store;  // null: there is none
     WriteCharges& charges;
+    PendingDiscards& discards;  // discard() adds to them
     Registry& registry;
     Retention& retention;
     Events& events;
-    BatchObserver& observer;  // of the records that are made here
-    HandlerDirectory& handlers;
-    RestoredTimes& times;
     ServerStats& stats;
-    std::shared_ptr<spdlog::logger> log;
     std::function<void(BatchRecord&)> apply_news;  // BatchNews::apply()
   };
   explicit StoredBatches(Parts parts);
@@ -116,6 +100,10 @@ class StoredBatches {
   // `ranges`: how many ranges of jobs a step has that was put before for the same command.
   void write_changes(BatchRecord& record, Account& payer, std::uint64_t ranges = 0)
       LOCKSLEY_REQUIRES(kIoThread);
+  // Writes that this process has taken the batch on. kTrim: the store deletes the payloads of jobs
+  // beyond those of the batch.
+  enum class Payloads : std::uint8_t { kKeep, kTrim };
+  void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
   // The ticket for which a reply that reports the record's changes waits. If the disk has failed to
   // write the last changes, they are queued again: so a repeated command also fails until they are
   // on the disk.
@@ -137,29 +125,6 @@ class StoredBatches {
   // may have very many. True: it has acted on all of them, and is_settled() is true for their
   // tickets. Needs: expect() was called with the outcome, and the outcomes before it are settled.
   bool settle_some(const Outcome& outcome, Instant until) LOCKSLEY_REQUIRES(kIoThread);
-
-  // ---- Reading ----
-
-  // Every batch of an earlier process. Those that are over are indexed; then the store is started,
-  // and `go_on` is called for each of the others, in the order of acceptance. The error is for the
-  // operator. `on_outcome` is called by the store's thread.
-  std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
-                                           std::function<void(Outcome)> on_outcome)
-      LOCKSLEY_REQUIRES(kIoThread);
-  // Makes a record of the batch, as the store has it; in no registry and no lane yet.
-  std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // Writes that this process has taken the batch on. kTrim: the store deletes the payloads of jobs
-  // beyond those of the batch.
-  enum class Payloads : std::uint8_t { kKeep, kTrim };
-  void write_restored(BatchRecord& record, Payloads payloads) LOCKSLEY_REQUIRES(kIoThread);
-  // Reads a batch that was retired.
-  Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  // The same in two parts, if another thread reads it: the call before Store::load(), and the call
-  // after it, which makes the record.
-  using PendingDiscard = std::optional<PendingDiscards::Discard>;
-  PendingDiscard before_load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
-  std::shared_ptr<BatchRecord> after_load(StoredBatch stored, const PendingDiscard& discard)
-      LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   // What waits for the store: jobs that are to enter a ring, and queues there that are to be
@@ -190,20 +155,11 @@ class StoredBatches {
   void undo_add(const Unsettled& item) LOCKSLEY_REQUIRES(kIoThread);
   void drop_rejected(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   ChangesRow changes_of(const BatchRecord& record) const LOCKSLEY_REQUIRES(kIoThread);
-  void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
   std::deque<Unsettled> unsettled_ LOCKSLEY_GUARDED_BY(kIoThread);  // in the order of the tickets
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // After a refusal: the last group that was put before it was known, and may have jobs that follow
-  // refused ones. A refusal of staged jobs (StagedWrites) concerns their batch alone: for it,
-  // BatchRecord::Stored::refused_until has the group.
-  Ticket refused_until_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // Refusals between expect() and the end of settle_some(). The store's thread adds, before the
-  // store can say that it works again; the I/O thread subtracts, and reads after that.
-  std::atomic<std::uint64_t> refusals_{0};
-  PendingDiscards discarded_ LOCKSLEY_GUARDED_BY(kIoThread);  // load() adds them to what it reads
+  StoreRefusals refusals_;
 };
 
 }  // namespace locksley::daemon

@@ -13,14 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "config/config.h"
 #include "daemon/base/loop/processor_time.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/server/batches/changes/batch_changes.h"
 #include "daemon/server/batches/events/events.h"
-#include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/retention/retention.h"
-#include "daemon/server/batches/stored/restored_times.h"
 #include "daemon/server/batches/stored/stored_batches.h"
 #include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/store/read/reader.h"
@@ -93,26 +90,19 @@ class DependenciesTest : public RegistryFixture {
 
   Reader aside_;
   Retention retention_{registry_, stats_, nullptr, aside_};
-  SilentObserver observer_;
-  HandlerDirectory handlers_;
   std::shared_ptr<spdlog::logger> log_ = std::make_shared<spdlog::logger>("test");
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
   Events events_{stats_, slices_};
-  RestoredTimes times_{{.io = io_, .slices = slices_, .registry = registry_, .log = log_, .changed = {}}};
   WriteCharges charges_;
-  const config::Config config_;
-  StoredBatches stored_{{.config = config_,
-                         .store = nullptr,
+  PendingDiscards discards_;
+  StoredBatches stored_{{.store = nullptr,
                          .charges = charges_,
+                         .discards = discards_,
                          .registry = registry_,
                          .retention = retention_,
                          .events = events_,
-                         .observer = observer_,
-                         .handlers = handlers_,
-                         .times = times_,
                          .stats = stats_,
-                         .log = log_,
                          .apply_news = {}}};
   BatchChanges changes_{stored_, aside_, log_};
   Dependencies dependencies_{registry_, stored_, changes_, slices_};

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 
+#include "daemon/base/loop/io_thread.h"
+
 namespace locksley::daemon {
 namespace {
 
 TEST(PendingDiscardsTest, ADiscardIsFoundUntilTheStoreHasWrittenIt) {
+  const ThreadRoleScope role(kIoThread);
   PendingDiscards discards;
   discards.add(7, 10, {.rows = 3, .bytes = 30});
   ASSERT_TRUE(discards.find(7, 9));
@@ -20,6 +23,7 @@ TEST(PendingDiscardsTest, ADiscardIsFoundUntilTheStoreHasWrittenIt) {
 }
 
 TEST(PendingDiscardsTest, ALaterDiscardOfABatchTakesThePlaceOfTheEarlierOne) {
+  const ThreadRoleScope role(kIoThread);
   PendingDiscards discards;
   discards.add(7, 10, {.rows = 3, .bytes = 30});
   discards.add(7, 12, {.rows = 5, .bytes = 50});
@@ -34,6 +38,7 @@ TEST(PendingDiscardsTest, ALaterDiscardOfABatchTakesThePlaceOfTheEarlierOne) {
 
 // One call must not forget all: after a long failure of the disk there may be very many.
 TEST(PendingDiscardsTest, WrittenOnesAreForgottenAFewAtATimeAndAreNotFound) {
+  const ThreadRoleScope role(kIoThread);
   constexpr std::uint64_t kMany = 10'000;
   constexpr std::uint64_t kFew = 100;
   PendingDiscards discards;

@@ -10,11 +10,9 @@
 #include <utility>
 
 #include "config/config.h"
-#include "daemon/server/batches/events/events.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/retention/retention.h"
-#include "daemon/server/batches/stored/stored_batches.h"
-#include "daemon/server/batches/stored/write_charges.h"
+#include "daemon/server/batches/stored/restored_batches.h"
 #include "daemon/store/read/reader.h"
 #include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
@@ -73,23 +71,20 @@ class RestoredTimesTest : public RegistryFixture {
                                         .log = testing::silent_log(),
                                         .changed = [this] { has_changed_ = true; }},
                    [] { return the_clocks; });
-    stored_.emplace(StoredBatches::Parts{.config = config_,
-                                         .store = store_.get(),
-                                         .charges = charges_,
-                                         .registry = registry_,
-                                         .retention = retention_,
-                                         .events = events_,
-                                         .observer = observer_,
-                                         .handlers = handlers_,
-                                         .times = *times_,
-                                         .stats = stats_,
-                                         .log = testing::silent_log(),
-                                         .apply_news = {}});
-    const auto restored = stored_->restore(
+    batches_.emplace(RestoredBatches::Parts{.config = config_,
+                                            .store = store_.get(),
+                                            .discards = discards_,
+                                            .registry = registry_,
+                                            .retention = retention_,
+                                            .observer = observer_,
+                                            .handlers = handlers_,
+                                            .times = *times_,
+                                            .log = testing::silent_log()});
+    const auto restored = batches_->restore(
         [this](StoredBatch stored) {
           kIoThread.assert_held();
           const auto due = times_->due_of(stored);
-          const auto record = stored_->record_of(stored);
+          const auto record = batches_->record_of(stored);
           registry_.add(record);
           if (stored.sequence == kDelayed) registry_.schedule(*record, Due::kStart, due.start);
           registry_.schedule(*record, Due::kDeadline, due.deadline);
@@ -126,11 +121,10 @@ class RestoredTimesTest : public RegistryFixture {
   HandlerDirectory handlers_;
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
-  Events events_{stats_, slices_};
   bool has_changed_ = false;
   std::optional<RestoredTimes> times_;
-  WriteCharges charges_;
-  std::optional<StoredBatches> stored_;
+  PendingDiscards discards_;
+  std::optional<RestoredBatches> batches_;
   const Instant begin_ = the_clocks.steady = Instant(hours(1000));
   const Instant earliest_ = begin_ + StoreClock::kSecondLook + StoreClock::kMargin;
 };

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/server/batches/handlers/handler_directory.h"
+#include "daemon/server/batches/stored/pending_discards.h"
+#include "daemon/server/records/registry.h"
+#include "daemon/store/write/ticket.h"
+
+namespace spdlog {
+class logger;
+}
+namespace locksley {
+class BatchObserver;
+}
+namespace locksley::config {
+struct Config;
+}
+
+namespace locksley::daemon {
+
+class BatchRecord;
+class RestoredTimes;
+class Retention;
+class Store;
+struct StoredBatch;
+
+// Makes records of what the store has: of all unfinished batches at a start, and of a batch that is
+// over and has left the memory when a client asks for it. StoredBatches writes it.
+//
+// Owned by Batches. The I/O thread only. Needs: there is a store. Only load() and restore() block
+// on the disk.
+class RestoredBatches {
+ public:
+  struct Parts {
+    const config::Config& config;  // in force; it may change between calls
+    Store* store;                  // null: there is none, and nothing is called
+    PendingDiscards& discards;     // what the store has yet to write is added to what it reads
+    Registry& registry;
+    Retention& retention;
+    BatchObserver& observer;  // of the records that are made here
+    HandlerDirectory& handlers;
+    RestoredTimes& times;
+    std::shared_ptr<spdlog::logger> log;
+  };
+  explicit RestoredBatches(Parts parts) : parts_(std::move(parts)) {}
+  RestoredBatches(const RestoredBatches&) = delete;
+  RestoredBatches& operator=(const RestoredBatches&) = delete;
+
+  // Every batch of an earlier process. Those that are over are indexed; then the store is started,
+  // and `go_on` is called for each of the others, in the order of acceptance. The error is for the
+  // operator. `on_outcome` is called by the store's thread.
+  std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
+                                           std::function<void(Outcome)> on_outcome)
+      LOCKSLEY_REQUIRES(kIoThread);
+  // Makes a record of the batch, as the store has it; in no registry and no lane yet.
+  std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  // Reads a batch that was retired.
+  Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  // The same in two parts, if another thread reads it: the call before Store::load(), and the call
+  // after it, which makes the record.
+  using PendingDiscard = std::optional<PendingDiscards::Discard>;
+  PendingDiscard before_load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+  std::shared_ptr<BatchRecord> after_load(StoredBatch stored, const PendingDiscard& discard)
+      LOCKSLEY_REQUIRES(kIoThread);
+
+ private:
+  // For retention, and for a look-up by its id.
+  void index_finished(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
+  // An unknown handler gets an entry: its batches wait for it.
+  const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts_;
+};
+
+}  // namespace locksley::daemon

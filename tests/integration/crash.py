@@ -33,9 +33,10 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from patient_connection import PatientConnection
 from postgres_server import PostgresServer
 from progress import Progress
-from resp import CommandError
+from resp import Connection
 from store_client import Client
 from store_daemon import DEADLINE_S, StoreDaemon
 from store_ledger import ACKNOWLEDGED, SENT, Wrong, check_presence, check_readings, check_whole, wrong_unless
@@ -48,18 +49,6 @@ PART = 100  # kills of one store
 ROWS_CHECKED = 8000  # after one kill; what is left is checked after a later one
 
 
-def status_of(connection, batch):
-    """A database that does not reply for a moment is asked again, as its error says."""
-    end = time.monotonic() + DEADLINE_S
-    while True:
-        try:
-            return connection.map("STATUS", batch.id)
-        except CommandError as error:
-            if ": STORE " not in str(error) or time.monotonic() >= end:
-                raise
-        time.sleep(0.1)
-
-
 class Ledger:
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -70,9 +59,9 @@ class Ledger:
         self.count = collections.Counter()
 
     def check(self, daemon, settled_before, budget=ROWS_CHECKED):
-        with log_in(daemon, "small") as connection:
+        with log_in(daemon, "small", PatientConnection) as connection:
             self.evicted.check(connection, self.was_draining)
-        with log_in(daemon, "large") as connection:
+        with log_in(daemon, "large", PatientConnection) as connection:
             listed = collections.defaultdict(list)
             for status in connection.listed():
                 listed[status["name"]].append(status)
@@ -93,14 +82,14 @@ class Ledger:
                         self.gone.add(batch.name)
                 client.batches = kept
                 for batch in kept:
-                    status = status_of(connection, batch)
+                    status = connection.status(batch.id)
                     self.count["readings checked"] += len(batch.readings)
                     check_readings(batch, connection, status, settled_before)
             wrong_unless(not listed, "LIST", f"batches that no client has submitted: {dict(listed)}")
             for batch in self.all_batches():
                 if batch.was_checked or budget <= 0:
                     continue
-                status = status_of(connection, batch)
+                status = connection.status(batch.id)
                 if status["finished_at"]:
                     budget -= batch.jobs + 10
                     self.check_one(connection, batch, status)
@@ -116,7 +105,7 @@ class Ledger:
 
     def finish(self, daemon):
         """Everything comes to its end."""
-        with log_in(daemon, "large") as connection:
+        with log_in(daemon, "large", PatientConnection) as connection:
             for batch in self.all_batches():
                 if not batch.closed:
                     connection("CLOSE", batch.id)
@@ -125,8 +114,8 @@ class Ledger:
                 self.check_one(connection, batch, connection.wait(batch.id))
 
 
-def log_in(daemon, name):
-    connection = daemon.connect()
+def log_in(daemon, name, kind=Connection):
+    connection = kind(daemon.host, daemon.port)
     connection("AUTH", name, PASSWORD.format(name))
     return connection
 

@@ -24,6 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import ClusterDaemon, Submitter, await_batches
 from cluster_ledger import Wrong, check_batch, wrong_unless
 from locksley_daemon import end_with_parent, wait_for
+from patient_connection import PatientConnection
 from postgres_server import PostgresServer
 from progress import Progress
 from resp import pairs
@@ -57,6 +58,9 @@ class Failover:
     def start(self):
         return ClusterDaemon(self.settings)
 
+    def connect(self):
+        return PatientConnection(self.active.host, self.active.port)
+
     def round(self, fault):
         """The active daemon fails; the standby takes over, and another daemon stands by."""
         await_batches(self.submitters, 5)
@@ -86,7 +90,7 @@ class Failover:
 
     def check_new(self):
         """Every batch that was acknowledged since the last look has each result once."""
-        with self.active.connect() as connection:
+        with self.connect() as connection:
             for submitter in self.submitters:
                 until = len(submitter.acknowledged)
                 for batch in submitter.acknowledged[submitter.checked : until]:
@@ -98,7 +102,7 @@ class Failover:
         for submitter in self.submitters:
             submitter.end()
         self.check_new()
-        with self.active.connect() as connection:
+        with self.connect() as connection:
             listed = {status["id"] for status in connection.listed()}
             states = lambda: [pairs(row)["state"] for row in connection("NODES")]
             wait_for("NODES to name the active one", lambda: states().count("active") == 1)

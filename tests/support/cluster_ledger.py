@@ -7,6 +7,7 @@ import signal
 import unittest
 
 from cluster import ClusterDaemon, Submitter, await_batches
+from patient_connection import PatientConnection
 
 
 class Wrong(Exception):
@@ -54,7 +55,7 @@ class LedgerCluster:
 
     def connect(self, daemon):
         with self.clients_side():
-            connection = daemon.connect()
+            connection = PatientConnection(daemon.host, daemon.port)
         if self.login:
             connection("AUTH", *self.login)
         return connection

@@ -11,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, program, wait_for
 from programs import marked, new_mark, shell, worker
-from users import UsersTest
+from users import ALL, UsersTest
 
 # A job that notes how many jobs of its folder run, itself included, while it does: a file each.
 COUNTED = "touch {folder}/run.$$; ls {folder} | grep -c ^run; sleep 0.02; rm {folder}/run.$$"
@@ -104,12 +104,18 @@ class Shares(UsersTest):
         handlers = {name: shell(lane="four", concurrency=4) for name in ("a", "b", "c")}
         # Shares of starts: those of time are the same for jobs that are alike, but some would take longer than others on a machine that is busy.
         settings = {"lanes": {"four": {"slots": 4}}, "scheduling": {"share": "jobs"}, "handlers": handlers}
-        daemon = self.start_with(settings, **{user: {"weight": weight} for user, weight in weights.items()})
+        daemon = self.start_with(settings, root={"commands": ALL}, **{user: {"weight": weight} for user, weight in weights.items()})
         users = {user: self.log_in(daemon, user) for user in weights}
+        root = self.log_in(daemon, "root")
         for user, names in handlers_of.items():
             for handler in names:
                 users[user]("SUBMIT", handler, "ID", handler, "RANGE", 0, 10_000, "sleep 0.01 # {}")
-        ended = lambda: [sum(users[user].status(handler)["ok"] for handler in names) for user, names in handlers_of.items()]
+
+        def ended():
+            """Of each user, at one moment."""
+            rows = root.listed()
+            return [sum(row["ok"] for row in rows if row["tenant"] == user) for user in handlers_of]
+
         wait_for("jobs of both to end", lambda: min(ended()) > 4)
         before = ended()
         wait_for("300 jobs", lambda: sum(ended()) - sum(before) >= 300, 120)
@@ -229,7 +235,10 @@ class Restart(Lanes):
             batch = connection("OPEN", "py", "SLOTS", 2)
             connection("ADD", batch, *range(500))
             wait_for("some jobs to end", lambda: connection.status(batch)["ok"] > 20)
-            program.write_text(code.format(2))
+            # A process that starts at this moment finds the one or the other.
+            new = program.with_suffix(".new")
+            new.write_text(code.format(2))
+            new.rename(program)
             old = marked(str(program))
             self.assertIn(connection("HANDLER", "RESTART", "py"), (1, 2))
             self.assertEqual(connection("RUN", "py", "JOBS", "x")[0][0], "ok")

@@ -75,9 +75,10 @@ class Stored(StoreTest):
     def test_a_retry_is_answered_once_that_of_another_client_is_stored(self):
         """It reports that the round is over, so the round must not come again."""
         self.begin_with_many_failures()
+        finished_at = self.status("a")["finished_at"]
         other = self.connect(self.daemon)
         other.send(encode("RETRY", "a"))
-        wait_for("the jobs to be queued again", lambda: self.status("a")["finished_at"] == 0)
+        wait_for("the jobs to be queued again, or to have failed again", lambda: self.status("a")["finished_at"] != finished_at)
         self.assertEqual(post(self.daemon, "a", "retry", '{"round": 0}'), (200, {"ok": True, "jobs": 0}))
         self.kill_and_begin()
         self.assertEqual(self.status("a")["retry_rounds"], 1)

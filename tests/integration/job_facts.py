@@ -133,10 +133,15 @@ class OneJob(JobTest):
         self.assertEqual(self.command("RUNNING", batch), [])
 
     def test_a_follower_waits_for_a_job_that_is_queued(self):
-        # Together, because the job starts a little later.
-        self.command.send(encode("SUBMIT", "talk", "ID", "b", "DELAY", 200, "JOBS", "x") + encode("LOG", "b", 0) + encode("LOG", "b", 0, "BLOCK", 0))
-        self.assertEqual((self.command.read(), self.command.read()), ("b", [0, ""]))
-        next_offset, text = self.command.read()
+        first = self.command("SUBMIT", "talk", "JOBS", f"wait{self.go()}", f"wait{self.go()}")
+        wait_for("both places to be taken", lambda: len(self.command("RUNNING", first)) == 2)
+        self.command("SUBMIT", "talk", "ID", "b", "JOBS", "x")
+        self.assertEqual(self.command("LOG", "b", 0), [0, ""])
+        with self.daemon.connect() as follower:
+            follower.send(encode("LOG", "b", 0, "BLOCK", 0))
+            wait_for("the follower to wait", lambda: "blocked_clients:1" in self.command("INFO", "clients"))
+            self.go().touch()
+            next_offset, text = follower.read()
         self.assertTrue(text.startswith("note before: -\n"), text)
         self.assertEqual(next_offset, len(text))
 

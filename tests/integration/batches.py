@@ -141,6 +141,9 @@ class Control(BatchTest):
         self.command("CANCEL", batch)
 
     def test_a_weight_acts_on_what_is_queued(self):
+        # Shares of starts: of time, the lighter one would catch up with a job of the other before WEIGHT that the machine kept waiting.
+        self.daemon = self.start({"scheduling": {"share": "jobs"}})
+        self.command = self.connect(self.daemon)
         batches = [self.command("SUBMIT", "spin", "KEEP", "none", "RANGE", 0, 1_000_000, 200) for _ in range(2)]
         self.command("WEIGHT", batches[1], 1000)
         self.assertEqual(self.status(batches[1])["weight"], 1000)

@@ -51,6 +51,7 @@ class OfAnotherUser(UsersTest):
 
     def test_an_interruption_cancels_no_batch_of_the_admins_own(self):
         own = self.root("SUBMIT", "sleep", "ID", "long", "JOBS", HOUR_MS)
+        wait_for("the admin's own to run", lambda: self.root.status(own)["running"] == 1)
         words = ["run", "sleep", "--for", "alice/c", "--id", "long", str(HOUR_MS)]
         run = subprocess.Popen([program("LOCKSLEY"), *words], env=self.environment(), stderr=subprocess.PIPE)
         self.addCleanup(run.stderr.close)

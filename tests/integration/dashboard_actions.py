@@ -141,8 +141,8 @@ class Rate(DashboardTest):
         while len(samples) < 9:
             time.sleep(0.5)
             assert_right(float(command.explain("fast")["jobs_per_second"]))
-        shown = self.table(page, "Batches")[0]["Rate"][1]
-        assert_right(float(re.match(r"[\d,.]+", shown)[0].replace(",", "")))
+        shown = wait_for("its row to have a rate", lambda: [found[0] for row in self.table(page, "Batches") if (found := re.match(r"[\d,.]+", row["Rate"][1]))])
+        assert_right(float(shown[0].replace(",", "")))
         command("CANCEL", "fast")
 
 

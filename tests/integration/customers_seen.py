@@ -6,7 +6,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 import urllib.parse
 
@@ -14,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from customer_test import CustomerTest
 from locksley_daemon import DEADLINE_S, program
 from resp import Error
+from scratch import scratch
 from users import ALL
 
 
@@ -92,22 +92,22 @@ class Names(CustomerTest):
     HOSTILE = ("..", "../../etc/passwd", "a/b", "/", "//", '"', "'", "\\", "\\x00", "%00", "%2F", "{}", "*", "[a]", "<b>", "$(id)", "--help", "default/x", "x" * 128, "~", "!", "=;,")
 
     def test_hostile_names_are_names(self):
-        with tempfile.TemporaryDirectory() as store:
-            daemon = self.start({"store": {"path": store}})
-            connection = self.connect(daemon)
-            for i, name in enumerate(self.HOSTILE):
-                with self.subTest(name):
-                    connection("CUSTOMER", "SET", name, "WEIGHT", i + 2)
-                    batch = connection("SUBMIT", "echo", "FOR", name, "JOBS", "x")
-                    self.assertEqual(connection.wait(batch)["customer"], name)
-                    self.assertEqual([row["id"] for row in connection.listed("FOR", name)], [batch])
-                    path = f"/api/customers/{urllib.parse.quote(name, safe='')}"
-                    status, body = daemon.get(path)[:2]
-                    seen = json.loads(body)
-                    self.assertEqual((status, seen["customer"], seen["weight"]), (200, name, i + 2))
-                    done = subprocess.run([program("LOCKSLEY"), "--server", f"{daemon.host}:{daemon.port}", "--json", "customer", "get", "--", name], capture_output=True, text=True, timeout=DEADLINE_S)
-                    self.assertEqual((done.returncode, json.loads(done.stdout or "{}").get("customer")), (0, name), done.stderr)
-            self.assertEqual({row["customer"]: row["weight"] for row in self.customers(connection, "COUNT", 3)}, {name: i + 2 for i, name in enumerate(self.HOSTILE)})
+        store = str(scratch(self))  # it goes after the daemon
+        daemon = self.start({"store": {"path": store}})
+        connection = self.connect(daemon)
+        for i, name in enumerate(self.HOSTILE):
+            with self.subTest(name):
+                connection("CUSTOMER", "SET", name, "WEIGHT", i + 2)
+                batch = connection("SUBMIT", "echo", "FOR", name, "JOBS", "x")
+                self.assertEqual(connection.wait(batch)["customer"], name)
+                self.assertEqual([row["id"] for row in connection.listed("FOR", name)], [batch])
+                path = f"/api/customers/{urllib.parse.quote(name, safe='')}"
+                status, body = daemon.get(path)[:2]
+                seen = json.loads(body)
+                self.assertEqual((status, seen["customer"], seen["weight"]), (200, name, i + 2))
+                done = subprocess.run([program("LOCKSLEY"), "--server", f"{daemon.host}:{daemon.port}", "--json", "customer", "get", "--", name], capture_output=True, text=True, timeout=DEADLINE_S)
+                self.assertEqual((done.returncode, json.loads(done.stdout or "{}").get("customer")), (0, name), done.stderr)
+        self.assertEqual({row["customer"]: row["weight"] for row in self.customers(connection, "COUNT", 3)}, {name: i + 2 for i, name in enumerate(self.HOSTILE)})
 
     def test_what_is_no_name_is_refused(self):
         connection = self.connect(self.start())

@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 from programs import PYTHON, children, keeper_of, marked, new_mark, resident_kib, settled_descriptors, shell, worker
+from scratch import scratch
 from time_limits import with_growing_limits
 
 STAY = "time.sleep(1000)"
@@ -154,26 +155,26 @@ class Processes(LeftoverTest):
     def test_sigterm_with_programs_that_do_not_hear_it_and_a_store(self):
         """Grace is longer than shutdown takes; what ran goes on at the next start."""
         mark = new_mark()
-        with tempfile.TemporaryDirectory() as folder:
-            deaf = f"signal.signal(15, signal.SIG_IGN); open({folder!r} + '/began', 'a').write('x'); time.sleep(0 if os.path.exists({folder!r} + '/go') else 1000); "
-            settings = {
-                "store": {"path": folder + "/store"},
-                "shutdown": {"drain_timeout": "0s"},
-                "handlers": {"one": {"command": [PYTHON, "-c", "import os, signal, time; " + deaf + "print(1)", mark], "grace": "1m"}, "py": worker(mark, grace="1m")},
-            }
-            daemon = self.start(settings)
-            connection = self.connect(daemon)
-            batches = [connection("SUBMIT", "one", "JOBS", "x"), connection("SUBMIT", "py", "JOBS", deaf + "answer(1)")]
-            began = pathlib.Path(folder, "began")
-            wait_for("both to run", lambda: began.exists() and began.stat().st_size == 2)
-            daemon.send_signal(signal.SIGTERM)
-            self.assertEqual(daemon.wait_end(), 75)
-            wait_for("no process to be left", lambda: not marked(mark))
-            pathlib.Path(folder, "go").touch()
-            connection = self.connect(self.start(settings))
-            for batch in batches:
-                self.assertEqual(connection.wait(batch)["ok"], 1)
-                self.assertEqual([row[1:] for row in connection.results(batch)], [["ok", "1" if batch == batches[1] else "1\n"]])
+        folder = str(scratch(self))  # it goes after the daemons
+        deaf = f"signal.signal(15, signal.SIG_IGN); open({folder!r} + '/began', 'a').write('x'); time.sleep(0 if os.path.exists({folder!r} + '/go') else 1000); "
+        settings = {
+            "store": {"path": folder + "/store"},
+            "shutdown": {"drain_timeout": "0s"},
+            "handlers": {"one": {"command": [PYTHON, "-c", "import os, signal, time; " + deaf + "print(1)", mark], "grace": "1m"}, "py": worker(mark, grace="1m")},
+        }
+        daemon = self.start(settings)
+        connection = self.connect(daemon)
+        batches = [connection("SUBMIT", "one", "JOBS", "x"), connection("SUBMIT", "py", "JOBS", deaf + "answer(1)")]
+        began = pathlib.Path(folder, "began")
+        wait_for("both to run", lambda: began.exists() and began.stat().st_size == 2)
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(), 75)
+        wait_for("no process to be left", lambda: not marked(mark))
+        pathlib.Path(folder, "go").touch()
+        connection = self.connect(self.start(settings))
+        for batch in batches:
+            self.assertEqual(connection.wait(batch)["ok"], 1)
+            self.assertEqual([row[1:] for row in connection.results(batch)], [["ok", "1" if batch == batches[1] else "1\n"]])
 
 
 def connection_cancel(connection, batch):

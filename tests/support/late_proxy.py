@@ -1,6 +1,7 @@
 """A proxy between a client and a daemon that delays a command, or loses its reply: the connection breaks for the client, and what it had sent arrives
 later."""
 
+import contextlib
 import re
 import socket
 import threading
@@ -31,7 +32,7 @@ def take_command(buffer):
 
 
 def end(connection):
-    """Wakes the thread that reads it, which closes it."""
+    """For its peer it is closed, and the thread that reads it goes on."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -39,33 +40,47 @@ def end(connection):
 
 
 class Link:
-    """One connection of the client, and one to the daemon."""
+    """One connection of the client, and one to the daemon. The thread that ends last closes both: else the other might use a connection that is just
+    being closed, and so a connection of another link, which has its descriptor by then."""
 
     def __init__(self, proxy, client):
         self.proxy, self.client = proxy, client
         self.daemon = socket.create_connection((proxy.host, proxy.port))
         self.is_cut = False
         self.late_replies = bytearray()
+        self.lock, self.pumps = threading.Lock(), 2
         for pump in (self.up, self.down):
-            threading.Thread(target=pump, daemon=True).start()
+            threading.Thread(target=self.run, args=(pump,), daemon=True).start()
+
+    def run(self, pump):
+        try:
+            pump()
+        except OSError:
+            pass
+        # Neither side hears anything more; but if it is cut, the daemon hears nothing of that.
+        if not (self.is_cut and pump == self.up):
+            end(self.daemon)
+        end(self.client)
+        with self.lock:
+            self.pumps -= 1
+            if self.pumps == 0:
+                self.client.close()
+                self.daemon.close()
 
     def cut(self):
-        """For the client the connection is broken; that to the daemon stays."""
+        """For the client the connection is broken, and what it still sends is lost; that to the daemon stays."""
         self.is_cut = True
-        end(self.client)
+        with contextlib.suppress(OSError):  # it is gone
+            self.client.shutdown(socket.SHUT_WR)
 
     def up(self):
         buffer = bytearray()
-        try:
-            while piece := self.client.recv(1 << 16):
-                buffer += piece
-                while command := take_command(buffer):
-                    self.pass_on(*command)
-        except OSError:
-            pass
-        if not self.is_cut:
-            end(self.daemon)
-        self.client.close()
+        while piece := self.client.recv(1 << 16):
+            if self.is_cut:
+                continue
+            buffer += piece
+            while command := take_command(buffer):
+                self.pass_on(*command)
 
     def pass_on(self, raw, words):
         what = self.proxy.rule(words)
@@ -77,16 +92,15 @@ class Link:
         self.daemon.sendall(raw)
 
     def down(self):
-        try:
-            while piece := self.daemon.recv(1 << 16):
-                if self.is_cut:
-                    self.late_replies += piece
-                else:
+        while piece := self.daemon.recv(1 << 16):
+            try:
+                if not self.is_cut:
                     self.client.sendall(piece)
-        except OSError:
-            pass
-        end(self.client)
-        self.daemon.close()
+                    continue
+            except OSError:
+                if not self.is_cut:
+                    raise
+            self.late_replies += piece
 
 
 class LateProxy:

@@ -17,6 +17,7 @@ from locksley_daemon import DEADLINE_S
 from python_tasks import locksley, tasks
 from scripted_upstream import array, bulk, number
 from standby_server import LOADING, StandbyServer
+from time_limits import with_growing_limits
 
 from locksley import codec, remote, wire, worker
 
@@ -149,8 +150,8 @@ class Daemons(unittest.TestCase):
         does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
         return lambda words: does.get(words[0], lambda _: b"+OK\r\n")(words)
 
-    def work_for(self, *all_say, reply_s=1.0, grace_s=0):
-        """Until the worker stops, with a server for each. The servers."""
+    def work_for(self, *all_say, reply_s=DEADLINE_S, grace_s=0):
+        """Until the worker stops, with a server for each. The servers. `reply_s`: after so long, one that says nothing counts as one that hangs."""
         servers = [StandbyServer(says) for says in all_say]
         for server in servers:
             self.addCleanup(server.close)
@@ -174,17 +175,32 @@ class Daemons(unittest.TestCase):
 
     def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
         """Its kernel goes on to acknowledge what the worker sends."""
-        joins = iter([JOINED])  # not a second time
 
-        def reclaim(_):
-            self.go.set()
-            return reclaimed("again", 1)
+        def attempt(ms, _):
+            """False if another server took so long as well, or the worker did not come to its second BEAT: for that the machine was too slow."""
+            self.doCleanups()
+            self.setUp()
+            joins = iter([JOINED])  # not a second time
 
-        hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
-        hung, other = self.work_for(hangs, self.says(1, CLAIM=lambda _: NIL, RECLAIM=reclaim))
-        self.assertGreater(len(self.named(hung, "BEAT")), 1)
-        self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
-        self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
+            def reclaim(_):
+                self.go.set()
+                return reclaimed("again", 1)
+
+            claims = iter([NIL] * 200)  # the worker would go on without end if it had no lease
+
+            def idle(_):
+                self.worker.stopping = self.worker.stopping or next(claims, None) is None
+                return NIL
+
+            hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
+            hung, other = self.work_for(hangs, self.says(1, CLAIM=idle, RECLAIM=reclaim), reply_s=ms / 1000)
+            if len(self.named(hung, "BEAT")) < 2 or len(self.named(other, "JOIN")) != 1:
+                return False
+            self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
+            self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
+            return True
+
+        with_growing_limits(attempt)
 
     def test_a_worker_that_is_stopped_while_the_daemon_is_away_delivers_what_runs(self):
         joins = [self.go.set, lambda: None, lambda: self.worker._stop(), lambda: None]
@@ -201,25 +217,32 @@ class Daemons(unittest.TestCase):
         self.assertEqual(server.heard[-1], ["LEAVE"])
 
     def test_a_worker_that_was_paused_reads_what_has_come_before_it_gives_up(self):
-        waits, beaten, paused = remote.wait, threading.Event(), threading.Event()
+        def attempt(ms, _):
+            """Whether the worker has kept its connection. It gives it up, too, if the machine is too slow for a reply in this time."""
+            self.doCleanups()
+            self.setUp()
+            waits, beaten, paused = remote.wait, threading.Event(), threading.Event()
 
-        def beat(_):
-            beaten.set()
-            paused.wait(DEADLINE_S)
-            return array()
+            def beat(_):
+                beaten.set()
+                paused.wait(DEADLINE_S)
+                return array()
 
-        def wait(*args):
-            if paused.is_set() or not beaten.is_set():
-                return waits(*args)
-            paused.set()
-            time.sleep(1.5)  # as SIGSTOP and SIGCONT would; the reply comes meanwhile
-            self.go.set()
-            return []
+            def wait(*args):
+                if paused.is_set() or not beaten.is_set():
+                    return waits(*args)
+                paused.set()
+                time.sleep(1.5 * ms / 1000)  # as SIGSTOP and SIGCONT would; the reply comes meanwhile
+                self.go.set()
+                return []
 
-        with unittest.mock.patch.object(remote, "wait", wait):
-            [server] = self.work_for(self.says(1, BEAT=beat))
-        self.assertTrue(paused.is_set())
-        self.assertEqual((len(self.named(server, "JOIN")), self.settled), (1, ["1"]))
+            says = self.says(1, BEAT=beat, RECLAIM=lambda _: reclaimed("again", 1))
+            with unittest.mock.patch.object(remote, "wait", wait):
+                [server] = self.work_for(says, reply_s=ms / 1000)
+            self.assertEqual(self.settled, ["1"])
+            return paused.is_set() and len(self.named(server, "JOIN")) == 1
+
+        with_growing_limits(attempt)
 
     def test_each_reclaim_names_the_attempt_that_the_last_one_was_told(self):
         """And the jobs keep theirs, also those that start later."""

@@ -1,4 +1,4 @@
-"""Time limits of jobs that a quick machine need not wait out for long, and that a slow one can keep."""
+"""Time limits, of jobs and of others, that a quick machine need not wait out for long, and that a slow one can keep."""
 
 LIMITS = {500: "500ms", 3000: "3s", 10_000: "10s"}  # ms, and as the daemon writes them
 

@@ -16,7 +16,7 @@ from resp import Error
 from store_daemon import StoreTest, run_daemon
 
 JOBS = 2000
-DELAY_MS = 5000  # longer than a start takes
+DELAYS_MS = 5000, 30_000  # longer than a start takes, on a slow machine the second
 PYTHON_WORKER = [sys.executable, str(pathlib.Path(__file__).resolve().parents[1] / "support/python_worker.py")]
 
 
@@ -78,13 +78,25 @@ class PostgresStore(StoreTest):
         handlers = {"echo": "x", "cat": "x", "python": "answer('x')"}  # each with a payload to which it answers "x"
         self.settings = merged(self.settings, {"handlers": {"cat": {"command": ["cat"]}, "python": {"worker": PYTHON_WORKER}}, "shutdown": {"drain_timeout": "100ms"}})
         self.begin()
-        for handler, payload in handlers.items():
-            # In rows of their own, and not read at the start.
-            self.command("SUBMIT", handler, "ID", handler, "DELAY", DELAY_MS, "JOBS", *[f"{payload} # {'x' * 1000}"] * 200)
-        self.stop_and_begin()
-        self.server.pause()
         self.addCleanup(self.server.resume)
         reason = lambda batch: self.command.explain(batch)["reason"]
+
+        def paused_before_they_are_due(delay_ms):
+            for handler, payload in handlers.items():
+                # In rows of their own, and not read at the start.
+                self.command("SUBMIT", handler, "ID", handler, "DELAY", delay_ms, "JOBS", *[f"{payload} # {'x' * 1000}"] * 200)
+            self.stop_and_begin()
+            self.server.pause()
+            if {reason(each) for each in handlers} == {"delayed"}:
+                return True
+            self.server.resume()
+            for handler in handlers:
+                self.command("CANCEL", handler)
+                self.command.wait(handler)
+                self.command("FORGET", handler)
+            return False
+
+        self.assertTrue(any(map(paused_before_they_are_due, DELAYS_MS)), "a start takes too long")
         wait_for("the payloads of all to be wanted", lambda: {reason(each) for each in handlers} == {"store-unreadable"})
         for handler, payload in handlers.items():
             began = time.monotonic()

@@ -176,7 +176,7 @@ class AfterKill(StoreTest):
 class CancelAndForget(StoreTest):
     def test_a_batch_that_was_cancelled_half_way_reads_the_same(self):
         self.begin()
-        batch = self.command("SUBMIT", "sleep", "RANGE", 0, 1000, 2)
+        batch = self.command("SUBMIT", "sleep", "JOBS", *[2] * 100, HOUR_MS, *[2] * 899)
         wait_for("some jobs to end", lambda: self.status(batch)["ok"] >= 20)
         self.command("CANCEL", batch)
         before = self.command.wait(batch), self.command.results(batch)

@@ -26,7 +26,8 @@ class RemoteStatus(DaemonTest):
 
     def test_a_job_that_a_worker_holds_is_cancelled_once_it_is_handed_back(self):
         """Not before: the worker may have ended it already, and then it has the result that the worker says."""
-        connection = self.serve()
+        # A lease has several jobs, though each takes as long as a slow machine needs for a reply.
+        connection = self.serve({"scheduling": {"quantum": "1s"}})
         worker = self.worker()
         batch = connection("SUBMIT", "shout", "RANGE", 1, 1000)
         lease = worker.claim()

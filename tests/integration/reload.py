@@ -69,9 +69,9 @@ class StartAndEnd(DaemonTest):
         with daemon.connect() as connection:
             connection("SUBMIT", "sleep", "JOBS", 60_000)
             wait_for("the job to run", lambda: connection("RUNNING"))
-        for _ in range(2):
-            daemon.send_signal(signal.SIGTERM)
-            time.sleep(0.1)  # two, not one that comes twice
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait_for_log("draining")  # the next one is another one, then, and not the same
+        daemon.send_signal(signal.SIGTERM)
         while daemon.process.poll() is None:  # for two seconds, the most that a job in the pool has
             daemon.send_signal(signal.SIGHUP)
             time.sleep(0.02)

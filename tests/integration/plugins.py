@@ -134,6 +134,15 @@ def build_user(name, cmake, text):
     return build(source, name) / "user"
 
 
+def cancel_when_it_runs(command, handler, payload):
+    """How the job ended. Nothing if it was cancelled between the claim, from which on it counts as running, and its begin."""
+    batch = command("SUBMIT", handler, "JOBS", payload)
+    wait_for("the job to run", lambda: command.map("STATUS", batch)["running"] == 1)
+    command("CANCEL", batch)
+    command.wait(batch)
+    return [row[1:] for row in command.results(batch) if row[2] != "cancelled by request"] or None
+
+
 class Package(DaemonTest):
     def test_the_example_was_built_from_what_is_installed_alone(self):
         commands = run("cmake", "--build", pathlib.Path(scratch.name, "pricing-build"), "--clean-first", "--verbose")
@@ -165,14 +174,6 @@ class Jobs(DaemonTest):
 
     def run_jobs(self, handler, *payloads):
         return self.command("RUN", handler, "JOBS", *payloads)
-
-    def cancel_when_it_runs(self, handler, payload):
-        """How the job ended. Nothing if it was cancelled between the claim, from which on it counts as running, and its begin."""
-        batch = self.command("SUBMIT", handler, "JOBS", payload)
-        wait_for("the job to run", lambda: self.command.map("STATUS", batch)["running"] == 1)
-        self.command("CANCEL", batch)
-        self.command.wait(batch)
-        return [row[1:] for row in self.command.results(batch) if row[2] != "cancelled by request"] or None
 
     def test_they_are_listed_with_their_descriptions(self):
         listed = {entry["name"]: entry for entry in map(pairs, self.command("HANDLERS"))}
@@ -208,7 +209,7 @@ class Jobs(DaemonTest):
     def test_cancellation_reaches_a_loop_and_a_job(self):
         for handler, payload in (("pricing", ENDLESS), ("in-cxx", "linger"), ("in-c", "linger")):
             with self.subTest(handler):
-                ended = lambda: self.cancel_when_it_runs(handler, payload)
+                ended = lambda: cancel_when_it_runs(self.command, handler, payload)
                 self.assertEqual(wait_for("a cancellation that reaches the job", ended), [["cancelled", "cancelled"]])
 
     def test_a_time_limit_reaches_a_loop(self):
@@ -307,11 +308,8 @@ class Isolated(DaemonTest):
         ends = lambda ms: [row[1] for row in self.rows("h", "echo a", "linger", "echo b", options=("TIMEOUT", ms))]
         with_growing_limits(lambda ms, _: ends(ms) == ["ok", "timeout", "ok"])
         self.assertEqual([row[1] for row in self.rows("limited", "linger")], ["timeout"])
-        batch = self.command("SUBMIT", "h", "JOBS", "linger")
-        wait_for("the job to run", lambda: self.command.map("STATUS", batch)["running"] == 1)
-        self.command("CANCEL", batch)
-        self.command.wait(batch)
-        self.assertEqual([row[1:] for row in self.command.results(batch)], [["cancelled", "cancelled"]])
+        ended = lambda: cancel_when_it_runs(self.command, "h", "linger")
+        self.assertEqual(wait_for("a cancellation that reaches the job", ended), [["cancelled", "cancelled"]])
 
     def test_what_it_prints_is_logged_and_its_input_is_empty(self):
         self.begin(h=self.isolated(TEST_PLUGINS / "in_c.so"))

@@ -58,9 +58,10 @@ class Executors(DaemonTest):
         blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
         self.connect(self.daemon).wait(blocker)
         with locksley.Executor(tasks.app, max_workers=1) as pool:
-            self.connect(self.daemon)
             futures_of_pool = [pool.submit(tasks.identity, value) for value in range(500)]
-            cancelled = [future.cancel() for future in reversed(futures_of_pool)]
+            with pool._changed:  # now some have been sent, perhaps, and none is sent until those after them are cancelled
+                futures_of_pool += [pool.submit(tasks.identity, value) for value in range(500, 1000)]
+                cancelled = [future.cancel() for future in reversed(futures_of_pool)]
             self.assertTrue(any(cancelled))
             done = [future for future in futures_of_pool if not future.cancelled()]
             self.assertEqual([future.result(DEADLINE_S) for future in done], list(range(len(done))))
@@ -154,8 +155,15 @@ class Executors(DaemonTest):
 
     def test_a_program_that_ends_without_shutdown_has_all_its_results(self):
         environment = dict(ENVIRONMENT, LOCKSLEY_URL=url_of(self.daemon))
-        done = subprocess.run([sys.executable, "-B", "-c", ENDS_EARLY], capture_output=True, text=True, env=environment, timeout=DEADLINE_S)
-        self.assertEqual((done.stdout.split("\n", 1), done.stderr), (["the end", "".join(f"{value}\n" for value in range(20))], ""))
+
+        def has_ended_early():
+            """Whether its main thread ended before the first result was there: else that thread had to wait for a processor."""
+            done = subprocess.run([sys.executable, "-B", "-c", ENDS_EARLY], capture_output=True, text=True, env=environment, timeout=DEADLINE_S)
+            said = done.stdout.splitlines()
+            self.assertEqual(([line for line in said if line != "the end"], done.stderr), ([str(value) for value in range(20)], ""))
+            return said[0] == "the end"
+
+        wait_for("the main thread to end first", has_ended_early)
         self.assertEqual(self.connect(self.daemon)("LIST")[1], [])
 
     def test_in_a_process_that_was_forked_it_refuses(self):

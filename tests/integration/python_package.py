@@ -180,6 +180,7 @@ class LostReplies(DaemonTest):
         app, identity = echo_app(url_of(daemon))
         connection = self.connect(daemon)
         connection("SUBMIT", "sleep", "ID", "blocker", "JOBS", 3_600_000)
+        wait_for("the only worker to be held", lambda: connection.status("blocker")["running"] == 1)
         waiting = identity.map(range(4990))
         with self.assertLogs("locksley", "WARNING") as logged:
             # There is room from the first warning on.

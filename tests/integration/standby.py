@@ -278,7 +278,7 @@ class TakesOver(StandbyTest):
         self.assertEqual(sorted(row["id"] for row in connection.listed()), ["four", "left", "one", "three"])
         for batch in ("one", "three", "four"):
             self.assertEqual(connection.results(batch), [[0, "ok", batch]])
-        self.assertEqual(connection.status("left")["state"], "running")
+        wait_for("the job that was left to run", lambda: connection.status("left")["state"] == "running")
 
     def test_it_says_that_it_reads_the_batches_and_ends_in_order_if_it_is_told_to_meanwhile(self):
         active, standby = self.start_pair(REMOTE)

@@ -79,10 +79,11 @@ class Figures(Tops, DaemonTest):
         terminal.wait_for_line("the tenant and what it gets", r" default +1 +100% +\d+% +2 +\d")
         terminal.wait_for_line("workers that are busy", r"^2 workers  (9\d|100)% busy")
         head = terminal.wait_for_line("the head", r"^locksley (\S+)  \S+:(\d+)  ready  up 0:00:\d\d  user default")
-        info = dict(line.split(":", 1) for line in self.command("INFO", "server", "lanes").splitlines() if ":" in line)
-        self.assertEqual((head[1], int(head[2])), (info["locksley_version"], self.daemon.port))
-        self.assertRegex(info["lane_processes"], r"^slots=3,running=0,queued=\d,batches=\d$")
-        self.assertRegex(info["lane_cpu"], r"^slots=2,running=2,queued=\d+,batches=\d$")
+        info = lambda: dict(line.split(":", 1) for line in self.command("INFO", "server", "lanes").splitlines() if ":" in line)
+        self.assertEqual((head[1], int(head[2])), (info()["locksley_version"], self.daemon.port))
+        self.assertRegex(info()["lane_processes"], r"^slots=3,running=0,queued=\d,batches=\d$")
+        # Between two turns a worker runs no job.
+        wait_for("both workers to run a job", lambda: re.match(r"slots=2,running=2,queued=\d+,batches=\d$", info()["lane_cpu"]))
         # The progress of one that runs lies between what the wire says before and after.
         percent = lambda: int(self.map("STATUS", "spinning")["ok"] / 10_000)
         shown = lambda: int(terminal.wait_for_line("its progress", r"^spins for long +spin +3 .* (\d+)% .* running")[1])

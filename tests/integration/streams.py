@@ -124,7 +124,7 @@ class Late(StreamTest):
         def rule(words):
             if words[0] != b"SUBMIT":
                 return FORWARD
-            self.proxy.listener.close()  # so that it cannot ask again
+            self.proxy.close()  # so that it cannot ask again
             submitted.set()
             return LOSE_REPLY
 

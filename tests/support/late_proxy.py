@@ -39,6 +39,14 @@ def end(connection):
         pass
 
 
+def stop_listening(listener, accepting):
+    """Closes it once its thread has ended: one that waits in accept() goes on to wait when the socket is closed. After SIGSTOP and SIGCONT it does so
+    at the socket that has the descriptor by then."""
+    end(listener)
+    accepting.join()
+    listener.close()
+
+
 class Link:
     """One connection of the client, and one to the daemon. The thread that ends last closes both: else the other might use a connection that is just
     being closed, and so a connection of another link, which has its descriptor by then."""
@@ -111,7 +119,8 @@ class LateProxy:
         self.held = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
 
     def accept(self):
         while True:
@@ -135,4 +144,5 @@ class LateProxy:
         return replies
 
     def close(self):
-        self.listener.close()
+        """No other connection is accepted; those that there are stay."""
+        stop_listening(self.listener, self.accepting)

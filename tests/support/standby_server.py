@@ -3,7 +3,7 @@
 import socket
 import threading
 
-from late_proxy import take_command
+from late_proxy import stop_listening, take_command
 
 CONNECTION_COMMANDS = {"PING": b"+PONG\r\n", "AUTH": b"+OK\r\n", "CLIENT": b"+OK\r\n", "SELECT": b"+OK\r\n", "QUIT": b"+OK\r\n"}
 LOADING = b"-LOADING the daemon is taking over\r\n"
@@ -22,7 +22,8 @@ class StandbyServer:
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def _accept(self):
         while True:
@@ -57,4 +58,4 @@ class StandbyServer:
             return self.says(words)
 
     def close(self):
-        self.listener.close()
+        stop_listening(self.listener, self._accepting)

@@ -36,7 +36,8 @@ class AnyOrderTest : public ::testing::Test {
   }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
-  Lane lane{"lane", FairRing::Options{.quantum = std::chrono::seconds(1), .parallelism = 1}};
+  // A turn is of many jobs, however long the test was held up in the one before it.
+  Lane lane{"lane", FairRing::Options{.quantum = std::chrono::hours(1), .parallelism = 1}};
   ExternalExecutor executor{lane};
 };
 

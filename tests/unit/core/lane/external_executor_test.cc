@@ -57,8 +57,8 @@ class ExternalExecutorTest : public ::testing::Test {
   }
 
   Handler handler{"test", "", [](JobContext&, std::string_view) {}};
-  // Turns are of many jobs from the start.
-  Lane lane{"processes", {.share = Share::kJobs, .quantum = std::chrono::seconds(1)}};
+  // Turns are of many jobs from the start, however long the test was held up in the one before.
+  Lane lane{"processes", {.share = Share::kJobs, .quantum = std::chrono::hours(1)}};
   ExternalExecutor executor{lane};
 };
 

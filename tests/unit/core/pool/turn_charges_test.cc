@@ -62,6 +62,8 @@ class TurnChargesTest : public testing::PoolFixture {
     }
     return busy;
   }
+  // How often the worker has parked: once it has, the time until it is woken is no turn's.
+  std::uint64_t parks() const { return pool.snapshot().at(0).parks; }
   std::shared_ptr<Batch> submit(Handler& run, std::uint64_t jobs, std::string tenant,
                                 std::unique_ptr<BatchJournal> journal = nullptr) {
     BatchOptions options;
@@ -107,11 +109,13 @@ TEST_F(TurnChargesTest, TurnsThatFollowEachOtherAreChargedWithoutAGap) {
 }
 
 TEST_F(TurnChargesTest, AWorkerThatIsIdleChargesNothing) {
+  wait_until([&] { return parks() > 0; }, "the worker has found nothing to do");
+  const std::uint64_t parked = parks();
   const Nanoseconds began = steady_now();
   wait_over(*submit(nothing, 1, "alice"));
   const Nanoseconds once = busy("alice");
   const Nanoseconds settled = steady_now();
-  wait_until([&] { return steady_now() - settled > 50ms; }, "the worker has been idle");
+  wait_until([&] { return parks() > parked && steady_now() - settled > 50ms; }, "the worker has been idle");
   const Nanoseconds again = steady_now();
   wait_over(*submit(nothing, 1, "alice"));
   EXPECT_LE(once, settled - began);

@@ -50,7 +50,7 @@ TEST_F(ClusterBoardTest, TheOtherDaemonsWordHoldsForAWhile) {
 
 TEST_F(ClusterBoardTest, OnlyTheActiveDaemonIsUnconfirmed) {
   EXPECT_EQ(board.role(), Role::kUnconfirmed);
-  board.beaten(now());
+  board.beaten(now() + std::chrono::hours(1));  // however long the test is held up
   EXPECT_EQ(board.role(), Role::kActive);
   board.set_role(Role::kLoading);
   board.set_lease(milliseconds(0));

@@ -265,8 +265,7 @@ TEST(GroupCommitTest, WhatIsWrittenCanBeKnownThoughNobodyIsTold) {
   bench.commit(accept_batch(1, 10));
   StepMaker steps(1);
   bench.disk->hold_syncs();
-  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
-  const Ticket ticket = bench.store->gathering();
+  const Ticket ticket = bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
   ASSERT_TRUE(bench.disk->await_held());
   EXPECT_FALSE(bench.store->is_written(ticket));
   bench.disk->release();
@@ -281,8 +280,7 @@ TEST(GroupCommitTest, WhatTheDiskRefusedIsWrittenOnceItIsWrittenAnew) {
   bench.commit(accept_batch(1, 10));
   StepMaker steps(1);
   bench.disk->fail_syncs();
-  bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
-  const Ticket ticket = bench.store->gathering();
+  const Ticket ticket = bench.put(StepMaker::as_last(steps.end_jobs({0, 10})));
   ASSERT_TRUE(testing::wait_until_true([&] { return !bench.store->error().empty(); }));
   EXPECT_FALSE(bench.store->is_written(ticket));
   bench.disk->heal();

@@ -3,13 +3,24 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 
+#include "daemon/base/loop/io_thread.h"
 #include "tests/support/server_fixture.h"
 
 namespace locksley::daemon {
 namespace {
 
-class CustomerCommandsTest : public ServerFixture {};
+class CustomerCommandsTest : public ServerFixture {
+ protected:
+  void wait_until_all_are_over() {
+    const auto active = [this] {
+      kIoThread.assert_held();
+      return server_->batches().active();
+    };
+    while (on_io_thread(active) != 0) std::this_thread::yield();
+  }
+};
 
 TEST_F(CustomerCommandsTest, SettingsOfACustomerEvictFinishedBatchesForTheirRoom) {
   constexpr std::uint64_t kLimit = 256 * 1024;
@@ -24,6 +35,7 @@ TEST_F(CustomerCommandsTest, SettingsOfACustomerEvictFinishedBatchesForTheirRoom
   for (int i = 0; i < 400; ++i) {
     client.send("SUBMIT echo ID b" + std::to_string(i) + " JOBS a\r\n");
     ASSERT_EQ(client.bulk(), "b" + std::to_string(i));
+    if (i % 50 == 49) wait_until_all_are_over();  // else there is nothing to evict for the next ones
   }
   ASSERT_GT(used(), kLimit / 2) << "finished batches have taken the room";
   int set = 0;

@@ -28,18 +28,29 @@ class RegistryTest : public RegistryFixture {
   std::vector<std::string> list(std::uint64_t& cursor, bool active_only, std::size_t count,
                                 std::size_t most = 1000) LOCKSLEY_REQUIRES(kIoThread) {
     std::vector<std::string> ids;
-    cursor = *registry_.list({.cursor = cursor, .active_only = active_only, .most = most},
-                             [&](const BatchRecord& record) {
-                               if (ids.size() == count) return false;
-                               ids.push_back(record.id());
-                               return true;
-                             });
+    const std::uint64_t from = cursor;
+    const auto visit = [&](const BatchRecord& record) {
+      if (ids.size() == count) return false;
+      ids.push_back(record.id());
+      return true;
+    };
+    Instant began;
+    do {
+      began = now();
+      ids.clear();
+      loads_ = 0;
+      cursor = *registry_.list({.cursor = from, .active_only = active_only, .most = most}, visit);
+    } while (was_held_up(began));
     return ids;
   }
+  // A page ends once its loads have taken that long: then it is asked for again.
+  static bool was_held_up(Instant since) { return now() - since >= std::chrono::milliseconds(5); }
   // What is due next, whenever that is.
   DueQueue::Item next_due() LOCKSLEY_REQUIRES(kIoThread) {
     return registry_.due().next_due(Instant::max()).value();
   }
+
+  int loads_ = 0;  // since the last list() has begun
 };
 
 using Ids = std::vector<std::string>;
@@ -204,7 +215,6 @@ class RetiringTest : public RegistryTest {
 
   std::map<std::uint64_t, std::string> stored_;
   std::map<std::uint64_t, std::string> stored_tenants_;
-  int loads_ = 0;
   bool fails_ = false;
   std::chrono::milliseconds load_takes_{0};
 };
@@ -229,11 +239,19 @@ TEST_F(RetiringTest, AListOfATenantLoadsNothingOfOthers) {
     retire("of bob, too, " + std::to_string(i), "bob");
   }
   std::vector<std::string> seen;
-  const auto next = registry_.list({.tenant = &tenant("alice"), .most = 1000}, [&](BatchRecord& record) {
+  const auto visit = [&](BatchRecord& record) {
     seen.push_back(record.id());
     return true;
-  });
-  EXPECT_EQ(next.value(), 0u);
+  };
+  Instant began;
+  std::uint64_t next = 0;
+  do {
+    began = now();
+    seen.clear();
+    loads_ = 0;
+    next = registry_.list({.tenant = &tenant("alice"), .most = 1000}, visit).value();
+  } while (was_held_up(began));
+  EXPECT_EQ(next, 0u);
   EXPECT_EQ(seen.size(), 10u);
   for (const std::string& id : seen) EXPECT_TRUE(id.starts_with("of alice")) << id;
   EXPECT_EQ(loads_, 10);

@@ -128,10 +128,12 @@ TEST_F(BatchLoadsTest, OneThatIsForgottenMeanwhileIsNotFound) {
 TEST_F(BatchLoadsTest, WithoutAReplyTheLookFails) {
   disk().has_no_reply = true;
   Client client(port_);
+  const Instant began = now();
   EXPECT_THAT(client.ask("STATUS a"), StartsWith(kSilent));
   EXPECT_EQ(disk().without_reply, 1U);
   EXPECT_THAT(client.ask("FORGET b"), StartsWith(kSilent));
-  EXPECT_EQ(disk().without_reply, 1U) << "for a second nothing more is asked";
+  EXPECT_LE(disk().without_reply, 1U + static_cast<std::uint64_t>((now() - began) / std::chrono::seconds(1)))
+      << "for a second nothing more is asked";
 }
 
 TEST_F(BatchLoadsTest, TheHttpApiWaitsInTheSameWay) {

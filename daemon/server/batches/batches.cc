@@ -77,7 +77,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .store = store}),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, slices),
-      customers_(config, registry_, retention_, write_charges_, store),
+      customers_(config, registry_, retention_, write_charges_, deletions_, store),
       handler_batches_(registry_, handlers, slices,
                        [this] {
                          kIoThread.assert_held();
@@ -239,8 +239,18 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
     registry_.admin_forgot(by.tenant(), record.id());
   const auto ticket = retention_.forget(record, Urgency::kAwaited);
   write_charges_.charge(by.tenant().account, ticket.value_or(0), kCostOfWrite);
+  deletions_.put(ticket.value_or(0));
   timer_.arm();
   return ticket;
+}
+
+std::expected<Ticket, std::string> Batches::forget_nothing() const {
+  if (store_ == nullptr || deletions_.failed() == 0 || store_->is_written(deletions_.failed()))
+    return deletions_.last();
+  return std::unexpected(
+      fmt::format("STORE the disk cannot be written: an earlier FORGET is not on it yet, so the batch may be "
+                  "there again after a crash; retry later ({})",
+                  store_->error()));
 }
 
 void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
@@ -296,6 +306,7 @@ bool Batches::settle_some(PendingOutcome& pending, Instant until) {
     pending.is_known_to_batches = stored_.settle_some(pending.outcome, until);
     if (!pending.is_known_to_batches) return false;
     write_charges_.refund(pending.outcome.up_to);
+    deletions_.settled(pending.outcome);
   }
   if (on_stored_ && !on_stored_(pending.outcome, until)) return false;
   timer_.arm();

@@ -22,6 +22,7 @@
 #include "daemon/server/batches/intake/intake.h"
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/free_aside.h"
+#include "daemon/server/batches/stored/awaited_deletions.h"
 #include "daemon/server/batches/stored/batch_loads.h"
 #include "daemon/server/batches/stored/pending_discards.h"
 #include "daemon/server/batches/stored/restored_batches.h"
@@ -168,6 +169,9 @@ class Batches {
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its
   // deletion, 0 if the store has nothing of it. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
+  // For a FORGET that finds no batch, and may be a repetition: the ticket for which its reply
+  // waits. The error is the text of the reply: an earlier one is not on the disk.
+  std::expected<Ticket, std::string> forget_nothing() const LOCKSLEY_REQUIRES(kIoThread);
   // The limits of the configuration may have changed.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // Called when results in memory have room again: lanes are to start jobs that waited for it.
@@ -269,6 +273,7 @@ class Batches {
   Retention retention_;
   RestoredTimes restored_times_;
   WriteCharges write_charges_;
+  AwaitedDeletions deletions_;
   PendingDiscards pending_discards_;
   StoredBatches stored_;
   RestoredBatches restored_;

@@ -89,9 +89,12 @@ void forget_command(Session& session, proto::Command& command) {
   // A repetition, by an admin: its own batch has gone already.
   const bool is_repeated = !found && found.error().starts_with("NOBATCH ");
   if (!found && !is_repeated) return session.fail(found.error());
-  BatchRecord* const record = is_repeated ? nullptr : *found;
-  std::optional<Ticket> forgotten;
-  if (record != nullptr) forgotten = batches.forget(*record, session.user());
+  if (is_repeated || *found == nullptr) {
+    const auto ticket = batches.forget_nothing();
+    if (!ticket) return session.fail(ticket.error());
+    return session.reply_when_stored(*ticket, [](proto::ReplyWriter& reply) { reply.integer(0); });
+  }
+  const std::optional<Ticket> forgotten = batches.forget(**found, session.user());
   session.reply_when_stored(forgotten.value_or(0),
                             [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
 }

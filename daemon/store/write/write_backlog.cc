@@ -134,7 +134,8 @@ bool WriteBacklog::correct(Writes& writes) {
   return follow;
 }
 
-void WriteBacklog::note_refused(const Writes& writes, Ticket ticket) {
+void WriteBacklog::note_refused(Writes& writes, Ticket ticket) {
+  correct(writes);
   for (const StoreWrite& each : writes) {
     if (is_deletion(each)) refused_.erase(sequence_of(each));
     if (!brings_jobs(each)) continue;
@@ -217,12 +218,31 @@ void WriteBacklog::tell_of_ends(const Writes& writes, const std::unordered_set<s
   }
 }
 
+std::size_t WriteBacklog::drop(const std::unordered_set<std::uint64_t>& batches, Writes& writes) {
+  if (batches.empty()) return 0;
+  std::size_t weight = 0;
+  const auto is_dropped = [&](const StoreWrite& write) {
+    if (!batches.contains(sequence_of(write))) return false;
+    weight += weight_of(write);
+    return true;
+  };
+  std::erase_if(writes, is_dropped);
+  Writes kept = kept_.take();
+  std::erase_if(kept, is_dropped);
+  keep(std::move(kept));
+  return weight;
+}
+
+std::size_t WriteBacklog::drop_never_written(Writes& writes) {
+  std::unordered_set<std::uint64_t> batches;
+  for (const StoreWrite& each : writes) {
+    if (is_deletion(each) && never_written_.erase(sequence_of(each)) != 0) batches.insert(sequence_of(each));
+  }
+  return drop(batches, writes);
+}
+
 std::size_t WriteBacklog::write_deletions(Writes& writes) {
-  // Of a batch that was refused for its size nothing was written.
-  std::erase_if(writes, [this](const StoreWrite& write) {
-    kStoreWriter.assert_held();
-    return is_deletion(write) && never_written_.erase(sequence_of(write)) != 0;
-  });
+  std::size_t weight = drop_never_written(writes);
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
   const std::unordered_set<std::uint64_t> discarding = batches_with_discards_only(writes);
   std::unordered_set<std::uint64_t> deleted;
@@ -232,7 +252,7 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
     if (is_deletion(each)) deleted.insert(sequence);
     if (is_deletion(each) || discarding.contains(sequence)) now.push_back(each);
   }
-  if (now.empty()) return 0;
+  if (now.empty()) return weight;
   if (!deleted.empty()) {
     std::unordered_set<std::uint64_t> others = deleted;
     others.insert(discarding.begin(), discarding.end());
@@ -243,22 +263,15 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
   engine_.use_reserve();
   if (!group.finish(Engine::Sync::kSynced)) {
     is_full_ = false;  // not only that: the next attempt reopens the database
-    return 0;
+    return weight;
   }
-  std::size_t weight = 0;
-  const auto is_deleted = [&](const StoreWrite& write) {
-    if (!deleted.contains(sequence_of(write))) return false;
-    weight += weight_of(write);
-    return true;
-  };
-  std::erase_if(writes, is_deleted);
+  weight += drop(deleted, writes);
   std::erase_if(writes, [&](const StoreWrite& write) { return discarding.contains(sequence_of(write)); });
-  Writes kept = kept_.take();
-  std::erase_if(kept, is_deleted);
   if (!deleted.empty()) {
+    Writes kept = kept_.take();
     for (Writes* const each : {&kept, &writes}) note_told(*each);
+    keep(std::move(kept));
   }
-  keep(std::move(kept));
   for (const auto* const batches : {&std::as_const(deleted), &discarding}) {
     for (const std::uint64_t sequence : *batches) {
       deleted_first_ = std::min(deleted_first_, sequence);

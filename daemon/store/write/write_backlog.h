@@ -72,8 +72,9 @@ class WriteBacklog {
   // deletions, the outcomes of the deleted batches are written for those that waited for them
   // (tells_of_ends()): their changes stay kept, and may be written only much later.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // What brings jobs among `writes` is refused. `ticket`: the group's. See refuse_without_room().
-  void note_refused(const Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
+  // What brings jobs among `writes` is refused; what was put before earlier refusals were known is
+  // corrected. `ticket`: the group's. See refuse_without_room().
+  void note_refused(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // Keeps the rest, but for what brings jobs, which it takes out as refuse_without_room() does.
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -95,6 +96,13 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  // Takes what there is of these batches out of `writes` and of what is kept. Returns how much it
+  // weighed (weight_of()).
+  std::size_t drop(const std::unordered_set<std::uint64_t>& batches, Writes& writes)
+      LOCKSLEY_REQUIRES(kStoreWriter);
+  // Of a batch that was refused for its size nothing was written. With its deletion goes all else
+  // that was put about it, such as its last step: nothing would delete that. Returns as drop().
+  std::size_t drop_never_written(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Corrects what was put before a refusal was known. Returns whether there are jobs that follow
   // refused ones of their batch.
   bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);

@@ -4,6 +4,7 @@
 
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/batches/retention/retention.h"
+#include "daemon/server/batches/stored/awaited_deletions.h"
 #include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/records/registry.h"
 #include "daemon/store/store.h"
@@ -39,11 +40,13 @@ std::expected<CustomerChanges::Removed, CustomerChanges::Refusal> CustomerChange
           fmt::format("STORE the disk cannot be written: the customer has no settings now, and may have them "
                       "again after a crash; retry later ({})",
                       error));
-    return Removed{false, 0};
+    return Removed{false, deletions_.last()};
   }
   const std::string name(customer);  // it may be the customer's own
   customers.set(user, name, {});
-  return Removed{true, write(user, name, payer, {})};
+  const Ticket ticket = write(user, name, payer, {});
+  deletions_.put(ticket);
+  return Removed{true, ticket};
 }
 
 std::string CustomerChanges::store_error() const { return store_ == nullptr ? "" : store_->error(); }

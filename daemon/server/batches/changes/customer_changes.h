@@ -13,6 +13,7 @@
 
 namespace locksley::daemon {
 
+class AwaitedDeletions;
 class Registry;
 class Retention;
 class Store;
@@ -35,8 +36,13 @@ class CustomerChanges {
 
   // `store` may be null: then settings are in memory alone.
   CustomerChanges(const config::Config& config, Registry& registry, Retention& retention,
-                  WriteCharges& charges, Store* store)
-      : config_(config), registry_(registry), retention_(retention), charges_(charges), store_(store) {}
+                  WriteCharges& charges, AwaitedDeletions& deletions, Store* store)
+      : config_(config),
+        registry_(registry),
+        retention_(retention),
+        charges_(charges),
+        deletions_(deletions),
+        store_(store) {}
   CustomerChanges(const CustomerChanges&) = delete;
   CustomerChanges& operator=(const CustomerChanges&) = delete;
 
@@ -70,6 +76,7 @@ class CustomerChanges {
   Registry& registry_;
   Retention& retention_;
   WriteCharges& charges_;
+  AwaitedDeletions& deletions_;
   Store* const store_;
 };
 

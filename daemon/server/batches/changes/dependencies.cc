@@ -40,8 +40,8 @@ std::string reason_not_ok(std::string_view id) {
 bool add_wait(StartCondition& condition, const proto::AfterBatch& after,
               const FoundDependencies::Found& found) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchRecord* const unfinished = found.unfinished.get();
+  if (unfinished != nullptr && unfinished->stored.is_rejected) return false;
   if (unfinished == nullptr || unfinished->is_over()) {
-    if (unfinished != nullptr && unfinished->stored.is_rejected) return false;
     const bool is_ok = unfinished == nullptr ? found.is_all_ok : is_all_ok(unfinished->status());
     if (!after.only_if_ok || is_ok) return true;
     condition.broken = reason_not_ok(after.id);
@@ -58,6 +58,7 @@ std::expected<FoundDependencies::Found, std::string> Dependencies::look_up(const
   if (!found) return std::unexpected(found.error());
   if (*found == nullptr) return std::unexpected(no_such_batch(after.id));
   BatchRecord& other = **found;
+  if (other.stored.is_rejected) return std::unexpected(no_such_batch(after.id));
   if (!other.is_over())
     return FoundDependencies::Found{.sequence = other.sequence, .unfinished = other.shared()};
   return FoundDependencies::Found{.sequence = other.sequence,

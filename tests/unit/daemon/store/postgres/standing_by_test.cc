@@ -224,7 +224,10 @@ TEST_F(StandingByTest, ItOutlivesTheDatabase) {
   EXPECT_EQ(value("select count(*) from locksley_node"), "2") << "it has kept its row";
   {
     const ThreadRoleScope role(kStoreWriter);
-    ASSERT_TRUE(wait_until_true([&] { return active->reopen().has_value(); }));
+    ASSERT_TRUE(wait_until_true([&] {
+      kStoreWriter.assert_held();
+      return active->reopen().has_value();
+    }));
   }
   active.reset();
   EXPECT_TRUE(standby.join().has_value());

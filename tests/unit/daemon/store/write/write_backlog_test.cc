@@ -1,4 +1,5 @@
 // What a disk that fails, or is full, refuses, keeps and takes.
+// Length: one class: what it refuses, keeps and corrects.
 #include "daemon/store/write/write_backlog.h"
 
 #include <gmock/gmock.h>
@@ -149,6 +150,19 @@ TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemInALaterGroup) {
   expect_changes_without_the_job(writes);
 }
 
+TEST_F(ChangesAfterRefusedJobsTest, DoNotCountThemInALaterGroupThatIsKept) {
+  const ThreadRoleScope role(kStoreWriter);
+  Writes failed = writes_of(add(1, 0));
+  backlog.note_refused(failed, ++group);
+  Writes late = writes_of(close_of());
+  backlog.note_refused(late, ++group);
+  backlog.keep(std::move(late));
+  std::size_t dropped = 0;
+  const auto written = backlog.write_kept(dropped);
+  ASSERT_TRUE(written.has_value());
+  expect_changes_without_the_job(*written);
+}
+
 TEST_F(ChangesAfterRefusedJobsTest, CountJobsThatWereAddedAgain) {
   const ThreadRoleScope role(kStoreWriter);
   EXPECT_TRUE(is_refused(add(1, 0), 0));
@@ -181,7 +195,8 @@ TEST_F(WriteBacklogTest, JobsThatFollowRefusedOnesAreRefusedThoughThereIsRoom) {
   EXPECT_TRUE(is_refused(add(4, 6), 0));
   EXPECT_TRUE(is_refused(add(5, 6), 0));
   EXPECT_TRUE(is_refused(add(4, 6), kRoom)) << "of the first of two groups that were refused";
-  backlog.note_refused(writes_of(add(6, 9)), ++group);
+  Writes failed = writes_of(add(6, 9));
+  backlog.note_refused(failed, ++group);
   EXPECT_TRUE(is_refused(add(6, 9), kRoom)) << "the disk has failed";
   EXPECT_TRUE(is_refused(accept_batch(3, 1), 0));
   EXPECT_TRUE(is_refused(add(3, 11), kRoom)) << "of a batch that was refused";
@@ -353,14 +368,31 @@ TEST_F(ToldOnAFullDiskTest, ItHasNeitherRefusedJobsNorDiscardsOfResultsThatAreKe
   EXPECT_EQ(row.discarded_bytes, 30U);
 }
 
+// A job that was refused would be back after a crash, without its payload.
+TEST_F(ToldOnAFullDiskTest, ADiscardThatWasPutBeforeARefusalWasKnownDoesNotCountTheRefusedJobs) {
+  const ThreadRoleScope role(kStoreWriter);
+  fill(writes_of(results(), add(2, 0)));
+  ChangeBatch late = discard(2);
+  late.changes.jobs = 11;
+  late.changes.payload_bytes = 100;
+  Writes writes = writes_of(late);
+  backlog.note_refused(writes, ++group);
+  backlog.write_deletions(writes);
+  EXPECT_THAT(writes, IsEmpty());
+  EXPECT_EQ(stored(2).value().jobs, 10U);
+  EXPECT_EQ(stored(2).value().payload_bytes, 97U);
+}
+
+// Nor are the steps of its jobs: nothing would delete them.
 TEST_F(WriteBacklogTest, TheDeletionOfABatchThatWasNeverWrittenIsNotWritten) {
   const ThreadRoleScope role(kStoreWriter);
-  StepMaker steps(1);
-  fill(writes_of(accept_batch(8, 1), steps.end_jobs({0, 1})));
+  StepMaker steps(1), refused(8);
+  fill(writes_of(accept_batch(8, 2), steps.end_jobs({0, 1}), refused.end_jobs({0, 1})));
   const std::uint64_t syncs = disk.syncs();
-  Writes writes = writes_of(ForgetBatch{8});
-  EXPECT_EQ(backlog.write_deletions(writes), 0U);
+  Writes writes = writes_of(refused.end_jobs({1, 2}), ForgetBatch{8});
+  EXPECT_GE(backlog.write_deletions(writes), 2 * kCostOfWrite) << "what two steps weigh";
   EXPECT_THAT(writes, IsEmpty());
+  EXPECT_EQ(backlog.size(), 1U) << "the step of the other batch";
   EXPECT_EQ(disk.syncs(), syncs);
 }
 

@@ -391,6 +391,17 @@ TEST_F(DependenciesTest, ABatchThatTheStoreRefusesAfterItsLookUpWasNeverThere) {
   EXPECT_THAT(resolve({{"refused", false}}, &found).error(), StartsWith("NOBATCH"));
 }
 
+// It is not over yet: jobs that were to be added to it wait for an outcome of their own. After a
+// crash it is unknown, and what waits for it would start.
+TEST_F(DependenciesTest, ABatchThatTheStoreHasRefusedIsUnknown) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto refused = add("refused");
+  const FoundDependencies found = look_up({{"refused", false}});
+  refused->stored.is_rejected = true;
+  EXPECT_THAT(resolve({{"refused", false}}).error(), StartsWith("NOBATCH"));
+  EXPECT_THAT(resolve({{"refused", false}}, &found).error(), StartsWith("NOBATCH"));
+}
+
 // ---- Restored ----
 
 TEST_F(DependenciesTest, ARestoredBatchWaitsOnlyForWhatIsNotSatisfied) {

@@ -207,6 +207,27 @@ TEST_F(RefusedAddsTest, ARepeatedDeletionOfACustomerFailsWhileTheDiskDoes) {
   EXPECT_FALSE(batches_->customers().remove(user, "acme", user.account).value().had_settings);
 }
 
+// The batch may be back after a crash.
+TEST_F(RefusedAddsTest, ARepeatedForgetFailsWhileTheDiskDoes) {
+  const ThreadRoleScope io_thread(kIoThread);
+  EXPECT_EQ(batches_->forget_nothing(), 0U) << "none is under way";
+  for (const bool fails : {false, true}) {
+    BatchRecord& record = open();
+    batches_->changes().close(record, payer());
+    settle(record);
+    if (fails) bench_.disk->fail_syncs();
+    const auto ticket = batches_->forget(record, *user_);
+    ASSERT_TRUE(ticket.has_value());
+    EXPECT_EQ(batches_->forget_nothing(), *ticket) << "the reply waits for the one that is under way";
+    settle(*ticket);
+    EXPECT_EQ(batches_->forget_nothing().has_value(), !fails);
+  }
+  EXPECT_THAT(batches_->forget_nothing().error(), StartsWith("STORE "));
+  bench_.disk->heal();
+  EXPECT_TRUE(testing::wait_until_true([&] { return store_->error().empty(); }));
+  EXPECT_TRUE(batches_->forget_nothing().has_value());
+}
+
 // A client that got an error repeats the command: it must not be told that the change is on the
 // disk.
 TEST_F(RefusedAddsTest, AChangeThatTheDiskDidNotTakeIsWrittenAgainIfItIsRepeated) {

@@ -34,6 +34,7 @@ Session::Session(Sessions& sessions, Transport transport, std::uint64_t id, std:
         state_.batches().free_dropped(std::move(queue), bytes);
       }),
       memory_(sessions.memory()),
+      write_gate_(sessions.write_waiters(), [this] { wake(); }),
       active_at_(connection_.connected_at()) {
   log_out();
 }
@@ -131,14 +132,15 @@ Session::TurnEnd Session::execute(Instant began) {
   const std::size_t output_limit = output_size() + kTurnOutput;
   for (int n = 1; n <= kTurnCommands; ++n) {
     if (output_size() > output_limit || is_held_up()) return TurnEnd::kYield;
-    if (!command_waits_) {
+    if (!write_gate_.is_holding()) {
       const proto::ReadStatus status = reader_.next(command_);
       if (status == proto::ReadStatus::kNeedMore) return TurnEnd::kNeedMore;
       if (status == proto::ReadStatus::kError) return refuse_stream();
-      writes_.reset();
+      write_gate_.next_command();
     }
-    command_waits_ = !transaction_.is_open() && must_wait_to_write(command_, writes_);
-    if (command_waits_) return TurnEnd::kYield;
+    const bool waits = !transaction_.is_open() && must_wait_to_write(command_);
+    write_gate_.set_holding(waits);
+    if (waits) return TurnEnd::kYield;
     active_at_ = began;
     ++commands_;
     if (executor.execute(*this, command_, spec_) == CommandExecutor::Executed::kBlocks)
@@ -209,17 +211,15 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
   // First this: else a client that reads nothing would keep its place at the head of the queue.
-  const bool waits = command_waits_ && must_wait_to_write(command_, writes_);
+  const bool waits = write_gate_.is_holding() && must_wait_to_write(command_);
   return waits || output_.size() > pause;
 }
 
-bool Session::must_wait_to_write(const proto::Command& command, std::optional<Writes>& writes) {
-  if (!WriteWaiters::may_wait(writing_, memory_.account())) return false;
-  if (!writes) writes = sessions_.executor().writes(*this, command);
-  const bool waits = writes == Writes::kMore || (writes == Writes::kChange && output_.is_held());
-  if (waits) return sessions_.must_wait_to_write(*this);
-  sessions_.waits_to_write_no_longer(*this);
-  return false;
+bool Session::must_wait_to_write(const proto::Command& command) {
+  return write_gate_.must_wait(memory_.account(), output_, [&] {
+    kIoThread.assert_held();
+    return sessions_.executor().writes(*this, command);
+  });
 }
 
 void Session::release_replies(SessionOutput::HeldNumber held, const std::string& error) {
@@ -373,6 +373,7 @@ void Session::end() {
   drop_input();
   connection_.close();
   memory_.clear();
+  write_gate_.leave();
   sessions_.ended(*this);
 }
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +24,7 @@
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
-#include "daemon/server/session/write_waiters.h"
+#include "daemon/server/session/write_gate.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/command_reader.h"
@@ -43,7 +42,8 @@ class Sessions;
 // reads and writes without blocking, and asks Asio only when the socket is ready; so no operation
 // is ever cancelled half-way, and no byte is lost by a race. Its parts are classes of their own:
 // Connection (the socket from the handshake to the farewell, and the states), SessionOutput
-// (replies, and which of them wait for the store), Subscriptions, Login, ClientMemory::Share.
+// (replies, and which of them wait for the store), WriteGate (which commands wait for the store),
+// Subscriptions, Login, ClientMemory::Share.
 //
 // Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until
 // the coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An
@@ -207,8 +207,6 @@ class Session final : private Subscriptions::Sink,
   // Its line in CLIENT LIST.
   std::string describe() const;
   const ClientMemory::Share& memory() const { return memory_; }
-  // Its place among those that wait for room to write.
-  WriteWaiters::Waiter& writing() { return writing_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
@@ -250,12 +248,8 @@ class Session final : private Subscriptions::Sink,
   // Nothing more is to be executed or read until some output is sent, or until the command that
   // waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the command may write, and its user has too much pending. If so, the session gets a
-  // place in the queue, and is woken when it may have room. `writes`: what the command may write;
-  // none: it is not known, and the call finds out if it must.
-  using Writes = CommandExecutor::Writes;
-  bool must_wait_to_write(const proto::Command& command, std::optional<Writes>& writes)
-      LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the command must wait until its user has room to write: asks the WriteGate.
+  bool must_wait_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the
   // write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error) LOCKSLEY_REQUIRES(kIoThread);
@@ -334,12 +328,10 @@ class Session final : private Subscriptions::Sink,
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;
-  WriteWaiters::Waiter writing_{[this] { wake(); }};
+  WriteGate write_gate_;
   std::size_t read_bytes_ = 0;
 
   proto::Command command_;
-  std::optional<CommandExecutor::Writes> writes_;  // of command_, as must_wait_to_write() has it
-  bool command_waits_ = false;  // it was received, and is not executed before its user has room to write
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
   std::uint64_t commands_ = 0;
   Instant active_at_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -48,12 +49,12 @@ void Session::update_input_memory() {
 }
 
 std::uint64_t Session::input_bytes() const {
-  return reader_.memory_bytes() + (command_waits_ ? command_.arguments.memory_bytes() : 0);
+  return reader_.memory_bytes() + (write_gate_.is_holding() ? command_.arguments.memory_bytes() : 0);
 }
 
 void Session::drop_input() {
-  if (std::exchange(command_waits_, false)) {
-    sessions_.waits_to_write_no_longer(*this);
+  if (write_gate_.is_holding()) {
+    write_gate_.leave();
     state_.batches().free_words_aside(std::move(command_.arguments));
   }
   if (reader_.memory_bytes() > kMuchToFree) {
@@ -165,7 +166,7 @@ bool Session::rest() {
     wake_at(login_deadline());
   }
   const auto limit = state_.config().limits.idle_timeout;
-  if (limit.count() == 0 || !subscriptions_.empty() || command_waits_) return true;
+  if (limit.count() == 0 || !subscriptions_.empty() || write_gate_.is_holding()) return true;
   const Instant at = active_at_ + limit;
   if (now() >= at) return false;
   wake_at(at);

@@ -57,11 +57,11 @@ Coroutine<void> Session::run_transaction() {
   while (transaction_.size() != 0 && !is_dropped()) {
     proto::Command command = transaction_.next();
     const proto::CommandSpec* spec = nullptr;
-    std::optional<Writes> writes;
-    if (must_wait_to_write(command, writes)) {
+    write_gate_.next_command();
+    if (must_wait_to_write(command)) {
       const bool may_go_on = co_await await([&] {
         kIoThread.assert_held();
-        return !must_wait_to_write(command, writes);
+        return !must_wait_to_write(command);
       });
       if (!may_go_on) {
         executor.finish(*this, command);

@@ -130,12 +130,6 @@ void Sessions::tell_all(SlicedWork& telling, void (*tell_one)(Session&)) {
   tell(Instant::max());
 }
 
-bool Sessions::must_wait_to_write(Session& session) {
-  return write_waiters_.must_wait(session.writing(), session.memory().account());
-}
-
-void Sessions::waits_to_write_no_longer(Session& session) { write_waiters_.leave(session.writing()); }
-
 void Sessions::finish(std::function<void()> on_closed) {
   for (const auto& [id, session] : by_id_) session->finish();
   on_closed_ = std::move(on_closed);
@@ -235,7 +229,6 @@ HeaviestFirst<const Tenant> Sessions::tenants_by_burden() const {
 }
 
 void Sessions::ended(Session& session) {
-  write_waiters_.leave(session.writing());
   state_.batches().connection_ended(session.id(), session.line());
   by_id_.erase(session.id());
   state_.stats().connections.set(by_id_.size());

@@ -73,11 +73,7 @@ class Sessions {
   // within their limits: connections of that user, and then of the user that holds most for its
   // weight; the caller perhaps among them. Very many are dropped in slices.
   void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the session's user has so much pending in the store that a command that writes must
-  // wait. If so, the session is woken when it may have room.
-  bool must_wait_to_write(Session& session) LOCKSLEY_REQUIRES(kIoThread);
-  // The session has given up the command for which it waited.
-  void waits_to_write_no_longer(Session& session) LOCKSLEY_REQUIRES(kIoThread);
+  WriteWaiters& write_waiters() LOCKSLEY_REQUIRES(kIoThread) { return write_waiters_; }
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);
 

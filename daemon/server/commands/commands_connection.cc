@@ -62,7 +62,7 @@ void quit_command(Session& session, proto::Command&) {
 }
 
 Coroutine<void> reset_command(Session& session, proto::Command&) {
-  co_await session.end_subscriptions();
+  co_await session.subscription_moves().end();
   session.transaction().close();
   session.info().protocol = proto::Protocol::kResp2;
   session.info().reply_mode = ClientInfo::ReplyMode::kOn;

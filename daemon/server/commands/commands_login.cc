@@ -54,12 +54,12 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
   }
   // While no users are configured it is logged in already.
   if ((*result)->is_everybody()) co_return true;
-  if (!session.subscriptions().empty()) co_await session.move_subscriptions(*result);
+  if (!session.subscriptions().empty()) co_await session.subscription_moves().move_to(*result);
   // The configuration may have changed since the password was checked.
   const UserRef user = session.state().users().find(name);
   const bool is_current = user != nullptr && objection_to(Credential::kPassword, **result, *user).empty();
   if (is_current && session.log_in(user, Credential::kPassword)) co_return true;
-  if (session.is_logged_in()) session.follow_user();
+  if (session.is_logged_in()) session.subscription_moves().follow();
   session.check_failed();
   session.fail(is_current ? kTooManyConnections : kChangedMeanwhile);
   co_return false;

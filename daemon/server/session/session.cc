@@ -52,7 +52,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .with("reason", error.what())
         .write(self->state_.log(), spdlog::level::err);
   }
-  if (!self->subscriptions_.is_clear()) co_await self->end_subscriptions();
+  if (!self->subscriptions_.is_clear()) co_await self->subscription_moves_.end();
   // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at
   // once.
   Slices& slices = self->state_.slices();

@@ -21,6 +21,7 @@
 #include "daemon/server/session/command_executor.h"
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_output.h"
+#include "daemon/server/session/subscription_moves.h"
 #include "daemon/server/session/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 #include "daemon/server/session/waiter_place.h"
@@ -43,7 +44,7 @@ class Sessions;
 // is ever cancelled half-way, and no byte is lost by a race. Its parts are classes of their own:
 // Connection (the socket from the handshake to the farewell, and the states), SessionOutput
 // (replies, and which of them wait for the store), WriteGate (which commands wait for the store),
-// Subscriptions, Login, ClientMemory::Share.
+// Subscriptions, SubscriptionMoves (when the user changes), Login, ClientMemory::Share.
 //
 // Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until
 // the coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An
@@ -114,19 +115,10 @@ class Session final : private Subscriptions::Sink,
   ServerState& state() { return state_; }
   // All connections.
   Sessions& sessions() { return sessions_; }
-  // Ends all subscriptions, in slices if they are many: before log_out(), and at the end.
-  Coroutine<void> end_subscriptions() LOCKSLEY_REQUIRES(kIoThread);
-  // The subscriptions get the events of this user's audience from now on; if the user may not read,
-  // they end. In slices if they are many; before log_in(), or before follow_user() if the login
-  // fails after all.
-  Coroutine<void> move_subscriptions(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
-  // The subscriptions get the events of the present user's audience: those that the user may not
-  // receive end at once, and the channels move in slices, while commands are executed. Needs:
-  // is_logged_in().
-  void follow_user() LOCKSLEY_REQUIRES(kIoThread);
   ClientInfo& info() { return info_; }
   Subscriptions& subscriptions() { return subscriptions_; }
   bool is_subscribed() const { return !subscriptions_.empty(); }
+  SubscriptionMoves& subscription_moves() { return subscription_moves_; }
   // The commands from MULTI to EXEC.
   Transaction& transaction() { return transaction_; }
   // The audit's line about the command that is executed; null: it has none.
@@ -323,8 +315,7 @@ class Session final : private Subscriptions::Sink,
   proto::CommandReader reader_;
   SessionOutput output_;
   Subscriptions subscriptions_;
-  bool command_moves_ = false;  // move_subscriptions() moves them
-  bool is_following_ = false;   // work in Slices moves them: follow_user()
+  SubscriptionMoves subscription_moves_{*this};
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
   ClientMemory::Share memory_;

@@ -5,14 +5,6 @@
 
 namespace locksley::daemon {
 
-namespace {
-
-std::string_view audience_of(const User& user) {
-  return user.is_admin() ? Events::kEverything : std::string_view(user.name());
-}
-
-}  // namespace
-
 bool Session::log_in(const UserRef& user, Credential credential) {
   if (!login_.has_room_for(*user)) return false;
   set_user(user, credential);
@@ -35,49 +27,6 @@ bool Session::log_in_by_certificate(std::string_view common_name) {
   return user != nullptr && log_in(user, Credential::kCertificate);
 }
 
-Coroutine<void> Session::end_subscriptions() {
-  Slices& slices = state_.slices();
-  while (!subscriptions_.is_clear()) {
-    if (!slices.has_time()) co_await wait_for_slice();
-    const Instant began = now();
-    const bool is_done = subscriptions_.clear_until(began + Slices::kSlice);
-    slices.charge(now() - began);
-    update_memory();
-    if (is_done) break;
-  }
-}
-
-Coroutine<void> Session::move_subscriptions(UserRef user) {
-  if (!user->may(proto::CommandGroup::kRead)) {
-    co_await end_subscriptions();
-    co_return;
-  }
-  Slices& slices = state_.slices();
-  command_moves_ = true;
-  for (bool is_done = subscriptions_.empty(); !is_done;) {
-    if (!slices.has_time()) co_await wait_for_slice();
-    const Instant began = now();
-    is_done = subscriptions_.move_until(audience_of(*user), began + Slices::kSlice);
-    slices.charge(now() - began);
-  }
-  command_moves_ = false;
-}
-
-void Session::follow_user() {
-  subscriptions_.restrict_to(audience_of(user()));
-  // If a command moves them, its login calls this function again.
-  if (command_moves_ || is_following_) return;
-  if (subscriptions_.move_until(audience_of(user()), Instant::min())) return;
-  is_following_ = true;
-  auto move = [self = shared_from_this()](Instant until) {
-    kIoThread.assert_held();
-    self->is_following_ = self->is_logged_in() && !self->command_moves_ &&
-                          !self->subscriptions_.move_until(audience_of(self->user()), until);
-    return !self->is_following_;
-  };
-  state_.slices().add(std::move(move), wakeup().line());
-}
-
 void Session::set_user(UserRef user, Credential credential) {
   login_.set(std::move(user), credential);
   const UserRef& set = login_.user();
@@ -90,7 +39,7 @@ void Session::set_user(UserRef user, Credential credential) {
   reader_.set_limits(set == nullptr ? proto::Limits::before_authentication() : state_.reader_limits());
   // Done first, so that it gets no events of the batches of others.
   if (!may(proto::CommandGroup::kRead) && !subscriptions_.empty()) subscriptions_.clear();
-  if (set != nullptr) follow_user();
+  if (set != nullptr) subscription_moves_.follow();
 }
 
 void Session::authorities_changed(const TlsContext* context) {

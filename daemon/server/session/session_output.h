@@ -2,15 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/server/session/held_segments.h"
 #include "daemon/server/state/held_replies.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/output_buffer.h"
@@ -21,15 +20,16 @@ namespace locksley::daemon {
 // The replies of one connection in their order: first those that may be sent, then those that are
 // held until the store has written what they report, with all replies after them. The store may
 // refuse an earlier write and take a later one; so each held reply has the outcome of the writes
-// that it reports, and of no others. The messages of its subscriptions are put in between.
+// that it reports, and of no others (HeldSegments). The messages of its subscriptions are put in
+// between.
 //
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the
 // HeldReplies queue ends.
 class SessionOutput {
  public:
-  // Numbers a run of consecutive held replies that report the same writes; very many are several
-  // runs. The connection's first run has 0.
-  using HeldNumber = std::uint64_t;
+  // Of a segment: consecutive held replies that report the same writes. Very many are several
+  // segments.
+  using HeldNumber = HeldSegments::Number;
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
 
   // What one release() replaces by errors at most, but for the last reply. Guess: some 50 us.
@@ -46,13 +46,12 @@ class SessionOutput {
   proto::OutputBuffer& sendable() { return sendable_; }
   const proto::OutputBuffer& sendable() const { return sendable_; }
   // Where the next reply goes.
-  proto::OutputBuffer& end() { return held_.empty() ? sendable_ : held_.back().bytes; }
+  proto::OutputBuffer& end() { return held_.empty() ? sendable_ : held_.last().bytes; }
   // Where the next message of a subscription goes: to sendable(), since it reports no write, unless
   // messages_follow() says otherwise. Never inside a whole reply.
   proto::OutputBuffer& messages() {
-    if (messages_follow_reply_ <= sent_) return sendable_;
-    set_apart(messages_follow_reply_ - 1);
-    return entry(messages_follow_reply_ - 1).bytes;
+    if (messages_follow_ <= held_.first_number()) return sendable_;
+    return held_.to_change(messages_follow_ - 1).bytes;
   }
   // The messages from now on come after every reply that was written so far.
   // Needs: no whole reply is under way.
@@ -104,68 +103,21 @@ class SessionOutput {
   proto::OutputBuffer take_all() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  struct Held {
-    struct Part {
-      std::size_t begin;
-      std::size_t end;
-    };
-    using Place = std::optional<HeldReplies::Place>;
-
-    Ticket ticket;
-    Ticket earlier;       // 0: none
-    Place place;          // none: the ticket has its outcome, or this is the beginning of a whole reply
-    Place earlier_place;  // likewise
-    proto::OutputBuffer bytes = {};
-    std::vector<Part> parts = {};  // of `bytes`: the marked replies
-    // Of the beginning of a whole reply: how many entries after it belong to it, and how many of
-    // them wait for the store.
-    bool is_whole = false;
-    std::size_t members = 0;
-    std::size_t unsettled = 0;
-    std::optional<HeldNumber> whole = {};  // of an entry that belongs to a whole reply: that beginning
-    std::optional<EarlyReplies::Place> early = {};  // only of the first
-  };
-
-  Held& entry(HeldNumber number) { return held_.at(number - sent_); }
-  const Held& entry(HeldNumber number) const { return held_.at(number - sent_); }
-  void push(Held held);
-  // Of all held replies but the last, which grows.
-  struct Sums {
-    std::size_t bytes = 0;
-    std::size_t memory = 0;
-    void add(const Held& held) {
-      bytes += held.bytes.size();
-      memory += held.bytes.memory_bytes();
-    }
-    void subtract(const Held& held) {
-      bytes -= held.bytes.size();
-      memory -= held.bytes.memory_bytes();
-    }
-  };
-  const Sums& sums() const;
-  // The entry is about to change: it is no part of sums_ until sums() is called.
-  void set_apart(HeldNumber number);
-  // The entry that is added next has a place in the queue for this ticket.
+  void add(HeldSegment segment);
+  // The segment that is added next has a place in the queue for this ticket.
   HeldReplies::Place place_for(Ticket ticket) LOCKSLEY_REQUIRES(kIoThread);
-  // The error comes in place of each marked reply. What follows the last of them is not copied.
-  static void replace_marked(Held& held, std::string_view error, proto::Protocol protocol);
-  // The first entries that wait for nothing become sendable.
+  // The first segments that wait for nothing become sendable.
   void send_settled();
 
-  static constexpr std::size_t kHeldBytes = 320;  // of a Held and its node in HeldReplies; about
+  static constexpr std::size_t kHeldBytes = 320;  // of a HeldSegment and its node in HeldReplies; about
 
   HeldReplies& queue_;
   const Settled settled_;
   proto::OutputBuffer sendable_;
-  std::deque<Held> held_;
-  mutable Sums sums_;
-  mutable bool are_sums_old_ = false;           // other replies than the last have changed
-  mutable std::optional<HeldNumber> apart_;     // set_apart(); not the last
-  std::size_t whole_before_ = 0;                // bytes of the whole reply under way, without its last part
-  HeldNumber sent_ = 0;                         // the number of held_.front(): how many were before it
-  std::optional<HeldNumber> under_way_;         // the whole reply between begin_whole() and end_whole()
-  HeldNumber messages_follow_reply_ = 0;        // the next message comes after all replies with lower numbers
-  std::vector<Held::Part> spare_parts_;         // empty: memory for the parts of the next reply
+  HeldSegments held_;
+  std::optional<HeldNumber> under_way_;  // the whole reply between begin_whole() and end_whole()
+  std::size_t whole_before_ = 0;         // its bytes, without those of its last segment
+  HeldNumber messages_follow_ = 0;       // the next message comes after all segments with lower numbers
   std::unique_ptr<proto::OutputBuffer> muted_;  // the last reply that was not wanted
 };
 

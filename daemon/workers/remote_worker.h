@@ -89,7 +89,7 @@ class RemoteWorker {
   // Whether the lease has had its slots for longer than twice quantum(): its jobs take longer than
   // was expected.
   bool is_overdue(const OutLease& out, Nanoseconds now) const;
-  // The leases that are behind this one on one of its slots. One may be there twice. O(width).
+  // The leases that are behind this one on one of its slots, each once. O(width).
   std::vector<OutLease*> behind(const OutLease& out);
   // Begins the leases that are in front on one of these slots, unless they have begun. Those that
   // were displaced go on.
@@ -108,6 +108,12 @@ class RemoteWorker {
   void count_shown(OutLease& out) const;
   // The jobs of the lease may lie in more or fewer ranges than before.
   void count_splits(OutLease& out) const;
+  // Whether its CLAIM is for a slot that has no lease. Other CLAIMs ask for the next lease of a
+  // slot early. Needs: a CLAIM waits.
+  bool waits_idle() const {
+    const auto slot = waiting->claim.slot;
+    return slot ? slots.leases(*slot) == 0 : slots.idle() != 0;
+  }
   // Whether an order would reach it soon: by a push, or with the reply to its next BEAT.
   bool takes_orders(Nanoseconds now) const { return wants_pushes || (beaten && now - *beaten < lease_time); }
   // A lease that ends sooner is not worth a cut: two quanta, and ten round trips.

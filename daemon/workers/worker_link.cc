@@ -25,9 +25,9 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .leased_bytes = options.max_leased_bytes,
                  .shown = options.max_shown,
                  .splits = options.max_splits}),
+      planner_(workers_, accounts_, now),
       now_(now),
-      new_life_until_(options.has_recovered ? now + options.reclaim : now),
-      next_plan_(now) {
+      new_life_until_(options.has_recovered ? now + options.reclaim : now) {
   check(life != 0, "a link without a number of its process's life");
   if (new_life_until_ > now_) hold(host_.places(), new_life_until_);
 }
@@ -101,7 +101,7 @@ void WorkerLink::execute(Id id, const proto::ArgumentList& arguments, Nanosecond
   end_claim(id, now);
   if (!arguments.empty()) dispatch(id, arguments);
   serve_waiting();
-  plan_cuts();
+  cut_for_idle_workers();
 }
 
 void WorkerLink::end_claim(Id id, Nanoseconds now) {
@@ -343,7 +343,7 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
 void WorkerLink::wake(Nanoseconds now) {
   now_ = std::max(now_, now);
   serve_waiting();
-  plan_cuts();
+  cut_for_idle_workers();
 }
 
 void WorkerLink::check_batches(Nanoseconds now) {

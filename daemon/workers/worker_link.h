@@ -18,6 +18,7 @@
 #include "core/base/job.h"
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
+#include "daemon/workers/cut_planner.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_accounts.h"
@@ -55,8 +56,6 @@ struct RemoteService {
   std::uint64_t leases = 0;
   std::uint64_t claims = 0;  // since the start
 };
-
-class IdleSlots;
 
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant
 // come out:
@@ -218,9 +217,6 @@ class WorkerLink {
   // Of a slot that has no lease, or for the next lease of one that has.
   enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
   void serve_waiting_of(Lane& lane, Claims which);
-  // Whether the CLAIM of `worker`, which waits, is for a slot that has no lease. Other CLAIMs ask
-  // for the next lease of a slot early.
-  static bool waits_idle(const RemoteWorker& worker);
   void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
 
   // worker_link_leases.cc
@@ -252,34 +248,14 @@ class WorkerLink {
   void push_orders(RemoteWorker& worker);
   // The same for a lease that is about to be taken away.
   void push_stop(const RemoteWorker& worker, const OutLease& out);
+  // The worker will be asked for jobs of the lease.
+  void order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker);
   // Cuts the leases of the worker, or one of them, that last too long while others wait for its
-  // slots: only the jobs that have begun stay with it.
+  // slots.
   void shorten_leases(RemoteWorker& worker);
   void shorten(RemoteWorker& worker, OutLease& out);
-  // Whether jobs of other batches wait for slots of the lease: they are queued, or are leased
-  // behind it.
-  bool others_wait(RemoteWorker& worker, OutLease& out);
-  void order_cut(OutLease& out, LeaseOrders::Cut cut);
-  void plan_cuts();
-  // The workers that wait for the lane, may get a lease, and have a slot with nothing to do: the
-  // gates that they serve, and their number.
-  struct Idle {
-    GateSet gates;
-    std::size_t workers = 0;
-  };
-  Idle idle_workers(const Lane& lane, const WaitingClaims& waiting) const;
-  // A lease that is worth a cut.
-  struct Candidate {
-    Nanoseconds to_go;
-    RemoteWorker* worker;
-    OutLease* out;
-  };
-  // Whether the cut helps: what goes back has a place to run, and does not wait there as before.
-  static bool is_of_use(const Candidate& cut, std::uint64_t at, const IdleSlots& idle);
-  // The leases at these gates that are worth a cut, of workers that answer. Adds to `ordered` how
-  // many leases have an order already whose answer may be under way.
-  // O(leases + slots of all workers).
-  std::vector<Candidate> candidates(const Lane& lane, const GateSet& gates, std::size_t& ordered);
+  // Cuts leases for workers that are idle, if it is time to search for some.
+  void cut_for_idle_workers();
 
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
@@ -305,7 +281,6 @@ class WorkerLink {
   std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
   // When a job of the lease is late, if nothing more comes of it by then; none: never.
   std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
-  Nanoseconds plan_interval() const;
 
   // Constant.
   WorkerHost& host_;
@@ -318,6 +293,7 @@ class WorkerLink {
   WorkerAccounts accounts_;
   std::map<Id, RemoteWorker> workers_;  // by connection
   std::map<Lane*, WaitingClaims> waiting_;
+  CutPlanner planner_;
   std::uint64_t handlers_changes_ = 0;  // calls of handlers_changed()
   Id next_to_follow_ = 0;               // follow_handlers(): workers before it have followed the last one
   std::map<Lane*, RemoteService> lanes_;
@@ -340,7 +316,6 @@ class WorkerLink {
   Nanoseconds returning_until_{};
   Nanoseconds listens_since_{};  // before, the owner did not read for a while
   bool lacked_room_ = false;     // since the last advance()
-  Nanoseconds next_plan_;
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
   bool is_draining_ = false;

@@ -190,7 +190,7 @@ void WorkerLink::serve_waiting_of(Lane& lane, Claims which) {
     return accounts_.room_for_lease(account) != 0;
   };
   waiting->second.visit(has_jobs, has_room, [&](RemoteWorker& worker) {
-    if (waits_idle(worker) != (which == Claims::kOfIdleSlots)) return true;
+    if (worker.waits_idle() != (which == Claims::kOfIdleSlots)) return true;
     follow_handlers(worker);
     if (!worker.waiting) return goes_on();
     const WaitingClaim& claim = *worker.waiting;
@@ -229,11 +229,6 @@ void WorkerLink::follow_handlers(RemoteWorker& worker) {
     connections_.reply(worker.connection).null();
   }
   serve(worker, std::move(handlers));
-}
-
-bool WorkerLink::waits_idle(const RemoteWorker& worker) {
-  const auto slot = worker.waiting->claim.slot;
-  return slot ? worker.slots.leases(*slot) == 0 : worker.slots.idle() != 0;
 }
 
 void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {

@@ -1,4 +1,4 @@
-// SETTLE, YIELD and BEAT, the ends of leases, and orders.
+// SETTLE, YIELD and BEAT, the ends of leases, and orders: which leases are cut is in cut_planner.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -297,6 +297,34 @@ void WorkerLink::push_orders(RemoteWorker& worker) {
 void WorkerLink::push_stop(const RemoteWorker& worker, const OutLease& out) {
   if (!worker.wants_pushes) return;
   push_order(worker.connection, {.kind = Order::Kind::kStop, .lease = {life_, out.number}, .at = 0});
+}
+
+void WorkerLink::order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker) {
+  cut.out->orders.cut = {.at = cut.at, .planned = now_, .is_for_idle_worker = is_for_idle_worker};
+  ++stats_.cut_orders;
+}
+
+void WorkerLink::shorten_leases(RemoteWorker& worker) {
+  for (const auto& [number, out] : worker.leases) shorten(worker, *out);
+}
+
+void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
+  const std::vector<CutPlanner::Cut> cuts = CutPlanner::for_waiting_batches(worker, out, now_);
+  if (cuts.empty()) return;
+  out.orders.shortened = now_;
+  for (const CutPlanner::Cut& cut : cuts) order_cut(cut, /*is_for_idle_worker=*/false);
+  push_orders(worker);
+}
+
+void WorkerLink::cut_for_idle_workers() {
+  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || now_ < planner_.next_search()) return;
+  planner_.begin_search(stats_.leases, now_);
+  for (const auto& [lane, waiting] : waiting_) {
+    for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, waiting, now_)) {
+      order_cut(cut, /*is_for_idle_worker=*/true);
+      push_orders(*cut.worker);
+    }
+  }
 }
 
 }  // namespace locksley::daemon

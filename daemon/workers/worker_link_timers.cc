@@ -8,12 +8,6 @@
 
 namespace locksley::daemon {
 
-Nanoseconds WorkerLink::plan_interval() const {
-  // Each look costs some 100 ns for each lease and worker: at most a tenth of a processor's time.
-  return std::chrono::milliseconds(10) +
-         std::chrono::microseconds(1) * static_cast<std::int64_t>(stats_.leases + workers_.size());
-}
-
 Nanoseconds WorkerLink::charge_interval(const RemoteWorker& worker) const {
   constexpr Nanoseconds kLongest = std::chrono::seconds(5);  // the time constant of a tenant's usage
   return std::min(worker.lease_time / 3, kLongest);
@@ -102,7 +96,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
   if (hurry_at_) consider(*hurry_at_);
   if (show_life_at_) consider(*show_life_at_);
-  if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(next_plan_);
+  if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(planner_.next_search());
   return next;
 }
 
@@ -126,7 +120,7 @@ void WorkerLink::advance(Nanoseconds now) {
     lane->wake();
   }
   serve_waiting();
-  plan_cuts();
+  cut_for_idle_workers();
 }
 
 void WorkerLink::show_life() {

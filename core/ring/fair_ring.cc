@@ -92,6 +92,12 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
 
 namespace {
 
+// A claim is charged in advance for at most so much time of each executor; what its turn uses
+// beyond that is charged while it runs, or when it ends. So an estimate that is far too high cannot
+// move the clocks by years, and the charges of a million executors do not overflow. A guess: much
+// longer than most jobs, so that those are charged in advance.
+constexpr Nanoseconds kLongestAdvance = std::chrono::hours(1);
+
 // An expected time in nanoseconds.
 Nanoseconds time_of(double expected) {
   constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // 31 years; more could overflow
@@ -140,6 +146,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   } else {
     time = std::max(time, time_of(first_costs_of(queue).mean(queue.kind_) * jobs));
   }
+  time = std::min(time, width * kLongestAdvance);
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
   pass(look.least);
   pass_to_least(seat);
@@ -158,7 +165,11 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   queue.waiting_since_ = now;
   ++claims_;
   refresh(queue, now);
-  if (clock_.now >= options_.set_back_at || group.clock.now >= options_.set_back_at) set_back_clocks(group);
+  const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
+  const VirtualTime furthest =
+      std::max(std::max(clock_.now, top.fair.key), std::max(group.clock.now, queue.fair.key));
+  if (furthest >= options_.set_back_at) [[unlikely]]
+    set_back_clocks(group);
   if (idle_.size() > options_.most_idle_tenants) remove_idle_tenants();
   return result;
 }

@@ -442,6 +442,12 @@ class FairRing {
   }
   // The least start of those members of the group that could be served; kNoStart: none.
   static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
+  // Whether the times of the level's clock, or the keys of its nodes, are so great that they are
+  // set back. The keys alone are, where limit_leads() has moved the level back again and again
+  // while its clock stood.
+  bool is_far(const RingLevel& level) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    return std::max(level.clock().now, level.now()) >= options_.set_back_at;
+  }
   void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
 

@@ -274,7 +274,7 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
     charged.place |= Charge::kOfCustomer;
     if (service) {
       charged.tenant = tenant.charge(*above, *service);
-      if (tenant.clock.now >= options_.set_back_at) set_back_members(tenant);
+      if (is_far(above->level)) set_back_members(tenant);
       if (tenant.idle_customers != 0) forget_customers(tenant);
     } else {
       charged.tenant = tenant.join(*above);

@@ -67,7 +67,13 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum, Site s
 }
 
 void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
-  if (!queue.cost_.learn(settlement.actual, settlement.executed)) return;
+  std::uint64_t jobs = settlement.executed;
+  if (settlement.charged.lease != 0) [[unlikely]] {
+    // Of a lease, what its other executors used was for jobs that went back: at least one of each.
+    if (jobs == 0) return;
+    jobs = std::max<std::uint64_t>(jobs, settlement.charged.width());
+  }
+  if (!queue.cost_.learn(settlement.actual, jobs)) return;
   for (RingSeat* each = queue.seat_; each != nullptr; each = each->parent)
     each->first_costs.learn(queue.kind_, queue.cost_.mean());
 }

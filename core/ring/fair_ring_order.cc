@@ -163,7 +163,10 @@ VirtualTime FairRing::least_start(const RingGroup& group) {
 }
 
 void FairRing::set_back_clocks(RingGroup& busy) {
-  if (clock_.now >= options_.set_back_at) {
+  const auto is_gate_far = [this](const auto& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    return gate != nullptr && is_far(gate->level);
+  };
+  if (std::ranges::any_of(gates_.all(), is_gate_far)) {
     for (const auto& gate : gates_.all()) {
       if (gate != nullptr) gate->level.set_back();
     }
@@ -175,7 +178,9 @@ void FairRing::set_back_clocks(RingGroup& busy) {
     idle_.change_keys([by](VirtualTime key) { return RingLevel::set_back(key, by); });
   }
   for (RingGroup* group = &busy; group != nullptr; group = group->tenant) {
-    if (group->clock.now >= options_.set_back_at) set_back_members(*group);
+    const auto is_part_far = [this](const auto& part)
+                                 LOCKSLEY_REQUIRES(mutex_, kFairNodes) { return is_far(part->level); };
+    if (std::ranges::any_of(group->parts, is_part_far)) set_back_members(*group);
   }
 }
 

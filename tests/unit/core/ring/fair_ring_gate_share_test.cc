@@ -1,4 +1,5 @@
 // Who gets what where gates bind, and afterwards.
+// Length: one fixture.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -329,6 +330,52 @@ TEST_F(FairRingGateShareTest, ScarceStartsOfOneGateCostNothingAtOthers) {
   const auto slots = slots_of({&a, &a_other, &c}, seconds(10));
   EXPECT_GE(a.claims, 900U);
   EXPECT_NEAR(slots[1], slots[2], 0.1);
+}
+
+// While queues wait that these executors do not serve, their own level moves back again and again,
+// and its keys grow although the clock does not.
+TEST_F(FairRingGateShareTest, TwoShareARemoteGateForCenturiesThoughTheClockStands) {
+  constexpr Nanoseconds kHour = std::chrono::hours(1);
+  constexpr int kLeases = 10;
+  constexpr std::uint32_t kWidth = 4096;
+  FairRing remote({.parallelism = 2});
+  const GateId gate = *remote.gates().add({.is_on = false, .is_remote = true});
+  remote.set_remote_parallelism(kLeases * kWidth);
+  RingQueue a, b, local;
+  Nanoseconds now{1};
+  for (RingQueue* queue : {&a, &b}) {
+    remote.attach(*queue, {.tenant = queue == &a ? "a" : "b", .cost_hint = kHour, .gate = gate}, nullptr);
+    remote.add_jobs(*queue, kEndless, now);
+  }
+  remote.attach(local, {.tenant = "local", .cost_hint = kHour}, nullptr);
+  remote.add_jobs(local, kEndless, now);
+  const auto end = [&](const std::optional<Claim>& claim) {
+    const Settlement whole{
+        .charged = claim->charged, .actual = claim->charged.width() * kHour, .executed = claim->range.size()};
+    (void)remote.settle(*claim->queue, whole, now);
+  };
+  const GateSet gates(gate);
+  const ClaimRequest request{
+      .most = kWidth, .width = kWidth, .quantum = kHour, .gates = &gates, .site = Site::kRemote};
+  std::optional<Claim> local_claim;
+  std::array<std::optional<Claim>, kLeases> held;
+  std::map<RingQueue*, int> claims;
+  for (int hours = 0; hours < 200; ++hours) {
+    claims.clear();
+    if (local_claim) end(local_claim);
+    local_claim = remote.try_claim(now);
+    for (auto& claim : held) {
+      now += kHour / kLeases;
+      if (claim) end(claim);
+      claim = remote.try_claim(now, request);
+      ASSERT_TRUE(claim);
+      ++claims[claim->queue];
+    }
+    ASSERT_NEAR(claims[&a], kLeases / 2, 1) << "after " << hours << " hours";
+  }
+  for (const auto& claim : held) end(claim);
+  end(local_claim);
+  remote.detach_all();
 }
 
 TEST_F(FairRingGateShareTest, ClocksThatAreSetBackChangeNothingAtGates) {

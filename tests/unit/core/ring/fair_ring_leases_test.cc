@@ -62,6 +62,41 @@ TEST_F(FairRingLeasesTest, ATurnCountsAsManyExecutorsAsItHasWidth) {
   EXPECT_EQ(ring.view().snapshot(0, kNow).tenants.front().busy, milliseconds(4));
 }
 
+// Else a worker that holds very many slots, and gives nearly all of their jobs back, would make the
+// batch seem to cost hours a job.
+TEST_F(FairRingLeasesTest, WhatGoesBackIsNoCostOfTheJobsThatEnded) {
+  attach(a, 100);
+  const auto hold = [&](std::uint64_t executed) {
+    auto claim = ring.try_claim(kNow, ClaimRequest{.most = 8, .width = 8, .quantum = minutes(1)});
+    IndexRange left = claim->range;
+    left.low += executed;
+    (void)ring.settle(*claim->queue,
+                      {.charged = claim->charged,
+                       .actual = claim->charged.width() * seconds(10),
+                       .executed = executed,
+                       .left = left},
+                      kNow);
+  };
+  settle(ring.try_claim(kNow, ClaimRequest{.most = 1}).value(), seconds(10));
+  for (const std::uint64_t executed : {0U, 0U, 1U, 0U, 1U}) hold(executed);
+  const auto claim = ring.try_claim(kNow, ClaimRequest{.most = 1});
+  EXPECT_EQ(claim->charged.time, seconds(10));
+  settle(*claim, seconds(10));
+}
+
+// Else what very many executors are charged could overflow, and a wrong estimate of years would
+// keep the clocks ahead for years.
+TEST_F(FairRingLeasesTest, AnHourOfEachExecutorIsChargedInAdvanceAtMost) {
+  attach(a, 100, {.cost_hint = std::chrono::hours(10'000)});
+  for (const std::uint32_t width : {1U, 4U}) {
+    const auto claim =
+        ring.try_claim(kNow, ClaimRequest{.most = 4, .width = width, .quantum = std::chrono::hours(40'000)});
+    ASSERT_EQ(claim->charged.width(), width);
+    EXPECT_EQ(claim->charged.time, width * std::chrono::hours(1));
+    settle(*claim, width * std::chrono::hours(20'000));
+  }
+}
+
 TEST_F(FairRingLeasesTest, SlotsBoundTheWidthAndTheJobsOfATurn) {
   attach(a, 100, {.slots = 3, .cost_hint = Nanoseconds(1'000)});
   const auto first = ring.try_claim(kNow, ClaimRequest{.most = 10, .width = 2});

@@ -18,6 +18,7 @@
 #include "proto/command_docs.h"
 #include "proto/hello.h"
 #include "proto/submit_options.h"
+#include "proto/text.h"
 
 namespace locksley::daemon {
 

@@ -1,7 +1,8 @@
 #include "daemon/server/commands/audit_line.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,19 +27,52 @@ std::string in_capitals(std::string name) {
   return name;
 }
 
-bool is_about_customer(SubcommandId id) {
-  return id == SubcommandId::kCustomerSet || id == SubcommandId::kCustomerDel;
+// What a line says of its command besides the name: one of the words, and where it goes.
+struct Subject {
+  std::string Audit::Entry::* member;
+  std::size_t word;
+};
+constexpr Subject kNothing{nullptr, 0};
+constexpr Subject kBatch{&Audit::Entry::batch, 1};
+constexpr Subject kFolder{&Audit::Entry::backup, 1};
+constexpr Subject kHandler{&Audit::Entry::handler, 2};
+constexpr Subject kCustomer{&Audit::Entry::customer, 2};
+constexpr Subject kSettings{&Audit::Entry::keys, 2};  // and every second word after it
+
+// The subcommands that have a line, because they change something.
+constexpr std::array kSubcommands = std::to_array<std::pair<SubcommandId, Subject>>({
+    {SubcommandId::kClientKill, kNothing},
+    {SubcommandId::kConfigReload, kNothing},
+    {SubcommandId::kConfigSet, kSettings},
+    {SubcommandId::kCustomerDel, kCustomer},
+    {SubcommandId::kCustomerSet, kCustomer},
+    {SubcommandId::kHandlerRestart, kHandler},
+});
+
+// Whether one of them is of this command: asked before each command, and so without the table.
+bool has_subcommand_with_line(CommandId id) {
+  return id == CommandId::kClient || id == CommandId::kConfig || id == CommandId::kCustomer ||
+         id == CommandId::kHandler;
 }
 
-// The subcommand, if it changes something.
-const proto::SubcommandSpec* changing_subcommand(const proto::Command& command, CommandId id) {
-  if (command.arguments.size() < 2) return nullptr;
-  const proto::SubcommandSpec* const found = proto::find_subcommand(id, command.arguments[1]);
-  if (found == nullptr) return nullptr;
-  const bool changes = found->id == SubcommandId::kConfigSet || found->id == SubcommandId::kConfigReload ||
-                       found->id == SubcommandId::kClientKill || found->id == SubcommandId::kHandlerRestart ||
-                       is_about_customer(found->id);
-  return changes ? found : nullptr;
+// Of a command that has a line itself.
+const Subject& subject_of(CommandId id) {
+  const bool makes_a_batch = id == CommandId::kOpen || id == CommandId::kRun || id == CommandId::kSubmit;
+  if (makes_a_batch) return kNothing;  // its first word is the handler
+  return id == CommandId::kBackup ? kFolder : kBatch;
+}
+
+// Null: the subcommand has no line.
+const Subject* subject_of(const proto::SubcommandSpec& subcommand) {
+  for (const auto& [id, subject] : kSubcommands) {
+    if (id == subcommand.id) return &subject;
+  }
+  return nullptr;
+}
+
+// Null: there is none.
+const proto::SubcommandSpec* named_subcommand(const proto::ArgumentList& arguments, CommandId id) {
+  return arguments.size() < 2 ? nullptr : proto::find_subcommand(id, arguments[1]);
 }
 
 // Whether a word may be written out: it looks like a key, so it is no value that came to the wrong
@@ -62,39 +96,29 @@ std::string keys_of(const proto::ArgumentList& arguments) {
   return keys;
 }
 
-// Whether the first argument is the id of a batch; else it is a handler.
-bool names_a_batch(CommandId id) {
-  return id != CommandId::kSubmit && id != CommandId::kOpen && id != CommandId::kRun;
+void write_subject(Audit::Entry& entry, const Subject& subject, const proto::ArgumentList& arguments) {
+  if (subject.member == nullptr || arguments.size() <= subject.word) return;
+  entry.*subject.member = subject.member == &Audit::Entry::keys
+                              ? keys_of(arguments)
+                              : std::string(arguments[subject.word].substr(0, LogLine::kMostValueBytes));
 }
 
 }  // namespace
 
 void begin_audit_line(Session& session, const proto::Command& command, const proto::CommandSpec& spec) {
-  const bool may_change = (spec.flags & proto::kWrite) != 0 || spec.id == CommandId::kBackup;
-  const bool has_changing_subcommand = spec.id == CommandId::kConfig || spec.id == CommandId::kClient ||
-                                       spec.id == CommandId::kHandler || spec.id == CommandId::kCustomer;
-  if ((!may_change && !has_changing_subcommand) || !session.is_logged_in()) return;
+  const bool has_line = (spec.flags & proto::kWrite) != 0 || spec.id == CommandId::kBackup;
+  if ((!has_line && !has_subcommand_with_line(spec.id)) || !session.is_logged_in()) return;
   const proto::SubcommandSpec* const subcommand =
-      may_change ? nullptr : changing_subcommand(command, spec.id);
-  if (!may_change && subcommand == nullptr) return;
+      has_line ? nullptr : named_subcommand(command.arguments, spec.id);
+  if (!has_line && subcommand == nullptr) return;
+  const Subject* const subject = has_line ? &subject_of(spec.id) : subject_of(*subcommand);
+  if (subject == nullptr) return;
   const auto kind =
       spec.group == proto::CommandGroup::kSubmit ? Audit::Kind::kSubmission : Audit::Kind::kOther;
   auto entry = session.state().audit().begin(session.user(), session.peer(), kind);
   if (entry == nullptr) return;
-  entry->command =
-      in_capitals(subcommand == nullptr ? std::string(spec.name) : proto::full_name(*subcommand));
-  const proto::ArgumentList& arguments = command.arguments;
-  if (subcommand != nullptr && subcommand->id == SubcommandId::kConfigSet) {
-    entry->keys = keys_of(arguments);
-  } else if (subcommand != nullptr && subcommand->id == SubcommandId::kHandlerRestart) {
-    if (arguments.size() > 2) entry->handler = arguments[2].substr(0, LogLine::kMostValueBytes);
-  } else if (subcommand != nullptr && is_about_customer(subcommand->id)) {
-    if (arguments.size() > 2) entry->customer = arguments[2].substr(0, LogLine::kMostValueBytes);
-  } else if (spec.id == CommandId::kBackup) {
-    if (arguments.size() > 1) entry->backup = arguments[1].substr(0, LogLine::kMostValueBytes);
-  } else if (subcommand == nullptr && arguments.size() > 1 && names_a_batch(spec.id)) {
-    entry->batch = arguments[1].substr(0, LogLine::kMostValueBytes);
-  }
+  entry->command = in_capitals(has_line ? std::string(spec.name) : proto::full_name(*subcommand));
+  write_subject(*entry, *subject, command.arguments);
   session.audit_entry() = std::move(entry);
 }
 

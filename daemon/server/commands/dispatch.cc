@@ -231,6 +231,29 @@ bool puts_nothing_there(Session& session, CommandId id, const proto::ArgumentLis
   return is_in_memory_alone(session.state().batches().registry(), session.user(), arguments[1]);
 }
 
+// For a command that there is not.
+void refuse_unknown(Session& session, const proto::ArgumentList& arguments) LOCKSLEY_REQUIRES(kIoThread) {
+  session.transaction().spoil();
+  session.state().stats().unknown_commands.add(1);
+  session.fail(session.is_logged_in() ? no_such_command(session.state().config(), arguments)
+                                      : std::string(proto::kNoAuth));
+}
+
+// Whether the command may be executed or queued. If not, it has its error reply, and EXEC will
+// execute nothing.
+bool is_accepted(Session& session, const proto::CommandSpec& spec, const proto::ArgumentList& arguments) {
+  if (passes(session, spec, arguments) && is_for_this_daemon(session, spec)) return true;
+  session.transaction().spoil();
+  return false;
+}
+
+// The command has its reply.
+CommandExecutor::Executed done(Session& session, proto::Command& command) LOCKSLEY_REQUIRES(kIoThread) {
+  end_audit_line(session);
+  free_if_large(session, command);
+  return CommandExecutor::Executed::kDone;
+}
+
 }  // namespace
 
 CommandExecutor::Writes Dispatcher::writes(Session& session, const proto::Command& command) const {
@@ -299,41 +322,27 @@ CommandExecutor::Executed Dispatcher::execute(Session& session, proto::Command& 
                                               const proto::CommandSpec*& spec) const {
   kIoThread.assert_held();
   step_reply_mode(session);
-  ServerStats& stats = session.state().stats();
-  const proto::CommandSpec* found = proto::find_command(command.name());
+  const proto::CommandSpec* const found = proto::find_command(command.name());
   if (found == nullptr) {
-    session.transaction().spoil();
-    stats.unknown_commands.add(1);
-    session.fail(session.is_logged_in() ? no_such_command(session.state().config(), command.arguments)
-                                        : std::string(proto::kNoAuth));
-    free_if_large(session, command);
-    return Executed::kDone;
+    refuse_unknown(session, command.arguments);
+    return done(session, command);
   }
   spec = found;
   const bool is_queued = session.transaction().is_open() && !found->ends_transaction();
-  // A command that is queued is counted when EXEC executes it.
-  if (!is_queued) {
-    stats.commands[index_of(found->id)].add(1);
+  if (!is_queued) {  // else this comes when EXEC executes it
+    session.state().stats().commands[index_of(found->id)].add(1);
     begin_audit_line(session, command, *found);
   }
-  if (!passes(session, *found, command.arguments) || !is_for_this_daemon(session, *found)) {
-    session.transaction().spoil();
-    end_audit_line(session);
-    free_if_large(session, command);
-    return Executed::kDone;
-  }
+  if (!is_accepted(session, *found, command.arguments)) return done(session, command);
   if (is_queued) {
     queue_command(session, command, *found);
-    free_if_large(session, command);
-    return Executed::kDone;
+    return done(session, command);
   }
   const CommandFunctions& functions = kTable.functions[index_of(found->id)];
   const bool is_plain = functions.execute != nullptr && (functions.blocking == nullptr || !is_long(command));
   if (!is_plain || must_load(session, functions, command)) return Executed::kBlocks;
   functions.execute(session, command);
-  end_audit_line(session);
-  free_if_large(session, command);
-  return Executed::kDone;
+  return done(session, command);
 }
 
 const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Command& command,

@@ -39,16 +39,21 @@ bool Lease::claim(const LeaseRequest& request) {
 }
 
 bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
-                    LossCounts& losses) {
+                    LossCounts& losses, std::size_t most_parts) {
   check(!is_out(), "a lease reclaims jobs while it is out");
   std::vector<IndexRange> taken = turn_.reclaim(batch, wanted, width);
   if (taken.empty()) return false;
   std::vector<IndexRange> ours, others;
+  const auto has_room = [&](const IndexRange& range) {
+    const bool goes_on = !ours.empty() && ours.back().high == range.low;
+    return goes_on || ours.size() < std::max<std::size_t>(most_parts, 1);
+  };
   std::size_t parts = 0;
   for (IndexRange left : taken) {
     while (!left.empty()) {
       const IndexRange alike = ++parts <= kMostParts ? batch.attempts().alike(left) : left;
-      const bool is_ours = parts <= kMostParts && batch.attempts().of(alike.low) == attempt;
+      const bool is_ours =
+          parts <= kMostParts && batch.attempts().of(alike.low) == attempt && has_room(alike);
       append_range(is_ours ? ours : others, alike);
       left.low = alike.high;
     }

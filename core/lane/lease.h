@@ -90,12 +90,13 @@ class Lease {
   bool claim(const LeaseRequest& request);
   // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that
   // runs them already: it had lost its connection, or this process has just started. Looks at no
-  // more than kMostParts ranges of jobs with equal attempts. Takes back one loss of each job that
-  // it takes (LossCounts). There are no payloads. False: it took none, since none was left, or the
-  // batch is in another lane, or is held since its handler may move (Hold::kHandler).
-  bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
-               LossCounts& losses);
+  // more than kMostParts ranges of jobs with equal attempts, and takes the first `most_parts`
+  // ranges of what is left, at least one; the others stay queued. Takes back one loss of each job
+  // that it takes (LossCounts). There are no payloads. False: it took none, since none was left, or
+  // the batch is in another lane, or is held since its handler may move (Hold::kHandler).
   static constexpr std::size_t kMostParts = 1024;  // a guess; as FairRing::Leases::kMostSearched
+  bool reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std::uint32_t width,
+               LossCounts& losses, std::size_t most_parts = kMostParts);
 
   // ---- Out ----
 

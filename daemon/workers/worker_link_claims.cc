@@ -248,8 +248,11 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
     return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
 
   auto out = std::make_unique<OutLease>(*served->place.lane, buffers_);
+  // Ranges beyond the user's room stay queued.
+  const std::uint64_t splits = accounts_.room(&WorkerUse::splits, worker.account.use());
+  const auto most_parts = static_cast<std::size_t>(std::min<std::uint64_t>(options_.max_parts, splits + 1));
   const auto try_reclaim = [&](std::uint32_t attempt) {
-    return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_);
+    return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_, most_parts);
   };
   // A restart of the daemon has made all attempt numbers one higher.
   const bool is_new_life = now_ < new_life_until_ && command->attempt < ~std::uint32_t{0};

@@ -153,6 +153,33 @@ TEST_F(WorkerLinkSharesTest, JobsThatAreSettledHereAndThereLieInNoMorePartsThanA
   EXPECT_THAT(settle(grace, other, 25), ::testing::HasSubstr(":1")) << "there is room again";
 }
 
+TEST_F(WorkerLinkSharesTest, AReclaimGetsNoMorePartsThanAUsersPartAndTheOtherJobsStayQueued) {
+  restart({.max_splits = 8});
+  host.submit("echo", 40, {}, std::make_unique<RangePayloads>(0));
+  const WorkerLink::Id mallory = joined_as("mallory", 2);
+  // What is queued of each ten jobs then lies in four parts.
+  for (const int first : {0, 10}) {
+    const std::string jobs = std::to_string(first) + " " + std::to_string(first + 10);
+    const std::string lease = reclaimed(mallory, "1 1 " + jobs);
+    for (const int index : {1, 3, 5})
+      EXPECT_THAT(say(mallory, "SETTLE " + lease + " ok " + std::to_string(first + index) + " x"),
+                  ::testing::HasSubstr(":1"));
+    EXPECT_EQ(say(mallory, "YIELD " + lease), ":7");
+  }
+  EXPECT_THAT(say(mallory, "RECLAIM 1 1 0 10"),
+              ::testing::HasSubstr("*4 *2 :0 :1 *2 :2 :3 *2 :4 :5 *2 :6 :10 :1"));
+  EXPECT_THAT(say(mallory, "RECLAIM 1 1 10 20"), ::testing::HasSubstr("*2 *2 :10 :11 *2 :12 :13 :1"))
+      << "half of all";
+  const WorkerLink::Id grace = joined_as("grace", 1);
+  const std::string other = reclaimed(grace, "1 1 20 30");
+  for (const int index : {21, 23})
+    EXPECT_THAT(say(grace, "SETTLE " + other + " ok " + std::to_string(index) + " x"),
+                ::testing::HasSubstr(":1"));
+  EXPECT_THAT(say(mallory, "RECLAIM 1 1 10 20 SLOT 1"), ::testing::HasSubstr("*1 *2 :14 :15 :1"))
+      << "a lease has one part in any case";
+  EXPECT_EQ(ring().queued, 14U) << "16 to 19, and 30 to 39";
+}
+
 // Also the names of handlers that there are not: a worker serves these once they are there.
 TEST_F(WorkerLinkSharesTest, NamesOfHandlersTakeNoMoreThanAUsersPart) {
   restart({.max_name_bytes = 10 * (kBytesOfName + 4)});

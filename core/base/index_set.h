@@ -30,6 +30,8 @@ class IndexSet {
     const auto after = ranges_.upper_bound(index);
     return after != ranges_.begin() && index < std::prev(after)->second;
   }
+  // Whether an index of the set is less than `index`.
+  bool has_below(std::uint64_t index) const { return !empty() && first() < index; }
   // How many indexes of the set are less than `index`. O(ranges below it).
   std::uint64_t count_below(std::uint64_t index) const {
     std::uint64_t count = 0;

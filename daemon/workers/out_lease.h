@@ -71,10 +71,12 @@ class ReportedJobs {
   bool has_next() const { return has_next_; }
   // How many of the jobs that the lease holds, `held`, have begun by the last BEAT.
   std::uint64_t begun(const IndexSet& held) const { return has_next_ ? held.count_below(next_) : 0; }
+  // Whether that is any. O(1).
+  bool has_begun_any(const IndexSet& held) const { return has_next_ && held.has_below(next_); }
   // Whether a job of `held` has begun and has not ended, by BEAT, NOTE or RECLAIM. A SETTLE says
   // nothing of the jobs that it does not end.
   bool has_running(const IndexSet& held) const {
-    return runs_reclaimed_ || begun(held) != 0 || (noted_ && held.contains(*noted_));
+    return runs_reclaimed_ || has_begun_any(held) || (noted_ && held.contains(*noted_));
   }
 
  private:

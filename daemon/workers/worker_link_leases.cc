@@ -132,12 +132,15 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     const IndexRange range = out->lease.range();
     const auto beat = out->reported.beaten(std::clamp(next, range.low, range.high));
     if (beat.has_risen) risen.insert(out);
-    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
-    // it does not answer a CUT, the lease goes back at the time-out.
-    if (out->reported.begun(out->lease.held()) == 0 && !out->orders.is_cut()) out->timeout.nothing_runs(now_);
     // From the first report on jobs are shown only once they have begun.
     if (beat.is_corrected) corrected.insert(out);
     told.insert(out);
+  }
+  for (OutLease* const out : told) {
+    // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
+    // it does not answer a CUT, the lease goes back at the time-out.
+    if (!out->reported.has_begun_any(out->lease.held()) && !out->orders.is_cut())
+      out->timeout.nothing_runs(now_);
   }
   for (OutLease* const out : corrected) worker.show_running(*out);
   // Of the two leases of a slot, the one in front has run first.

@@ -95,6 +95,26 @@ TEST_F(WorkerLinkCostsTest, ALeaseThatABeatNamesOftenIsShownAnewOnce) {
   EXPECT_LT(beats(kSlots), 10 * once) << "60 times as long, if it were shown anew for each";
 }
 
+TEST_F(WorkerLinkCostsTest, ALeaseInManyPartsThatABeatNamesOftenIsLookedAtOnce) {
+  constexpr std::uint64_t kSlots = 4'096;
+  const std::uint64_t parts = WorkerLinkOptions{}.max_parts;
+  const auto time_of_beats = [&](WorkerLink::Id id, const std::string& lease, std::uint64_t next) {
+    Words words{"BEAT"};
+    for (std::uint64_t i = 0; i < 2 * kSlots; ++i) words.insert(words.end(), {lease, std::to_string(next)});
+    Nanoseconds time = time_of(id, words);
+    for (int i = 0; i < 4; ++i) time = std::min(time, time_of(id, words));
+    return time;
+  };
+  const WorkerLink::Id id = joined(kSlots);
+  host.submit("echo", 2 * parts, {}, std::make_unique<RangePayloads>(0));
+  const std::string lease = reclaimed(id, "1 1 0 " + std::to_string(2 * parts));
+  const Nanoseconds of_one_part = time_of_beats(id, lease, 2 * parts);
+  for (std::uint64_t job = 1; job < 2 * parts - 1; job += 2)
+    ASSERT_EQ(run(id, {"SETTLE", lease, "ok", std::to_string(job), "x"}).front(), '*');
+  EXPECT_LT(time_of_beats(id, lease, 2 * parts), 5 * of_one_part)
+      << "20 times as long, if its parts were visited for each";
+}
+
 TEST_F(WorkerLinkCostsTest, ABeatShowsTheJobsThatHaveBegunSinceTheOneBefore) {
   const WorkerLink::Id id = joined(2);
   const auto batch = host.submit("echo", 10);

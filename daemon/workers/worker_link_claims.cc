@@ -31,6 +31,14 @@ std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
   return *slot;
 }
 
+// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. One that has started
+// may wait once more: it was restored, and what it waited for had happened in the last moments of
+// the process before, or by another wall clock.
+bool may_not_have_begun(const Batch& batch) {
+  const Holds holds = batch.holds();
+  return (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) && batch.status().started_at == 0;
+}
+
 }  // namespace
 
 void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
@@ -254,11 +262,14 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   const auto try_reclaim = [&](std::uint32_t attempt) {
     return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_, most_parts);
   };
-  // A restart of the daemon has made all attempt numbers one higher.
-  const bool is_new_life = now_ < new_life_until_ && command->attempt < ~std::uint32_t{0};
+  // A restart of the daemon has made all attempt numbers one higher. They begin with 1.
+  const bool is_new_life =
+      now_ < new_life_until_ && command->attempt != 0 && command->attempt < ~std::uint32_t{0};
   std::uint32_t attempt = command->attempt + 1;
-  if (!(is_new_life && try_reclaim(attempt)) && !try_reclaim(attempt = command->attempt))
-    return error(id, "LOST none of these jobs is queued");
+  if (!(is_new_life && try_reclaim(attempt))) {
+    if (may_not_have_begun(*batch)) return error(id, "LOST the batch may not start yet");
+    if (!try_reclaim(attempt = command->attempt)) return error(id, "LOST none of these jobs is queued");
+  }
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
   OutLease& added = *out;

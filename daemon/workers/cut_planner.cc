@@ -130,8 +130,9 @@ CutPlanner::Candidates CutPlanner::candidates(const Lane& lane, const GateSet& g
     for (const auto& [number, out] : worker.leases) {
       // An order stands for no longer than a lease lasts, and no longer than the lease has jobs to
       // give.
-      std::optional<LeaseOrders::Cut>& cut = out->orders.cut;
-      if (cut && (now - cut->planned >= worker.lease_time || !out->first_not_started())) cut.reset();
+      const std::optional<LeaseOrders::Cut>& cut = out->orders.cut;
+      if (cut && (now - cut->planned >= worker.lease_time || !out->first_not_started()))
+        out->orders.end_cut();
       if (!cut) continue;
       if (now >= worker.answer_due(*out)) {
         owes_answer = true;

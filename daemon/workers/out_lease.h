@@ -151,8 +151,8 @@ struct LeaseOrders {
   void note_told(Nanoseconds now) {
     if (cut && !cut->told) cut->told = now;
   }
-  // YIELD.
-  void answered() {
+  // YIELD has come, or is not waited for any longer: the worker may be asked again.
+  void end_cut() {
     cut.reset();
     cut_pushed.reset();
   }

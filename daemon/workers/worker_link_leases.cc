@@ -81,7 +81,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   const std::uint64_t held = out->lease.held().size();
   const std::uint64_t returned = out->lease.give_back(command->from);
   stats_.yielded_jobs += returned;
-  out->orders.answered();
+  out->orders.end_cut();
   if (out->lease.held().empty()) {
     // A worker that was not told to give jobs back gives back those that it has not begun.
     if (!out->reported.has_begun() && !is_ordered) {

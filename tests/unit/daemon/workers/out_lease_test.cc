@@ -122,7 +122,7 @@ TEST(LeaseOrdersTest, ACutStandsUntilItsAnswerAndIsToldOnce) {
   orders.note_told(seconds(3));
   EXPECT_EQ(orders.cut->told, Nanoseconds(seconds(2)));
   orders.cut_pushed = seconds(2);
-  orders.answered();
+  orders.end_cut();
   EXPECT_FALSE(orders.is_cut());
 }
 

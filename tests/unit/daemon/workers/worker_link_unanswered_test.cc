@@ -97,11 +97,28 @@ TEST_F(UnansweredCutTest, OtherLeasesOfAWorkerThatDoesNotAnswerArePassedOver) {
   EXPECT_EQ(sent(slow), "") << "its other lease would end later, but it does not answer";
 }
 
-TEST_F(UnansweredCutTest, AWorkerThatDoesNotAnswerIsAskedForAnotherLeaseAfterTheLengthOfALease) {
+TEST_F(UnansweredCutTest, AWorkerThatDoesNotAnswerIsAskedOnceMoreAfterTheLengthOfALease) {
   begin_alone();
   idle_worker();
-  EXPECT_EQ(orders(), 1U);
-  live(9900ms);
+  EXPECT_TRUE(is_cut(sent(slow), lease));
+  for (std::uint64_t orders_so_far = 1; orders_so_far < 3; ++orders_so_far) {
+    EXPECT_EQ(orders(), orders_so_far);
+    live(9900ms);
+    EXPECT_EQ(sent(slow), "");
+    live(100ms);
+    EXPECT_TRUE(is_cut(sent(slow), lease)) << "it would still end last";
+  }
+}
+
+TEST_F(UnansweredCutTest, AWorkerThatDoesNotAnswerIsAskedForAnotherLeaseThatWouldEndLaterByThen) {
+  begin_alone();
+  idle_worker();
+  EXPECT_TRUE(is_cut(sent(slow), lease));
+  // It ends those of the first lease that it was asked for, one after the other.
+  for (std::uint64_t index = 1; index < 100; ++index) {
+    live(100ms);
+    settle(slow, lease, index);
+  }
   EXPECT_EQ(orders(), 1U);
   live(100ms);
   EXPECT_TRUE(is_cut(sent(slow), shorter));

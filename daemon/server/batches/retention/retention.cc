@@ -11,48 +11,33 @@ namespace locksley::daemon {
 
 namespace {
 
-std::int64_t signed_of(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+// What the record takes in memory, and its batch in the store.
+EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
+  return {.stored = record.is_stored() ? record.stored.bytes : 0, .record = record.charged.record_bytes};
+}
+// The same for a batch that is in the store alone.
+EvictableBytes bytes_of_retired(std::uint64_t stored_bytes) {
+  return {.stored = stored_bytes, .record = Registry::kRetainedBytes};
+}
 
 }  // namespace
 
 Retention::Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside)
     : registry_(registry), stats_(stats), store_(store), aside_(aside) {}
 
-Retention::Kept& Retention::kept_of(const Tenant& tenant) {
-  if (kept_.size() <= tenant.number) kept_.resize(tenant.number + 1);
-  return kept_[tenant.number];
-}
-
-const Retention::Kept* Retention::find_kept(const Tenant& tenant) const {
-  return tenant.number < kept_.size() ? &kept_[tenant.number] : nullptr;
-}
-
-std::uint64_t Retention::evictable(const Tenant& tenant, Resource resource) const {
-  const Kept* const kept = find_kept(tenant);
-  if (kept == nullptr) return 0;
-  return kept->evictable.of(resource);
-}
-
-void Retention::change_evictable(Kept& kept, std::int64_t stored_bytes, std::int64_t record_bytes) {
-  for (Evictable* const each : {&kept.evictable, &all_evictable_}) {
-    each->stored_bytes += static_cast<std::uint64_t>(stored_bytes);
-    each->record_bytes += static_cast<std::uint64_t>(record_bytes);
-  }
-}
-
 // ---- Room ----
 
 std::uint64_t Retention::most_now(const Account& own, Resource resource) const {
   if (!own.leaves_room(resource)) return own.limit(resource);
   const Account& all = *own.parent();
-  const std::uint64_t kept = all.used(resource) - all_evictable_.of(resource);
+  const std::uint64_t kept = all.used(resource) - books_.evictable_of_all(resource);
   return std::min(own.limit(resource), all.limit(resource) - std::min(all.limit(resource), kept));
 }
 
 const Account* Retention::first_without_room(Tenant& asker, Resource resource, std::uint64_t more) const {
   const Account& own = asker.account;
   const Account& all = *own.parent();
-  const std::uint64_t own_evictable = evictable(asker, resource);
+  const std::uint64_t own_evictable = books_.evictable(asker.number, resource);
   const std::uint64_t most = most_now(own, resource);
   if (more > most || own.used(resource) - own_evictable > most - more) return &own;
   // Freed by the asker's own batches, as far as it would be over its limit.
@@ -68,7 +53,7 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
     const auto used = static_cast<double>(other.account.used(resource));
     const double above = used - asked * other.weight;
     if (above <= 0) continue;
-    left -= std::min({left, evictable(other, resource), static_cast<std::uint64_t>(above)});
+    left -= std::min({left, books_.evictable(other.number, resource), static_cast<std::uint64_t>(above)});
   }
   left -= std::min(left, own_evictable - std::min(own_evictable, freed));
   return left == 0 ? nullptr : &all;
@@ -88,9 +73,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   if (registry_.by_sequence(record.sequence) == &record) {
     const std::uint64_t before = record.stored.bytes;
     update(record, result_bytes);
-    Kept& kept = kept_of(tenant);
-    if (kept.stored.contains(record.sequence) || kept.pinned.contains(record.sequence))
-      change_evictable(kept, signed_of(record.stored.bytes) - signed_of(before), 0);
+    kept_of(tenant).change_stored(record.sequence, before, record.stored.bytes);
     return;
   }
   RetainedBatch* const retired = registry_.retained().find(record.sequence);
@@ -100,7 +83,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   if (bytes >= retired->stored_bytes) return;
   const std::uint64_t freed = retired->stored_bytes - bytes;
   retired->stored_bytes = bytes;
-  change_evictable(kept_of(tenant), -signed_of(freed), 0);
+  kept_of(tenant).shrink_retired(freed);
   tenant.account.refund(Resource::kStoredBytes, freed);
   publish_bytes();
 }
@@ -122,37 +105,20 @@ void Retention::note_if_over(const Account& account) {
 
 void Retention::add(BatchRecord& record) {
   Tenant& tenant = registry_.tenant_of(record);
-  Kept& kept = kept_of(tenant);
   note_if_over(tenant.account);
   has_relief_ = has_relief_ || tenant.account.results().is_full();
-  change_evictable(kept, 0, signed_of(record.charged.record_bytes));
-  if (!record.is_stored()) {
-    kept.ephemeral.insert(record.sequence);
-    return;
-  }
-  kept.stored.insert(record.sequence);
-  change_evictable(kept, signed_of(record.stored.bytes), 0);
+  if (!record.is_stored()) return kept_of(tenant).add_ephemeral(record.sequence, bytes_of(record));
+  kept_of(tenant).add_stored(record.sequence, bytes_of(record));
   ended_.push_back(record.sequence);
 }
 
 void Retention::remove(BatchRecord& record) {
-  Kept& kept = kept_of(registry_.tenant_of(record));
-  if (kept.stored.erase(record.sequence)) {
-    change_evictable(kept, -signed_of(record.stored.bytes), 0);
-  } else if (kept.pinned.erase(record.sequence)) {
-    if (record.is_stored()) change_evictable(kept, -signed_of(record.stored.bytes), 0);
-  } else if (!kept.ephemeral.erase(record.sequence) && !kept.part_read.erase(record.sequence)) {
-    return;
-  }
-  change_evictable(kept, 0, -signed_of(record.charged.record_bytes));
+  kept_of(registry_.tenant_of(record)).remove(record.sequence, bytes_of(record));
 }
 
 void Retention::add_restored(const RetainedBatch& batch) {
   Tenant& tenant = registry_.tenants().all()[batch.tenant];
-  Kept& kept = kept_of(tenant);
-  ++kept.retired;
-  kept.first_retired = std::min(kept.first_retired, batch.sequence);
-  change_evictable(kept, signed_of(batch.stored_bytes), Registry::kRetainedBytes);
+  kept_of(tenant).add_retired(batch.sequence, bytes_of_retired(batch.stored_bytes));
   tenant.account.charge(Resource::kStoredBytes, batch.stored_bytes);
   registry_.restore(batch);
   note_if_over(tenant.account);
@@ -160,9 +126,7 @@ void Retention::add_restored(const RetainedBatch& batch) {
 
 void Retention::retired_left(const RetainedBatch& batch) {
   Tenant& tenant = registry_.tenants().all()[batch.tenant];
-  Kept& kept = kept_of(tenant);
-  --kept.retired;
-  change_evictable(kept, -signed_of(batch.stored_bytes), -signed_of(Registry::kRetainedBytes));
+  kept_of(tenant).remove_retired(bytes_of_retired(batch.stored_bytes));
   tenant.account.refund(Resource::kStoredBytes, batch.stored_bytes);
 }
 
@@ -212,11 +176,8 @@ bool Retention::try_retire(BatchRecord& record) {
       !store_->is_written(stored.end_ticket)) {
     return false;
   }
-  Kept& kept = kept_of(registry_.tenant_of(record));
   remove(record);
-  ++kept.retired;
-  kept.first_retired = std::min(kept.first_retired, record.sequence);
-  change_evictable(kept, signed_of(stored.bytes), Registry::kRetainedBytes);
+  kept_of(registry_.tenant_of(record)).add_retired(record.sequence, bytes_of_retired(stored.bytes));
   std::shared_ptr<BatchRecord> held = record.shared();
   const Reader::User owner = registry_.tenant_of(record).number;
   const std::uint64_t memory = record.memory_bytes();

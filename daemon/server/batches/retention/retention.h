@@ -10,9 +10,9 @@
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/batches/retention/retention_books.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
-#include "daemon/server/records/sequence_set.h"
 #include "daemon/store/read/reader.h"
 #include "daemon/store/write/ticket.h"
 #include "daemon/store/write/writes.h"
@@ -139,37 +139,15 @@ class Retention {
   static constexpr std::size_t kBetweenLooks = 16;  // batches between two looks at the clock
   static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
 
-  // What evicting all batches that are over would free.
-  struct Evictable {
-    std::uint64_t stored_bytes = 0;  // of those in the store
-    std::uint64_t record_bytes = 0;
-
-    std::uint64_t of(Resource resource) const {
-      return resource == Resource::kStoredBytes ? stored_bytes : record_bytes;
-    }
-  };
-  // The batches of one tenant that are over.
-  struct Kept {
-    SequenceSet stored;               // in memory and in the store
-    SequenceSet ephemeral;            // in memory alone
-    SequenceSet part_read;            // likewise, and the rest of the results waits for a reader
-    SequenceSet pinned;               // of either kind: could not be evicted when it was their turn
-    std::uint64_t retired = 0;        // how many are in the store alone
-    std::uint64_t first_retired = 0;  // none of these has a lower sequence
-    // Where evict_one_with_results() continues its search of `stored`. `tried_all`: this pass began
-    // with the first batch and has retired none.
-    std::uint64_t tried = 0;
-    bool tried_all = false;
-    Evictable evictable;
+  // Where evict_one_with_results() continues its search among the stored batches of a tenant.
+  struct Search {
+    std::uint64_t next = 0;  // sequence number
+    bool tried_all = false;  // this pass began with the first batch and has retired none
   };
 
   void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
-  Kept& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  const Kept* find_kept(const Tenant& tenant) const LOCKSLEY_REQUIRES(kIoThread);
-  std::uint64_t evictable(const Tenant& tenant, Resource resource) const LOCKSLEY_REQUIRES(kIoThread);
-  // Adds to what may be evicted of the tenant and of all; less than 0: takes away.
-  void change_evictable(Kept& kept, std::int64_t stored_bytes, std::int64_t record_bytes)
-      LOCKSLEY_REQUIRES(kIoThread);
+  KeptBatches& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread) { return books_.of(tenant.number); }
+  Search& search_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -180,9 +158,6 @@ class Retention {
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // The first batch that is not pinned; those before it are put aside. kNone: there is none.
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  std::uint64_t first_of(Kept& kept, SequenceSet& batches) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks
@@ -235,8 +210,8 @@ class Retention {
   std::deque<Cause> causes_ LOCKSLEY_GUARDED_BY(kIoThread);  // why batches are to be evicted; each once
 
   // The batches that are over.
-  std::vector<Kept> kept_ LOCKSLEY_GUARDED_BY(kIoThread);   // by Tenant::number
-  Evictable all_evictable_ LOCKSLEY_GUARDED_BY(kIoThread);  // of all tenants
+  RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
+  std::vector<Search> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

@@ -142,7 +142,7 @@ bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& sha
       [resource](const Tenant& tenant) { return tenant.account.used(resource); },
       [this, resource](const Tenant& tenant) {
         kIoThread.assert_held();
-        return evictable(tenant, resource) != 0;
+        return books_.evictable(tenant.number, resource) != 0;
       });
   for (; all.exceeds_limit(resource); share.take()) {
     if (share.is_used_up()) return false;
@@ -153,69 +153,64 @@ bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& sha
   return true;
 }
 
-std::uint64_t Retention::first_of(Kept& kept, SequenceSet& batches) {
-  while (const auto first = batches.from(0)) {
-    if (!is_pinned_(*first)) return *first;
-    batches.erase(*first);
-    kept.pinned.insert(*first);
-  }
-  return kNone;
-}
-
 void Retention::unpinned(std::uint64_t sequence) {
   BatchRecord* const record = registry_.by_sequence(sequence);
   if (record == nullptr) return;
   Tenant& tenant = registry_.tenant_of(*record);
-  Kept& kept = kept_of(tenant);
-  if (!kept.pinned.erase(sequence)) return;
-  (record->is_stored() ? kept.stored : kept.ephemeral).insert(sequence);
+  if (!kept_of(tenant).unpin(sequence, record->is_stored())) return;
   note_if_over(tenant.account);
   has_relief_ = has_relief_ || tenant.account.results().is_full();
 }
 
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
-  Kept& kept = kept_of(tenant);
+  constexpr std::uint64_t kNone = KeptBatches::kNone;
+  KeptBatches& kept = kept_of(tenant);
   const bool is_memory = resource == Resource::kRecordBytes;
   // Most of a record's memory is free once the store alone has the batch, and nothing is lost by
   // that.
-  const std::uint64_t stored = first_of(kept, kept.stored);
+  const std::uint64_t stored = kept.first_stored(is_pinned_);
   if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
   const std::uint64_t ephemeral =
-      is_memory ? std::min(first_of(kept, kept.ephemeral), first_of(kept, kept.part_read)) : kNone;
+      is_memory ? std::min(kept.first_ephemeral(is_pinned_), kept.first_part_read(is_pinned_)) : kNone;
   const RetainedBatch* const retired =
-      kept.retired == 0 ? nullptr : registry_.retained().next_of(tenant.number, kept.first_retired);
+      kept.has_retired() ? registry_.retained().next_of(tenant.number, kept.first_retired()) : nullptr;
   if (retired != nullptr && retired->sequence < std::min(stored, ephemeral)) {
     return forget_retired(retired->sequence, Urgency::kWithNext).has_value();
   }
   const std::uint64_t first = std::min(stored, ephemeral);
   // Very many batches of others lie before the tenant's oldest: the next call searches on.
-  if (kept.retired != 0 && retired == nullptr && kept.first_retired < first) return true;
+  if (kept.has_retired() && retired == nullptr && kept.first_retired() < first) return true;
   if (first == kNone) return false;
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
 }
 
+Retention::Search& Retention::search_of(const Tenant& tenant) {
+  if (searches_.size() <= tenant.number) searches_.resize(tenant.number + 1);
+  return searches_[tenant.number];
+}
+
 bool Retention::evict_one_with_results(Tenant& tenant) {
   constexpr int kMostTried = 16;  // some 3 us
-  Kept& kept = kept_of(tenant);
+  KeptBatches& kept = kept_of(tenant);
   int tried = 0;
-  for (std::uint64_t first; (first = first_of(kept, kept.ephemeral)) != kNone;) {
+  for (std::uint64_t first; (first = kept.first_ephemeral(is_pinned_)) != KeptBatches::kNone;) {
     BatchRecord& record = *registry_.by_sequence(first);
     if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
-    kept.ephemeral.erase(first);
-    kept.part_read.insert(first);
+    kept.note_part_read(first);
     if (++tried == kMostTried) return true;
   }
-  if (kept.tried == 0) kept.tried_all = true;
-  for (auto each = kept.stored.from(kept.tried); each; each = kept.stored.from(*each + 1)) {
-    kept.tried = *each + 1;
+  Search& search = search_of(tenant);
+  if (search.next == 0) search.tried_all = true;
+  for (auto each = kept.stored_from(search.next); each; each = kept.stored_from(*each + 1)) {
+    search.next = *each + 1;
     if (try_retire(*registry_.by_sequence(*each))) {
-      kept.tried_all = false;
+      search.tried_all = false;
       return true;
     }
     if (++tried == kMostTried) return true;
   }
-  kept.tried = 0;
-  return !kept.tried_all;  // if not, the next call begins again with the first
+  search.next = 0;
+  return !search.tried_all;  // if not, the next call begins again with the first
 }
 
 bool Retention::evict_results(Instant until) {
@@ -233,8 +228,8 @@ bool Retention::evict_results(Instant until) {
   if (share.is_used_up()) return false;
   const auto has_batches = [this](const Tenant& tenant) {
     kIoThread.assert_held();
-    const Kept* const kept = find_kept(tenant);
-    return kept != nullptr && (!kept->ephemeral.empty() || !kept->stored.empty());
+    const KeptBatches* const kept = books_.find(tenant.number);
+    return kept != nullptr && kept->has_results_to_free();
   };
   tenants_looked_at_ += tenants.size();
   Victims victims(

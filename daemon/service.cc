@@ -104,7 +104,7 @@ void Service::begin_drain() {
   ::sd_notify(0, fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", patience.count()).c_str());
   LogLine("draining: nothing new is accepted")
       .with("active_batches", parts_.server.batches().active())
-      .with("queued_jobs", parts_.server.batches().registry().queued_jobs())
+      .with("queued_jobs", parts_.server.batches().registry().charges().queued_jobs())
       .with("drain_timeout", config::to_string(limit))
       .write(*parts_.log, spdlog::level::info);
   drain_timer_.expires_after(limit);

@@ -29,7 +29,7 @@ class RegistryFixture : public ::testing::Test {
     options.tenant = tenant;
     auto record = std::make_shared<BatchRecord>(
         std::move(options), handler_, std::make_unique<RangedPayloads>(RangeJobs{}), nullptr, lane_,
-        BatchRecord::Origin::kSubmit, registry_.take_sequence(), std::move(journal));
+        BatchRecord::Origin::kSubmit, registry_.numbers().take(), std::move(journal));
     registry_.add(record);
     return record;
   }

@@ -279,7 +279,7 @@ void Batches::after_changes() {
 void Batches::payloads_arrived(std::uint64_t sequence) {
   BatchRecord* const record = registry_.by_sequence(sequence);
   if (record == nullptr || !record->is_active) return;
-  registry_.count(*record, 0, record->payloads().memory_bytes());
+  registry_.charges().count(*record, 0, record->payloads().memory_bytes());
   record->lane->payloads_arrived(*record);
 }
 
@@ -382,7 +382,7 @@ void Batches::call_if_idle() {
 
 bool Batches::look_for_busy() {
   constexpr std::size_t kAtOnce = 64;  // some 10 us
-  if (!on_idle_ || stored_.has_unsettled() || registry_.active_runs() != 0) return false;
+  if (!on_idle_ || stored_.has_unsettled() || registry_.runs().size() != 0) return false;
   // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so
   // after a restart.
   const auto is_busy = [](const BatchRecord& record) {

@@ -65,7 +65,7 @@ class Batches {
   const Registry& registry() const { return registry_; }
   Events& events() { return events_; }
   std::size_t active() const LOCKSLEY_REQUIRES(kIoThread) {
-    return registry_.active() + registry_.active_runs();
+    return registry_.active() + registry_.runs().size();
   }
 
   // As find_batch() in lookup.h.

@@ -82,8 +82,8 @@ class BatchRecord final : public Batch {
 
   // A RUN of which nothing is due. Constant once a worker may have it.
   bool only_end_is_news = false;
-  // Its user's, in the ChangeQueue and among the Slices. Written by Registry::tenant_of(). Constant
-  // once a worker may have the batch.
+  // Its user's, in the ChangeQueue and among the Slices. Written by BatchCharges::tenant_of().
+  // Constant once a worker may have the batch.
   LineNumber line = kDaemonsLine;
 
   // What the client asked for in addition to core's BatchOptions, and what commands changed since.
@@ -129,7 +129,7 @@ class BatchRecord final : public Batch {
     std::uint64_t rows = 0;
   } stored LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // What its customer and its user are charged for it. Written by the Registry. Not persistent.
+  // What its customer and its user are charged for it. Written by BatchCharges. Not persistent.
   struct Charged {
     Tenant* tenant = nullptr;         // by options().tenant, once the registry knows the batch
     Customer* customer = nullptr;     // by options().customer, while the batch is active
@@ -139,7 +139,7 @@ class BatchRecord final : public Batch {
     std::uint64_t record_bytes = 0;   // of the record itself, against limits.max_record_bytes
     bool is_counted = false;          // among the tenant's active batches
   } charged LOCKSLEY_GUARDED_BY(kIoThread);
-  // Place among the active batches of RUN. Written by the Registry.
+  // Place among the active batches of RUN. Written by ActiveRuns.
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // The error with which a RUN is answered that was cancelled because of a limit; empty: it was
   // not.

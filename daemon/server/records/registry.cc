@@ -15,22 +15,10 @@ std::uint64_t random_seed() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
 }
-// Calls change(account, resource, amount) for each part of the charge. Jobs, batches and payloads
-// that have not ended are the customer's. The rest is the user's, since a batch that is over keeps
-// no customer in memory.
-template <class Change>
-void for_each_part(Customer& customer, const Registry::Charge& charge, Change change) {
-  Account& of_customer = *customer.account;
-  change(of_customer, Resource::kQueuedJobs, charge.jobs);
-  change(of_customer, Resource::kBatches, charge.batches);
-  change(of_customer, Resource::kPayloadBytes, charge.payload_bytes);
-  Account& of_user = customer.tenant->account;
-  change(of_user, Resource::kQueuedBytes, charge.memory_bytes);
-  change(of_user, Resource::kRecordBytes, charge.record_bytes);
-}
 }  // namespace
 
-Registry::Registry(ServerStats& stats) : stats_(stats), customers_(tenants_), retained_(random_seed()) {}
+Registry::Registry(ServerStats& stats)
+    : stats_(stats), customers_(tenants_), charges_(tenants_, customers_, stats), retained_(random_seed()) {}
 
 BatchRecord* Registry::find_in_memory(const Tenant& tenant, std::string_view id) const {
   const auto* const found = by_id_.find({tenant.number, id});
@@ -79,8 +67,7 @@ Registry::Loaded Registry::load_or_find(std::uint64_t sequence) {
 
 BatchRecord* Registry::by_sequence(std::uint64_t sequence) const {
   if (BatchRecord* const found = by_sequence_.find(sequence)) return found;
-  const auto run = runs_.find(sequence);
-  return run == runs_.end() ? nullptr : run->second.get();
+  return runs_.find(sequence);
 }
 
 void Registry::add(std::shared_ptr<BatchRecord> record) {
@@ -89,26 +76,13 @@ void Registry::add(std::shared_ptr<BatchRecord> record) {
   check(is_new, "two batches have one id");
   by_sequence_.add(added.sequence, added);
   active_.add(added.sequence, added);
-  use_customer(added);
+  charges_.begin(added);
   stats_.active_batches.set(active_.size());
 }
 
 void Registry::add_run(const std::shared_ptr<BatchRecord>& record) {
-  record->place_among_runs = active_run_records_.size();
-  active_run_records_.push_back(record.get());
-  use_customer(*record);
-  if (record->sequence != 0) runs_.emplace(record->sequence, record);
-}
-
-bool Registry::visit_active_runs(std::size_t& left, std::size_t most,
-                                 const std::function<void(BatchRecord&)>& visit) {
-  // From the last to the first: when a RUN ends, the last one, visited already, takes its place.
-  for (; most != 0; --most) {
-    left = std::min(left, active_run_records_.size());
-    if (left == 0) break;
-    visit(*active_run_records_[--left]);
-  }
-  return left == 0;
+  runs_.add(record);
+  charges_.begin(*record);
 }
 
 bool Registry::forget(BatchRecord& record) {
@@ -117,8 +91,8 @@ bool Registry::forget(BatchRecord& record) {
   const std::shared_ptr<BatchRecord> held = *found;
   unschedule(record);
   if (record.due.forget != kNever) schedule(record, Due::kForget, kNever);
-  set_counts(record, 0, 0);
-  count_record(record, 0);
+  charges_.set_counts(record, 0, 0);
+  charges_.count_record(record, 0);
   by_sequence_.erase(record.sequence);
   by_id_.erase(key_of(record));
   count_retained();
@@ -154,111 +128,22 @@ std::optional<RetainedBatch> Registry::forget_retained(std::uint64_t sequence) {
   return forgotten;
 }
 
-std::uint64_t Registry::record_bytes_with(std::size_t text_bytes, std::size_t waits) {
-  // The record; its nodes in the registry's maps and in the ring; the small parts of its payloads
-  // and journal.
-  constexpr std::uint64_t kOthers = 768;  // measured: 2,000 to 2,300 bytes in all for a batch of one job
-  // A wait in the record, one in Dependencies, and its part in the store's row.
-  constexpr std::uint64_t kWaitBytes = 256;
-  return sizeof(BatchRecord) + kOthers + text_bytes + waits * kWaitBytes;
-}
-
-void Registry::charge(Customer& customer, const Charge& charge) {
-  for_each_part(customer, charge, [](Account& account, Resource resource, std::uint64_t amount) {
-    account.charge(resource, amount);
-  });
-}
-
-void Registry::refund(Customer& customer, const Charge& charge) {
-  for_each_part(customer, charge, [](Account& account, Resource resource, std::uint64_t amount) {
-    account.refund(resource, amount);
-  });
-}
-
-Account& Registry::account_of(BatchRecord& record) {
-  Customer* const customer = record.charged.customer;
-  return customer == nullptr ? tenant_of(record).account : *customer->account;
-}
-
-void Registry::use_customer(BatchRecord& record) {
-  record.charged.customer = &customers_.use(tenant_of(record), record.options().customer);
-}
-
-void Registry::publish_counts() {
-  stats_.queued_jobs.set(account_of_all().used(Resource::kQueuedJobs));
-  stats_.queued_bytes.set(account_of_all().used(Resource::kQueuedBytes));
-}
-
-void Registry::assign(BatchRecord& record, const Charge& charge) {
-  BatchRecord::Charged& charged = record.charged;
-  Account& account = tenant_of(record).account;
-  charged.is_counted = true;
-  charged.jobs += charge.jobs;
-  charged.payload_bytes += charge.payload_bytes;
-  charged.record_bytes += charge.record_bytes;
-  const std::uint64_t memory = record.payloads().memory_bytes();
-  account.charge(Resource::kQueuedBytes, memory);
-  account.refund(Resource::kQueuedBytes, std::exchange(charged.memory_bytes, memory) + charge.memory_bytes);
-  publish_counts();
-}
-
-void Registry::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
-  if (record.is_active && !std::exchange(record.charged.is_counted, true)) {
-    account_of(record).charge(Resource::kBatches, 1);
-  }
-  set_counts(record, record.charged.jobs + jobs, bytes);
-}
-
-void Registry::count_payloads(BatchRecord& record, std::uint64_t bytes) {
-  Account& account = account_of(record);
-  account.charge(Resource::kPayloadBytes, bytes);
-  account.refund(Resource::kPayloadBytes, std::exchange(record.charged.payload_bytes, bytes));
-}
-
-void Registry::count_record(BatchRecord& record, std::uint64_t bytes) {
-  Account& account = tenant_of(record).account;
-  account.charge(Resource::kRecordBytes, bytes);
-  account.refund(Resource::kRecordBytes, std::exchange(record.charged.record_bytes, bytes));
-}
-
-void Registry::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
-  Account& jobs_account = account_of(record);
-  jobs_account.charge(Resource::kQueuedJobs, jobs);
-  jobs_account.refund(Resource::kQueuedJobs, std::exchange(record.charged.jobs, jobs));
-  Account& account = tenant_of(record).account;
-  account.charge(Resource::kQueuedBytes, bytes);
-  account.refund(Resource::kQueuedBytes, std::exchange(record.charged.memory_bytes, bytes));
-  publish_counts();
-}
-
 bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant now) {
   if (!record.is_active) return false;
   if (status.state != BatchState::kDone && status.state != BatchState::kCancelled) {
     // Payloads that are read back from the store count while they are in memory.
-    set_counts(record, status.queued + status.running, record.payloads().memory_bytes());
+    charges_.set_counts(record, status.queued + status.running, record.payloads().memory_bytes());
     return false;
   }
-  set_counts(record, 0, 0);
-  count_payloads(record, 0);
-  if (std::exchange(record.charged.is_counted, false)) {
-    account_of(record).refund(Resource::kBatches, 1);
-  }
-  if (Customer* const customer = std::exchange(record.charged.customer, nullptr); customer != nullptr)
-    customers_.drop(*customer);
+  charges_.end(record);
   record.is_active = false;
   if (record.origin == BatchRecord::Origin::kRun) {
-    count_record(record, 0);
-    BatchRecord* const last = active_run_records_.back();
-    active_run_records_[last->place_among_runs = record.place_among_runs] = last;
-    active_run_records_.pop_back();
+    charges_.count_record(record, 0);
+    runs_.remove(record);  // the caller holds it
   }
   if (record.sequence == 0) return true;
   unschedule(record);
-  if (record.origin == BatchRecord::Origin::kRun) {
-    // The caller holds it.
-    runs_.erase(record.sequence);
-    return true;
-  }
+  if (record.origin == BatchRecord::Origin::kRun) return true;
   active_.erase(record.sequence);
   schedule(record, Due::kForget, now + record.terms.retain);
   stats_.active_batches.set(active_.size());
@@ -276,7 +161,7 @@ std::expected<std::uint64_t, std::string> Registry::list(const Listing& listing,
   std::size_t most = max_looks;
   std::size_t passed_over = 0;
   const auto& batches = active_only ? active_ : by_sequence_;
-  const std::uint64_t begin = cursor == 0 ? next_sequence_ : cursor;
+  const std::uint64_t begin = cursor == 0 ? numbers_.next() : cursor;
   BatchRecord* in_memory = batches.before(begin);
   const auto retained_before = [&](std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread) {
     return active_only ? nullptr : retained_.before(sequence);
@@ -321,15 +206,15 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   if (retired) {
     by_id_.emplace(key_of(*record), record);
     by_sequence_.add(record->sequence, *record);
-    count_record(*record, record_bytes(record->options(), 0));
+    charges_.count_record(*record, BatchCharges::record_bytes(record->options(), 0));
   }
   record->is_active = true;
-  use_customer(*record);
+  charges_.begin(*record);
   active_.add(record->sequence, *record);
   schedule(*record, Due::kForget, kNever);
-  count(*record, 0, record->payloads().memory_bytes());
-  set_counts(*record, status.queued + status.running, record->charged.memory_bytes);
-  count_payloads(*record, std::max(record->stored.payload_bytes, record->charged.memory_bytes));
+  charges_.count(*record, 0, record->payloads().memory_bytes());
+  charges_.set_counts(*record, status.queued + status.running, record->charged.memory_bytes);
+  charges_.count_payloads(*record, std::max(record->stored.payload_bytes, record->charged.memory_bytes));
   stats_.active_batches.set(active_.size());
   count_retained();
   return retired;
@@ -358,9 +243,9 @@ bool Registry::visit_active(ActivePlace& at, std::size_t most,
       next = active_.from(at.sequence);
     }
     if (next != nullptr) return false;
-    at.runs_left = active_run_records_.size();
+    at.runs_left = runs_.size();
   }
-  return visit_active_runs(*at.runs_left, most, [&visit](BatchRecord& record) {
+  return runs_.visit(*at.runs_left, most, [&visit](BatchRecord& record) {
     if (record.sequence != 0) visit(record);
   });
 }

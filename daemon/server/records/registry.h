@@ -8,27 +8,29 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
 #include "daemon/server/accounts/customers.h"
 #include "daemon/server/accounts/tenants.h"
+#include "daemon/server/records/active_runs.h"
+#include "daemon/server/records/batch_charges.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/due_queue.h"
 #include "daemon/server/records/forgotten_ids.h"
 #include "daemon/server/records/loaded_batches.h"
 #include "daemon/server/records/retained.h"
 #include "daemon/server/records/sequence_map.h"
+#include "daemon/server/records/sequence_numbers.h"
 #include "daemon/server/records/sharded_map.h"
 
 namespace locksley::daemon {
 
 // All batches that have an id: active batches, and batches that are over and retained. An id
 // belongs to its tenant: batches of several tenants may have the same id. The registry knows the
-// order of submission, what is due when (deadlines, closing of abandoned open batches, retention,
-// progress events), and how many jobs and payload bytes are queued.
+// order of submission, and what is due when (deadlines, closing of abandoned open batches,
+// retention, progress events). It keeps what belongs to all batches together: their sequence
+// numbers, what they are charged, and the batches of RUN, which have no id.
 //
 // After retire() memory keeps only the place of a batch that is over and in the store
 // (RetainedBatches). Its record is loaded when a client asks for it; the records that were loaded
@@ -55,16 +57,14 @@ class Registry {
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   // The tenant that owns the batch.
-  Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-    Tenant*& known = record.charged.tenant;
-    if (known == nullptr) {
-      known = &tenants_.of(record.options().tenant);
-      record.line = line_of_tenant(known->number);
-    }
-    return *known;
-  }
+  Tenant& tenant_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) { return charges_.tenant_of(record); }
   Customers& customers() LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
   const Customers& customers() const LOCKSLEY_REQUIRES(kIoThread) { return customers_; }
+  BatchCharges& charges() LOCKSLEY_REQUIRES(kIoThread) { return charges_; }
+  const BatchCharges& charges() const LOCKSLEY_REQUIRES(kIoThread) { return charges_; }
+  SequenceNumbers& numbers() LOCKSLEY_REQUIRES(kIoThread) { return numbers_; }
+  ActiveRuns& runs() LOCKSLEY_REQUIRES(kIoThread) { return runs_; }
+  const ActiveRuns& runs() const LOCKSLEY_REQUIRES(kIoThread) { return runs_; }
 
   // Null if the tenant has no batch of this id. The record lives until the next call of a function
   // that is not const; a caller that needs it longer keeps shared(). The error: the batch may
@@ -88,33 +88,11 @@ class Registry {
   // rare cases it returns true for an id that is free.
   bool may_be_taken(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // The sequence number of the next batch; LIST orders batches by it.
-  std::uint64_t take_sequence() LOCKSLEY_REQUIRES(kIoThread) {
-    if (next_sequence_ == renew_at_) [[unlikely]]
-      renew_at_ = renew_(next_sequence_);
-    return next_sequence_++;
-  }
-  // All sequence numbers below `sequence` are taken. `renew` is called as soon as `renew_at` is
-  // next, and returns when to call it again.
-  void begin_at(std::uint64_t sequence, std::uint64_t renew_at,
-                std::move_only_function<std::uint64_t(std::uint64_t next)> renew)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    next_sequence_ = sequence;
-    renew_at_ = renew_at;
-    renew_ = std::move(renew);
-  }
   // Adds a batch. Needs: its id and its sequence number are not in use.
   void add(std::shared_ptr<BatchRecord> record) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Adds the batch of a RUN, until update() sees that it is over. It has no id and is in no list.
-  // Without a sequence number it is only counted.
+  // Adds the batch of a RUN to runs(), until update() sees that it is over.
   void add_run(const std::shared_ptr<BatchRecord>& record) LOCKSLEY_REQUIRES(kIoThread);
-  std::uint64_t active_runs() const LOCKSLEY_REQUIRES(kIoThread) { return active_run_records_.size(); }
-  // Visits at most `most` of the RUNs that are not over; a visit may end RUNs. Pass active_runs()
-  // as `left` at the first call. True: every RUN that was there at the first call was visited, or
-  // is over.
-  bool visit_active_runs(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit)
-      LOCKSLEY_REQUIRES(kIoThread);
 
   // Removes a batch that is over. False, without effect, if it is not over or is not registered.
   bool forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -149,43 +127,9 @@ class Registry {
   std::optional<RetainedBatch> go_on(const std::shared_ptr<BatchRecord>& record, const BatchStatus& status)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes
-  // charge(); assign() hands the charge to the batch, which bears it until its jobs have ended, and
-  // uses the customer until it is over. `memory_bytes` is an estimate; the batch is charged what
-  // its payloads really hold.
-  struct Charge {
-    std::uint64_t jobs = 0;
-    std::uint64_t batches = 0;
-    std::uint64_t payload_bytes = 0;
-    std::uint64_t memory_bytes = 0;
-    std::uint64_t record_bytes = 0;
-  };
-  void charge(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
-  void refund(Customer& customer, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
-  void assign(BatchRecord& record, const Charge& charge) LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the jobs and the memory that a batch is charged: it was restored, or its payloads were
-  // released.
-  void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the
-  // batch is over.
-  void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-
-  // Sets the bytes that the batch is charged for the record itself.
-  void count_record(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-
-  std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
-    return account_of_all().used(Resource::kQueuedJobs);
-  }
   // The most bytes that memory keeps of a batch that is over and in the store alone
   // (RetainedBatches).
   static constexpr std::uint64_t kRetainedBytes = 112;
-  // About how many bytes memory keeps of any other batch, besides its payloads and results.
-  // `options`: those of the command that makes it, or its own. `waits`: for how many batches it
-  // waits.
-  static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
-    return record_bytes_with(
-        options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);
-  }
   // For tests.
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return by_id_.size() + retained_.size(); }
 
@@ -268,20 +212,15 @@ class Registry {
   void count_retained() LOCKSLEY_REQUIRES(kIoThread) {
     stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
   }
-  const Account& account_of_all() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_.account_of_all(); }
-  void publish_counts() LOCKSLEY_REQUIRES(kIoThread);
-  static std::uint64_t record_bytes_with(std::size_t text_bytes, std::size_t waits);
-  // The account of the batch's customer; of a batch that is over, that of its tenant.
-  Account& account_of(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  void use_customer(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);
   // Nothing is due of it any more, except perhaps that it is forgotten.
   void unschedule(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerStats& stats_;
   Tenants tenants_ LOCKSLEY_GUARDED_BY(kIoThread);
   Customers customers_ LOCKSLEY_GUARDED_BY(kIoThread);
+  BatchCharges charges_ LOCKSLEY_GUARDED_BY(kIoThread);
+  SequenceNumbers numbers_ LOCKSLEY_GUARDED_BY(kIoThread);
   ShardedMap<Key, std::shared_ptr<BatchRecord>, KeyHash> by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
   SequenceMap<BatchRecord> by_sequence_ LOCKSLEY_GUARDED_BY(kIoThread);
   SequenceMap<BatchRecord> active_ LOCKSLEY_GUARDED_BY(kIoThread);
@@ -289,14 +228,8 @@ class Registry {
   RetainedBatches retained_ LOCKSLEY_GUARDED_BY(kIoThread);
   Load load_ LOCKSLEY_GUARDED_BY(kIoThread);
   LoadedBatches loaded_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::unordered_map<std::uint64_t, std::shared_ptr<BatchRecord>> runs_
-      LOCKSLEY_GUARDED_BY(kIoThread);  // by sequence
+  ActiveRuns runs_ LOCKSLEY_GUARDED_BY(kIoThread);
   DueQueue due_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::uint64_t next_sequence_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
-  std::uint64_t renew_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // 0: never
-  std::move_only_function<std::uint64_t(std::uint64_t)> renew_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // In no order; BatchRecord::place_among_runs is the place of each.
-  std::vector<BatchRecord*> active_run_records_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 
 }  // namespace locksley::daemon

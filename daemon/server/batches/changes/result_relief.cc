@@ -58,7 +58,7 @@ bool ResultRelief::evict_until(Instant until) {
   constexpr std::size_t kFewRuns = 16;  // some 30 us
   if (!runs_left_) {
     if (!parts_.retention.evict_results(until)) return false;
-    runs_left_ = parts_.registry.active_runs();
+    runs_left_ = parts_.registry.runs().size();
   }
   const auto cancel_if_full = [this](BatchRecord& record) {
     kIoThread.assert_held();
@@ -67,7 +67,7 @@ bool ResultRelief::evict_until(Instant until) {
     record.refusal = results_at_limit(account);
     parts_.changes.cancel(record, account, record.refusal);
   };
-  while (!parts_.registry.visit_active_runs(*runs_left_, kFewRuns, cancel_if_full)) {
+  while (!parts_.registry.runs().visit(*runs_left_, kFewRuns, cancel_if_full)) {
     if (now() >= until) return false;
   }
   runs_left_.reset();

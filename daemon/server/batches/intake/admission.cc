@@ -42,20 +42,21 @@ bool is_evictable(Resource resource) {
 
 }  // namespace
 
-Admission::Reservation::Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
-                                    std::uint64_t stored_bytes, BatchPayloads::Place place)
+Admission::Reservation::Reservation(Admission& admission, Customer& customer,
+                                    const BatchCharges::Charge& charge, std::uint64_t stored_bytes,
+                                    BatchPayloads::Place place)
     : admission_(&admission),
       customer_(&admission.registry_.customers().use_again(customer)),
       charge_(charge),
       stored_bytes_(stored_bytes),
       place_(place) {
-  admission_->registry_.charge(*customer_, charge_);
+  admission_->registry_.charges().charge(*customer_, charge_);
   admission_->retention_.reserve(*customer_->tenant, stored_bytes_);
 }
 
 void Admission::Reservation::commit(BatchRecord& record) {
   Admission& admission = *std::exchange(admission_, nullptr);
-  admission.registry_.assign(record, charge_);
+  admission.registry_.charges().assign(record, charge_);
   admission.retention_.assign(record, stored_bytes_);
   Tenant* const tenant = customer_->tenant;
   admission.registry_.customers().drop(*customer_);
@@ -63,7 +64,7 @@ void Admission::Reservation::commit(BatchRecord& record) {
 }
 
 void Admission::refund(Reservation& reservation) {
-  registry_.refund(*reservation.customer_, reservation.charge_);
+  registry_.charges().refund(*reservation.customer_, reservation.charge_);
   retention_.release(*reservation.customer_->tenant, reservation.stored_bytes_);
   registry_.customers().drop(*reservation.customer_);
 }

@@ -65,12 +65,12 @@ class Admission {
 
    private:
     friend class Admission;
-    Reservation(Admission& admission, Customer& customer, const Registry::Charge& charge,
+    Reservation(Admission& admission, Customer& customer, const BatchCharges::Charge& charge,
                 std::uint64_t stored_bytes, BatchPayloads::Place place);
 
     Admission* admission_;  // null: committed, or moved from
     Customer* customer_;    // which it uses
-    Registry::Charge charge_;
+    BatchCharges::Charge charge_;
     std::uint64_t stored_bytes_;
     BatchPayloads::Place place_;
   };

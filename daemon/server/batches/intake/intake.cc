@@ -210,7 +210,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
              .payloads = range == nullptr ? &arguments : nullptr,
              .is_stored = is_stored,
              .range = range,
-             .record_bytes = Registry::record_bytes(command.options, command.options.after.size()),
+             .record_bytes = BatchCharges::record_bytes(command.options, command.options.after.size()),
              .awaits_results = origin == Origin::kRun},
             prepared == nullptr ? nullptr : &prepared->dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
@@ -222,7 +222,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
                        .options = command.options,
                        .entry = *found->entry,
                        .origin = origin,
-                       .sequence = has_no_sequence ? 0 : parts_.registry.take_sequence(),
+                       .sequence = has_no_sequence ? 0 : parts_.registry.numbers().take(),
                        .is_stored = is_stored};
   AcceptedJobs accepted{.jobs = jobs, .open = false, .range = range, .digest = digest};
   const bool has_pattern_apart = range != nullptr && has_row_of_its_own(range->pattern);
@@ -260,7 +260,7 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
              .new_jobs = 0,
              .payloads = nullptr,
              .is_stored = is_stored,
-             .record_bytes = Registry::record_bytes(command.options, command.options.after.size())},
+             .record_bytes = BatchCharges::record_bytes(command.options, command.options.after.size())},
             found_dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
@@ -268,7 +268,7 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
                        .options = command.options,
                        .entry = *found->entry,
                        .origin = Origin::kOpen,
-                       .sequence = parts_.registry.take_sequence(),
+                       .sequence = parts_.registry.numbers().take(),
                        .is_stored = is_stored};
   auto in_store = is_stored ? parts_.store->payloads(batch.sequence, batch.customer.tenant->number) : nullptr;
   const auto record =
@@ -374,7 +374,7 @@ void Intake::restore(StoredBatch stored) {
   ++history.attempt;
   const auto record = parts_.restored.record_of(stored);
   registry.add(record);
-  registry.count_record(*record, Registry::record_bytes(record->options(), row.after.size()));
+  registry.charges().count_record(*record, BatchCharges::record_bytes(record->options(), row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
@@ -390,8 +390,8 @@ void Intake::restore(StoredBatch stored) {
   if (due.deadline <= now()) parts_.changes.end_by_deadline(*record, owner);
   if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, owner, broken);
   if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
-  registry.count(*record, count_of(stored.left), record->payloads().memory_bytes());
-  registry.count_payloads(*record, record->stored.payload_bytes);
+  registry.charges().count(*record, count_of(stored.left), record->payloads().memory_bytes());
+  registry.charges().count_payloads(*record, record->stored.payload_bytes);
   record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::kLater);
   // If all its jobs had ended, this ends the batch.
   if (history.closed) record->Batch::close();

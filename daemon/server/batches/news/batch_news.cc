@@ -132,7 +132,7 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
   BatchPayloads::Released released =
       record.payloads().release(may_run_again ? FailedJobs::kMayRunAgain : FailedJobs::kNeverRunAgain,
                                 record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
-  if (released.kept_bytes != 0) parts_.registry.count(record, 0, released.kept_bytes);
+  if (released.kept_bytes != 0) parts_.registry.charges().count(record, 0, released.kept_bytes);
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);
 }
@@ -143,14 +143,14 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
 void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& status) {
   constexpr std::uint64_t kWorthIt = 1U << 20;  // a guess: to free less than this is not worth the work
   if (record.origin != BatchRecord::Origin::kOpen || status.queued + status.running != 0) return;
-  parts_.registry.count_payloads(record, 0);
+  parts_.registry.charges().count_payloads(record, 0);
   BatchPayloads& payloads = record.payloads();
   if (payloads.memory_bytes() < kWorthIt) return;
   // If nearly every piece has a failed job, all pieces stay.
   BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);
-  parts_.registry.count(record, 0, payloads.memory_bytes());
+  parts_.registry.charges().count(record, 0, payloads.memory_bytes());
 }
 
 void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {

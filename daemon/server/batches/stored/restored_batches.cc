@@ -60,8 +60,9 @@ std::expected<void, std::string> RestoredBatches::restore(const std::function<vo
   parts_.retention.publish_bytes();
   const auto numbers = parts_.store->begin_numbers();
   if (!numbers) return std::unexpected(numbers.error());
-  parts_.registry.begin_at(numbers->first, numbers->renew_at,
-                           [this](std::uint64_t next) { return parts_.store->renew_numbers(next); });
+  parts_.registry.numbers().begin_at(numbers->first, numbers->renew_at, [this](std::uint64_t next) {
+    return parts_.store->renew_numbers(next);
+  });
   try {
     parts_.store->start(std::move(on_outcome));
   } catch (const std::system_error& error) {

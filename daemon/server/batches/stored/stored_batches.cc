@@ -301,7 +301,7 @@ void StoredBatches::undo_add(const Unsettled& item) {
   record.jobs_withdrawn(item.jobs.size());
   record.stored.payload_bytes -= std::min(record.stored.payload_bytes, item.payload_bytes);
   parts_.retention.update(record, record.status().result_bytes);
-  parts_.registry.count_payloads(
+  parts_.registry.charges().count_payloads(
       record, record.charged.payload_bytes - std::min(record.charged.payload_bytes, item.payload_bytes));
   if (record.stored.is_rejected) return drop_rejected(record);
   parts_.apply_news(record);

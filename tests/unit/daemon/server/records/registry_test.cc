@@ -68,17 +68,6 @@ TEST_F(RegistryTest, FindsABatchByItsIdUntilItIsForgotten) {
   EXPECT_EQ(registry_.size(), 0u);
 }
 
-TEST_F(RegistryTest, NumbersAreRenewedBeforeTheyAreUsedUp) {
-  const ThreadRoleScope io_thread(kIoThread);
-  std::vector<std::uint64_t> renewed;
-  registry_.begin_at(5, 7, [&](std::uint64_t next) {
-    renewed.push_back(next);
-    return next + 3;
-  });
-  for (std::uint64_t number = 5; number < 12; ++number) EXPECT_EQ(registry_.take_sequence(), number);
-  EXPECT_EQ(renewed, (std::vector<std::uint64_t>{7, 10}));
-}
-
 // Payloads that are read back from the store.
 TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
   const ThreadRoleScope io_thread(kIoThread);
@@ -98,7 +87,7 @@ TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
   const auto record = std::make_shared<BatchRecord>(
       std::move(options), handler_,
       std::make_unique<UncachedPayloads>(std::make_unique<ReadBack>(bytes), 1, std::nullopt), nullptr, lane_,
-      BatchRecord::Origin::kSubmit, registry_.take_sequence());
+      BatchRecord::Origin::kSubmit, registry_.numbers().take());
   registry_.add(record);
   const Account& account = tenant().account;
   for (const std::uint64_t read : {1000U, 300U}) {
@@ -165,10 +154,10 @@ TEST_F(RegistryTest, CountsWhatATenantHas) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto of_alice = add("a", "alice");
   const auto of_bob = add("a", "bob");
-  registry_.count(*of_alice, 10, 100);
-  registry_.count_payloads(*of_alice, 90);
-  registry_.count(*of_alice, 5, 150);
-  registry_.count(*of_bob, 1, 1);
+  registry_.charges().count(*of_alice, 10, 100);
+  registry_.charges().count_payloads(*of_alice, 90);
+  registry_.charges().count(*of_alice, 5, 150);
+  registry_.charges().count(*of_bob, 1, 1);
   const Tenant& alice = tenant("alice");
   EXPECT_EQ(alice.account.used(Resource::kQueuedJobs), 15u);
   EXPECT_EQ(alice.account.used(Resource::kPayloadBytes), 90u);
@@ -391,21 +380,21 @@ TEST_F(RegistryTest, CountsWhatWaitsUntilItIsOver) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto a = add("a");
   const auto b = add("b");
-  registry_.count(*a, 10, 100);
-  registry_.count(*b, 5, 50);
-  EXPECT_EQ(registry_.queued_jobs(), 15u);
+  registry_.charges().count(*a, 10, 100);
+  registry_.charges().count(*b, 5, 50);
+  EXPECT_EQ(registry_.charges().queued_jobs(), 15u);
   EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes), 150u);
 
   BatchStatus status = a->status();
   status.queued = 3;
   status.running = 1;
   EXPECT_FALSE(registry_.update(*a, status, now_));
-  EXPECT_EQ(registry_.queued_jobs(), 9u);
+  EXPECT_EQ(registry_.charges().queued_jobs(), 9u);
   EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes),
             50 + a->payloads().memory_bytes());
 
   end(*a);
-  EXPECT_EQ(registry_.queued_jobs(), 5u);
+  EXPECT_EQ(registry_.charges().queued_jobs(), 5u);
   EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes), 50u);
   EXPECT_EQ(stats_.queued_bytes.get(), 50u);
 }

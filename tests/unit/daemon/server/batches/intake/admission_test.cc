@@ -29,7 +29,7 @@ class AdmissionTest : public ServerFixture {
       return Charged{.jobs = tenant.account.used(Resource::kQueuedJobs),
                      .payload_bytes = tenant.account.used(Resource::kPayloadBytes),
                      .batches = tenant.account.used(Resource::kBatches),
-                     .all_jobs = registry.queued_jobs(),
+                     .all_jobs = registry.charges().queued_jobs(),
                      .memory_bytes = all.used(Resource::kQueuedBytes)};
     });
   }

@@ -140,7 +140,7 @@ TEST_F(RetentionTest, AnActiveBatchIsNeverEvicted) {
 TEST_F(RetentionTest, ARetiredBatchIsEvictedInItsTurn) {
   const ThreadRoleScope io_thread(kIoThread);
   tenant();
-  const std::uint64_t sequence = registry_.take_sequence();
+  const std::uint64_t sequence = registry_.numbers().take();
   retention_.add_restored({.sequence = sequence, .id_hash = 1, .forget_at = kNever, .stored_bytes = kBytes});
   registry_.restored();
   add_over("later");
@@ -157,7 +157,7 @@ TEST_F(RetentionTest, TheOldestOfAUserIsFoundBehindVeryManyOfAnother) {
   retention_.do_later([] {});
   std::uint64_t sequence = 0;
   for (std::uint64_t i = 0; i <= kMany; ++i) {
-    sequence = registry_.take_sequence();
+    sequence = registry_.numbers().take();
     retention_.add_restored({.sequence = sequence,
                              .id_hash = i,
                              .forget_at = kNever,
@@ -179,7 +179,7 @@ TEST_F(RetentionTest, VeryManyAreEvictedAFewAtATimeAndNoMoreThanMustBe) {
   retention_.do_later([&] { ++scheduled; });
   tenant();
   for (std::uint64_t i = 0; i < kMany; ++i) {
-    const std::uint64_t sequence = registry_.take_sequence();
+    const std::uint64_t sequence = registry_.numbers().take();
     retention_.add_restored(
         {.sequence = sequence, .id_hash = i, .forget_at = kNever, .stored_bytes = kBytes});
   }
@@ -263,7 +263,7 @@ class RetentionOfVeryManyUsersTest : public RetentionTest {
   // The first two users have as many batches as each other, so that they lose them in turn.
   void add_batches_of_two() LOCKSLEY_REQUIRES(kIoThread) {
     for (std::uint64_t i = 0; i < 2 * kEach; ++i) {
-      retention_.add_restored({.sequence = registry_.take_sequence(),
+      retention_.add_restored({.sequence = registry_.numbers().take(),
                                .id_hash = i,
                                .forget_at = kNever,
                                .stored_bytes = kBytes,
@@ -586,7 +586,7 @@ TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
   history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 2;
   history.discarded = 1;
   read->restore(history);
-  registry_.count_record(*read, 1000);
+  registry_.charges().count_record(*read, 1000);
   end(*read);
   retention_.add(*read);
   const auto unread = add("unread");
@@ -600,7 +600,7 @@ TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
   tenant().account.results().refund(10);
   // It goes like any other for the sake of records, and when its user says so.
   const auto other = add("other");
-  registry_.count_record(*other, 1000);
+  registry_.charges().count_record(*other, 1000);
   end(*other);
   retention_.add(*other);
   all().set_limit(Resource::kRecordBytes, 1500);
@@ -655,7 +655,7 @@ TEST_F(RetentionTest, RecordsInMemoryAloneGoWhenTheyAreTooMany) {
   const ThreadRoleScope io_thread(kIoThread);
   for (const char* id : {"m1", "m2"}) {
     const auto record = add(id);
-    registry_.count_record(*record, 1000);
+    registry_.charges().count_record(*record, 1000);
     end(*record);
     retention_.add(*record);
   }

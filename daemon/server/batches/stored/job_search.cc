@@ -1,5 +1,6 @@
 #include "daemon/server/batches/stored/job_search.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -13,7 +14,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kRowsAtOnce = 4096;       // some 50 us in memory
 constexpr std::uint64_t kRowsOfTask = 65'536;     // some ms from the disk
 constexpr std::uint64_t kBytesOfTask = 4U << 20;  // the same
 constexpr auto kTimeOfTask = std::chrono::milliseconds(2);
@@ -37,11 +37,8 @@ JobSearch::JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecor
       post_(std::move(post)),
       record_(std::move(record)),
       demand_(demand),
-      on_found_(std::move(on_found)) {
-  const std::uint64_t rows = record_->status().rows;
-  low_ = high_ = std::min(demand_.index, rows);
-  tail_ = end_ = rows;
-}
+      on_found_(std::move(on_found)),
+      order_(demand_.index, record_->status().rows) {}
 
 void JobSearch::post_step(std::shared_ptr<JobSearch> self) {
   const Post& post = self->post_;
@@ -63,7 +60,10 @@ void JobSearch::step(std::shared_ptr<JobSearch> self) {
 
 bool JobSearch::look() {
   for (std::uint64_t here = 0; looked_at_ < demand_.most_rows && !found_->row;) {
-    if (pending_.empty()) pending_ = next_rows();
+    if (pending_.empty()) {
+      const BatchStatus status = record_->status();
+      pending_ = order_.next(status.discarded, status.rows);
+    }
     if (pending_.empty()) break;
     if (here >= kRowsOfTask) return false;
     const std::uint64_t passed = look_at(pending_);
@@ -72,38 +72,6 @@ bool JobSearch::look() {
     looked_at_ += passed;
   }
   return true;
-}
-
-IndexRange JobSearch::next_rows() {
-  const std::uint64_t first = record_->status().discarded;
-  // The job may have ended since the search began.
-  if (const std::uint64_t rows = record_->status().rows; low_ <= first && high_ == tail_ && rows > end_) {
-    const std::uint64_t from = std::exchange(end_, std::min(rows, end_ + kRowsAtOnce));
-    high_ = tail_ = end_;
-    return {from, end_};
-  }
-  for (int i = 0; i < 3; ++i) {
-    switch (turn_++ % 3) {
-      case 0: {
-        if (high_ == tail_) break;
-        const std::uint64_t low = std::exchange(high_, std::min(tail_, high_ + kRowsAtOnce));
-        return {low, high_};
-      }
-      case 1: {
-        if (low_ <= first) break;
-        const std::uint64_t high = low_;
-        low_ -= std::min(kRowsAtOnce, low_ - first);
-        return {low_, high};
-      }
-      default: {
-        if (tail_ == high_) break;
-        const std::uint64_t high = tail_;
-        tail_ -= std::min(kRowsAtOnce, tail_ - high_);
-        return {tail_, high};
-      }
-    }
-  }
-  return {0, 0};
 }
 
 std::uint64_t JobSearch::look_at(IndexRange rows) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +11,7 @@
 #include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "daemon/base/loop/io_mailbox.h"
+#include "daemon/server/batches/stored/search_order.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/store/read/reader.h"
 
@@ -49,12 +49,9 @@ struct FoundJob {
 
 // Looks for the row of one job among the results of its batch, and reads its payload.
 //
-// Rows lie in the order in which jobs ended, which is about the order of their indexes. So the
-// search begins where the row would be if the two orders were the same. It goes on in both
-// directions, and from the end, where the rows of jobs lie that were tried again. It finds most
-// rows in its first step; at worst it looks at all rows, in tasks of some milliseconds, between
-// which the reader serves others. A payload of many megabytes is computed from its pattern in such
-// tasks, too.
+// It finds most rows in its first step (SearchOrder); at worst it looks at all rows, in tasks of
+// some milliseconds, between which the reader serves others. A payload of many megabytes is
+// computed from its pattern in such tasks, too.
 //
 // Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
 // to the I/O thread.
@@ -79,8 +76,6 @@ class JobSearch final {
   static void step(std::shared_ptr<JobSearch> self);
   // False: the reader is to serve others before it goes on.
   bool look();
-  // The next rows to look at; empty: all were looked at.
-  IndexRange next_rows();
   // Looks at some rows from the first one on, and returns how many.
   std::uint64_t look_at(IndexRange rows);
   // Whether the payload may still be there.
@@ -99,11 +94,9 @@ class JobSearch final {
   std::function<void(const FoundJob&)> on_found_;
   std::shared_ptr<FoundJob> found_ = std::make_shared<FoundJob>();
 
-  // Looked at: [low_, high_) and [tail_, end_).
-  std::uint64_t low_ = 0, high_ = 0, tail_ = 0, end_ = 0;
+  SearchOrder order_;
   std::uint64_t looked_at_ = 0;
-  unsigned turn_ = 0;
-  IndexRange pending_{0, 0};  // rows that next_rows() has returned and look_at() has not seen yet
+  IndexRange pending_{0, 0};  // rows that order_ has returned and look_at() has not seen yet
   bool has_looked_ = false;
 
   // The payload, as far as it has been computed.

@@ -5,7 +5,9 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/post.hpp>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +43,8 @@ class SubscriptionMovesTest : public ServerFixture {
     });
   }
 
+  ~SubscriptionMovesTest() override { stop(); }
+
   static std::string name_of(int n) { return "batch:" + std::to_string(n); }
   Session& session() LOCKSLEY_REQUIRES(kIoThread) { return *server_->session(1); }
   UserRef user(std::string_view name) LOCKSLEY_REQUIRES(kIoThread) {
@@ -67,6 +71,24 @@ class SubscriptionMovesTest : public ServerFixture {
     co_await session().subscription_moves().move_to(std::move(to));
     is_moved_ = true;
   }
+  // Calls both on the I/O thread: `begin`, which begins to move the channels to that audience, and
+  // `act` between two slices, when some have moved. Returns true once that has happened.
+  bool act_in_the_middle(std::string_view audience, const std::function<void()>& begin,
+                         const std::function<void()>& act) {
+    look_ = [this, audience, act] {
+      kIoThread.assert_held();
+      if (count_in(audience) == 0) return asio::post(io_, look_);
+      EXPECT_LT(count_in(audience), kChannels) << "the move is to be under way";
+      act();
+      has_acted_ = true;
+    };
+    on_io_thread([this, &begin] {
+      begin();
+      asio::post(io_, look_);
+      return true;
+    });
+    return becomes_true([this] { return has_acted_; });
+  }
   template <class Condition>
   bool becomes_true(Condition condition) {
     const Instant deadline = now() + std::chrono::seconds(60);
@@ -78,7 +100,10 @@ class SubscriptionMovesTest : public ServerFixture {
   }
 
   std::optional<Client> client_;
-  bool is_moved_ = false;  // of the I/O thread
+  // Of the I/O thread:
+  std::function<void()> look_;
+  bool has_acted_ = false;
+  bool is_moved_ = false;
 };
 
 TEST_F(SubscriptionMovesTest, AUserThatMayNotReadEndsThem) {
@@ -98,17 +123,14 @@ TEST_F(SubscriptionMovesTest, AUserThatMayNotReadEndsThem) {
 }
 
 TEST_F(SubscriptionMovesTest, WhatACommandMovesIsLeftToItUntilItIsDone) {
-  on_io_thread([this] {
+  const auto begin = [this] {
     kIoThread.assert_held();
     begin_move_to("bob");
-    return true;
-  });
-  const bool was_under_way = on_io_thread([this] {
+  };
+  EXPECT_TRUE(act_in_the_middle("bob", begin, [this] {
     kIoThread.assert_held();
     session().subscription_moves().follow();  // as if the users had been reloaded
-    return !is_moved_;
-  });
-  EXPECT_TRUE(was_under_way);
+  }));
   EXPECT_TRUE(becomes_true([this] { return is_moved_; }));
   on_io_thread([this] {
     kIoThread.assert_held();
@@ -124,21 +146,14 @@ TEST_F(SubscriptionMovesTest, WhatACommandMovesIsLeftToItUntilItIsDone) {
 }
 
 TEST_F(SubscriptionMovesTest, TheyFollowTheUserThatThereIsNow) {
-  on_io_thread([this] {
+  const auto begin = [this] {
     kIoThread.assert_held();
     session().log_in_by_certificate("bob");
-    return true;
-  });
-  EXPECT_TRUE(becomes_true([this] {
+  };
+  EXPECT_TRUE(act_in_the_middle("bob", begin, [this] {
     kIoThread.assert_held();
-    return count_in("bob") != 0;
-  }));
-  on_io_thread([this] {
-    kIoThread.assert_held();
-    EXPECT_NE(count_in("alice"), 0) << "the move is not done";
     session().log_in_by_certificate("alice");
-    return true;
-  });
+  }));
   EXPECT_TRUE(becomes_true([this] {
     kIoThread.assert_held();
     return count_in("alice") == kChannels;

@@ -190,6 +190,11 @@ StoreWrite StoreWorkload::begin_scene(const Untold& untold) {
 }
 
 std::optional<StoreWrite> StoreWorkload::go_on_with_scene() {
+  // It may have been refused meanwhile.
+  if (!state_.batches.contains(scene_->told.sequence)) {
+    scene_.reset();
+    return std::nullopt;
+  }
   if (!std::exchange(scene_->is_told, true)) return tell(scene_->told);
   const std::uint64_t ended = std::exchange(scene_, std::nullopt)->ended;
   if (!state_.batches.contains(ended) || is_waited_for(ended)) return std::nullopt;

@@ -23,7 +23,8 @@ struct HeldLease {
 
   LeaseKey key = 0;
   State state = State::kReady;
-  std::string name;  // on the wire; empty: the connection on which it had one is gone
+  std::string name;    // on the wire; empty: the connection on which it had one is gone
+  std::string former;  // its last name on an earlier connection
   std::uint64_t batch = 0;
   std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream makes it one higher
   IndexRange range;           // without what was withdrawn at its end
@@ -77,6 +78,7 @@ struct AwaitedReply {
   std::uint32_t slot = 0;     // kClaim, kReclaim
   bool blocks = false;        // kClaim
   LeaseKey lease = 0;         // kSettle, kYield, kReclaim
+  bool names_lease = false;   // kReclaim
   std::uint64_t results = 0;  // kSettle: the key of the results
   Nanoseconds sent{};
 };

@@ -72,7 +72,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   // Leases that went back to the upstream with the connection, and have no result to hand in.
   std::vector<LeaseKey> over;
   for (auto& [key, lease] : leases_) {
-    lease.name.clear();
+    if (!lease.name.empty()) lease.former = std::exchange(lease.name, {});
     lease.held.clear();
     const bool has_ended = lease.state == HeldLease::State::kEnded && lease.results.empty();
     if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);

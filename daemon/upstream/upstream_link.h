@@ -307,6 +307,7 @@ class UpstreamLink {
   std::map<std::uint64_t, KeptResults> kept_;
   std::deque<LeaseKey> to_reclaim_;
   std::size_t reclaims_out_ = 0;
+  bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
   LeaseKey last_key_ = 0;
   std::uint64_t last_results_ = 0;
   std::uint32_t burst_ = 1;  // CLAIMs that are sent at once

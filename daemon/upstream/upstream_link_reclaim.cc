@@ -13,6 +13,7 @@ using State = HeldLease::State;
 
 void UpstreamLink::begin_reclaims() {
   phase_ = Phase::kReclaiming;
+  names_leases_ = true;
   // Leases that have ended come first: they free their slots as soon as their results are handed
   // in.
   const auto add = [this](State state) {
@@ -54,8 +55,10 @@ void UpstreamLink::pump_reclaims() {
     to_reclaim_.pop_front();
     ++slots_[*slot].reclaims;
     ++reclaims_out_;
-    proto::CommandWriter writer =
-        begin_command({.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key}, 7);
+    const bool names_lease = names_leases_ && !lease->former.empty();
+    proto::CommandWriter writer = begin_command(
+        {.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key, .names_lease = names_lease},
+        names_lease ? 9 : 7);
     writer.argument("RECLAIM");
     writer.argument(lease->batch);
     writer.argument(lease->attempt);
@@ -63,6 +66,9 @@ void UpstreamLink::pump_reclaims() {
     writer.argument(lease->range.high);
     writer.argument("SLOT");
     writer.argument(*slot);
+    if (!names_lease) continue;
+    writer.argument("LEASE");
+    writer.argument(lease->former);
   }
   if (reclaims_out_ != 0) return;
   for (UpstreamSlot& slot : slots_) slot.reclaims = 0;
@@ -74,7 +80,13 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   HeldLease* const lease = find(awaited.lease);
   if (reply.is_error()) {
     --slots_[awaited.slot].reclaims;
-    if (lease != nullptr) lose(*lease);
+    if (awaited.names_lease && reply.text().starts_with("ERR ")) {
+      // An upstream of an earlier version does not know LEASE.
+      names_leases_ = false;
+      to_reclaim_.push_front(awaited.lease);
+    } else if (lease != nullptr) {
+      lose(*lease);
+    }
     return pump_reclaims();
   }
   const auto is_wrong = [this] { fail("the reply of RECLAIM is not one"); };

@@ -200,6 +200,7 @@ struct OutLease {
   std::uint64_t counted_splits = 0;
   SlotTimes::Occupation occupation;
   std::uint64_t number = 0;  // LeaseName::number
+  std::uint64_t former = 0;  // of the lease before, of LeasePlaces::add_former(); 0: none
   // Where the reply with its payloads ends: WorkerConnections::Connection::end_of_replies(). 0:
   // there was none.
   std::uint64_t reply_end = 0;

@@ -156,6 +156,8 @@ class RemoteWorker {
   // begun none since; none: it has not.
   std::optional<Nanoseconds> held_up;
   bool is_silent = false;  // it lost its leases since it said nothing, and has said nothing since
+  // It has reclaimed leases of this connection on another one: so it has given this one up.
+  bool is_given_up = false;
   // When a command was found to have come in part; none: the last one has come whole.
   std::optional<Nanoseconds> unfinished_since;
   Nanoseconds joined{};

@@ -275,6 +275,8 @@ Parsed<ReclaimCommand> parse_reclaim(const ArgumentList& arguments) {
       reclaim.slot = options.number_of<std::uint32_t>("SLOT");
     } else if (equals_ignoring_case(*option, "WIDTH")) {
       reclaim.width = options.number_of<std::uint32_t>("WIDTH", 1);
+    } else if (equals_ignoring_case(*option, "LEASE")) {
+      reclaim.former = LeaseName::parse(options.text("LEASE"));
     } else {
       return syntax_error(*option);
     }

@@ -98,6 +98,7 @@ struct ReclaimCommand {
   IndexRange jobs;
   std::optional<std::uint32_t> slot;
   std::uint32_t width = 1;
+  std::optional<LeaseName> former;  // under which the worker knew the jobs
 };
 
 // Parse a whole command, its name included. The error is that of the reply, with its code. Nothing

@@ -65,7 +65,8 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
-    remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
+    const bool is_no_loss = may_return || worker->second.is_given_up;
+    remove(worker->second, is_no_loss ? End::kSettled : End::kDisconnected);
   }
   accounts_.drop_unsent(id);
   serve_waiting();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/cut_planner.h"
+#include "daemon/workers/lease_places.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_accounts.h"
@@ -169,7 +171,7 @@ class WorkerLink {
 
  private:
   // Why a lease is over.
-  enum class End : std::uint8_t { kSettled, kDisconnected, kSilent, kTimedOut };
+  enum class End : std::uint8_t { kSettled, kReclaimed, kDisconnected, kSilent, kTimedOut };
 
   // worker_link.cc
   void dispatch(Id id, const proto::ArgumentList& arguments);
@@ -217,7 +219,28 @@ class WorkerLink {
   // Of a slot that has no lease, or for the next lease of one that has.
   enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
   void serve_waiting_of(Lane& lane, Claims which);
+  // The first of `width` slots for a lease: the one that the worker names, or one with room. The
+  // error is that of the reply.
+  static std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
+                                                            std::optional<std::uint32_t> named,
+                                                            std::uint32_t width);
+
+  // worker_link_reclaim.cc
   void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
+  // The lease gets jobs, and the attempt is returned that they have; or the error of the reply.
+  std::expected<std::uint32_t, std::string_view> reclaim_jobs(const RemoteWorker& worker,
+                                                              const ReclaimCommand& command, Batch& batch,
+                                                              const HandlerPlace& place, Lease& lease);
+  // The lease that a RECLAIM names, if it is still out on another connection of the user.
+  std::optional<LeasePlaces::Place> find_elsewhere(const RemoteWorker& worker, const ReclaimCommand& command,
+                                                   const Batch& batch);
+  // The worker has this lease on a connection of before, which it has given up, though the daemon
+  // has not learnt that: its jobs are queued again, and no loss is counted.
+  void give_up(RemoteWorker& worker, std::uint64_t lease);
+  // As reclaim_jobs(), of jobs that are queued.
+  std::expected<std::uint32_t, std::string_view> reclaim_queued(const RemoteWorker& worker,
+                                                                const ReclaimCommand& command, Batch& batch,
+                                                                Lease& lease, LossCounts& losses) const;
 
   // worker_link_leases.cc
   // Null, after the reply LOST: the worker does not hold that lease.
@@ -292,6 +315,7 @@ class WorkerLink {
   WorkerConnections connections_;
   WorkerAccounts accounts_;
   std::map<Id, RemoteWorker> workers_;  // by connection
+  LeasePlaces places_;                  // of their leases
   std::map<Lane*, WaitingClaims> waiting_;
   CutPlanner planner_;
   std::uint64_t handlers_changes_ = 0;  // calls of handlers_changed()

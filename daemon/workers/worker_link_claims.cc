@@ -1,4 +1,4 @@
-// CLAIM and RECLAIM: how workers get jobs.
+// CLAIM: how workers get jobs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/index_ranges.h"
 #include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 #include "daemon/workers/worker_link.h"
@@ -17,12 +16,9 @@
 
 namespace locksley::daemon {
 
-namespace {
-
-// The first of `width` slots for a lease: the one that the worker names, or one with room. The
-// error is that of the reply.
-std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
-                                                   std::optional<std::uint32_t> named, std::uint32_t width) {
+std::expected<std::uint32_t, std::string> WorkerLink::slot_for(const RemoteWorker& worker,
+                                                               std::optional<std::uint32_t> named,
+                                                               std::uint32_t width) {
   if (width > worker.slots.size() || named.value_or(0) > worker.slots.size() - width)
     return std::unexpected(fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
   const auto slot = named ? named : worker.slots.find(width);
@@ -30,16 +26,6 @@ std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
     return std::unexpected(fmt::format("ERR a slot has at most {} leases", SlotTimes::kMostLeases));
   return *slot;
 }
-
-// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. One that has started
-// may wait once more: it was restored, and what it waited for had happened in the last moments of
-// the process before, or by another wall clock.
-bool may_not_have_begun(const Batch& batch) {
-  const Holds holds = batch.holds();
-  return (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) && batch.status().started_at == 0;
-}
-
-}  // namespace
 
 void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const Id id = worker.connection;
@@ -110,6 +96,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
   if (worker.leases.empty()) worker.heard = now_;  // before, it needed to say nothing
   worker.leases.emplace(out.number, std::move(lease));
+  places_.add(out.number, worker.connection);
   worker.begin_leases(first_slot, out.lease.width(), now_);
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
@@ -237,55 +224,6 @@ void WorkerLink::follow_handlers(RemoteWorker& worker) {
     connections_.reply(worker.connection).null();
   }
   serve(worker, std::move(handlers));
-}
-
-void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  const Id id = worker.connection;
-  const auto command = parse_reclaim(arguments);
-  if (!command) return error(id, command.error());
-  if (command->jobs.size() > options_.max_jobs)
-    return error(id, fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
-  const auto slot = slot_for(worker, command->slot, command->width);
-  if (!slot) return error(id, slot.error());
-  const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
-  // A user learns nothing of batches that it may not serve.
-  if (batch == nullptr || !host_.may_serve(worker.user, batch->handler().name()))
-    return error(id, "LOST there is no such batch");
-  const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);
-  if (served == worker.handlers.end())
-    return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
-
-  auto out = std::make_unique<OutLease>(*served->place.lane, buffers_);
-  // Ranges beyond the user's room stay queued.
-  const std::uint64_t splits = accounts_.room(&WorkerUse::splits, worker.account.use());
-  const auto most_parts = static_cast<std::size_t>(std::min<std::uint64_t>(options_.max_parts, splits + 1));
-  const auto try_reclaim = [&](std::uint32_t attempt) {
-    return out->lease.reclaim(*batch, command->jobs, attempt, command->width, losses_, most_parts);
-  };
-  // A restart of the daemon has made all attempt numbers one higher. They begin with 1.
-  const bool is_new_life =
-      now_ < new_life_until_ && command->attempt != 0 && command->attempt < ~std::uint32_t{0};
-  std::uint32_t attempt = command->attempt + 1;
-  if (!(is_new_life && try_reclaim(attempt))) {
-    if (may_not_have_begun(*batch)) return error(id, "LOST the batch may not start yet");
-    if (!try_reclaim(attempt = command->attempt)) return error(id, "LOST none of these jobs is queued");
-  }
-  const std::vector<IndexRange> held = out->lease.held().ranges();
-  stats_.reclaimed_jobs += count_of(held);
-  OutLease& added = *out;
-  added.reported.reclaimed();
-  add_lease(worker, std::move(out), *slot);
-
-  proto::ReplyWriter reply = connections_.reply(id);
-  reply.array(3);
-  reply.bulk(LeaseName::Text({life_, added.number}).view());
-  reply.array(held.size());
-  for (const IndexRange& range : held) {
-    reply.array(2);
-    reply.integer(static_cast<std::int64_t>(range.low));
-    reply.integer(static_cast<std::int64_t>(range.high));
-  }
-  reply.integer(attempt);
 }
 
 }  // namespace locksley::daemon

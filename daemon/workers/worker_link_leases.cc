@@ -189,8 +189,9 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::ui
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
   --lanes_[&lane].leases;
-  out.lease.set_started(out.begun(in_front));
-  if (end == End::kSettled) {
+  // The starts of jobs that another lease takes over are counted with that one.
+  out.lease.set_started(end == End::kReclaimed ? 0 : out.begun(in_front));
+  if (end == End::kSettled || end == End::kReclaimed) {
     out.lease.settle(service);
   } else if (end == End::kTimedOut) {
     // Jobs that have not started, as the worker reported, have not run.
@@ -210,6 +211,7 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::ui
   worker.count_shown(out);
   worker.count_splits(out);
   if (out.has_crashed) end_backoffs(lane, steady_now());
+  places_.remove(out.number, out.former);
   worker.leases.erase(out.number);
   worker.begin_leases(first_slot, width, now_);
 }

@@ -218,7 +218,7 @@ class Daemons(unittest.TestCase):
             self.assert_it_ends()
             if len(self.named(hung, "BEAT")) < 2 or len(self.named(other, "JOIN")) != 1:
                 return False
-            self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0"]])
+            self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0", "LEASE", "lease"]])
             self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
             return True
 
@@ -257,7 +257,7 @@ class Daemons(unittest.TestCase):
 
         with_growing_limits(attempt)
 
-    def test_each_reclaim_names_the_attempt_that_the_last_one_was_told(self):
+    def test_each_reclaim_names_the_lease_and_the_attempt_that_the_last_one_was_told(self):
         """And the jobs keep theirs, also those that start later."""
         replies = [reclaimed("third", 2, number(6), bulk("more")), reclaimed("second", 2), reclaimed("first", 2, number(4))]
 
@@ -269,9 +269,27 @@ class Daemons(unittest.TestCase):
 
         [server] = self.work_for(self.says(2, BEAT=beat, RECLAIM=lambda _: replies.pop()))
         self.assert_it_ends()
-        self.assertEqual([words[:2] for words in self.named(server, "RECLAIM")], [["7", attempt] for attempt in ("1", "4", "4")])
+        told = [[*words[:2], *words[6:]] for words in self.named(server, "RECLAIM")]
+        self.assertEqual(told, [["7", "1", "LEASE", "lease"], ["7", "4", "LEASE", "first"], ["7", "4", "LEASE", "second"]])
         self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
         self.assertEqual(self.settled, ["1", "1"])
+
+    def test_a_daemon_that_does_not_know_the_names_of_leases_is_asked_without_them(self):
+        breaks = [True]
+
+        def beat(_):
+            if breaks:
+                raise OSError(f"the server closes the connection: {breaks.pop()}")
+            self.go.touch()
+            return array()
+
+        def reclaim(words):
+            return b"-ERR syntax error at 'LEASE'\r\n" if "LEASE" in words else reclaimed("again", 1)
+
+        [server] = self.work_for(self.says(1, BEAT=beat, RECLAIM=reclaim))
+        self.assert_it_ends()
+        self.assertEqual([words[6:] for words in self.named(server, "RECLAIM")], [["LEASE", "lease"], []])
+        self.assertEqual(self.named(server, "SETTLE"), [["again", "ok", "0", "1"]])
 
 
 class Takeover(StoreTest):

@@ -88,7 +88,7 @@ void Fleet::disturb(Machine& machine) {
       break;
   }
   if (wire == nullptr) return;
-  switch (up_to(4)) {
+  switch (up_to(5)) {
     case 0:
       return cut(wire, true, false, time);
     case 1:
@@ -99,6 +99,8 @@ void Fleet::disturb(Machine& machine) {
       wire->add_delay(time / 8);
       clock_.after(time, [wire, time] { wire->add_delay(-(time / 8)); });
       return;
+    case 4:
+      return wire->reset(up_to(3) == 0 ? Wire::End::kOwner : Wire::End::kMachine);
     default:
       // Both ends hear that the connection is broken.
       return wire->reset();

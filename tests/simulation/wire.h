@@ -50,6 +50,15 @@ class Wire : public std::enable_shared_from_this<Wire> {
       });
     }
   }
+  // A machine on the way breaks the connection for one end: that one hears of it, and the other one
+  // hears nothing more.
+  void reset(End end) {
+    clock_.after(delay_, [self = shared_from_this(), end] {
+      const Ears ears = self->side(end).ears;
+      self->vanish(end);
+      if (ears.closed) ears.closed();
+    });
+  }
   // From now on bytes from this end wait, or come through again.
   void cut(End from, bool is_cut) {
     Side& sender = side(from);

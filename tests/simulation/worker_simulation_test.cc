@@ -192,6 +192,29 @@ TEST(WorkerSimulation, NoSlotIsIdleForLongWhileALeaseIsWorthACut) {
               static_cast<unsigned long long>(fleet.owner().totals().cuts));
 }
 
+// A machine hears that its connection is broken, and the owner does not: the machine goes on with
+// its jobs, and each of them runs once.
+TEST(WorkerSimulation, AMachineKeepsItsJobsThoughTheOwnerDoesNotLearnThatItHasReconnected) {
+  std::mt19937_64 random = locksley::testing::stress_random(5);
+  Fleet fleet(random(), {.lease = 3s});
+  constexpr std::uint64_t kJobs = 400;
+  for (int i = 0; i < 3; ++i) fleet.add_machine(4, 1ms, {"a"});
+  fleet.owner().submit({.handler = "a", .jobs = kJobs, .cost = 1s});
+  fleet.run_for(2s);
+  for (int i = 0; i < 60; ++i) {
+    Machine& machine = fleet.machine(fleet.up_to(2));
+    if (machine.wire() != nullptr) machine.wire()->reset(Wire::End::kMachine);
+    fleet.run_for(100ms + 1ms * fleet.up_to(300));
+  }
+  ASSERT_TRUE(fleet.finish(1h));
+  std::uint64_t executions = 0;
+  for (std::size_t i = 0; i < fleet.size(); ++i) executions += fleet.machine(i).executions();
+  EXPECT_EQ(executions, kJobs);
+  EXPECT_EQ(fleet.owner().totals().lost, 0U);
+  EXPECT_GT(fleet.owner().totals().reclaimed, 60U);
+  EXPECT_EQ(fleet.owner().disk().recorded_twice(), 0U);
+}
+
 // A thousand machines of 64 slots: a batch is spread over all of them, and none waits for the
 // others.
 TEST(WorkerSimulation, AThousandMachinesShareABatch) {

@@ -185,7 +185,12 @@ export class RemoteWorker {
     try {
       if (indexes.length > 0) {
         const [low, high] = [indexes.reduce((a, b) => Math.min(a, b)), indexes.reduce((a, b) => Math.max(a, b)) + 1];
-        const [name, ranges, attempt] = await ask('RECLAIM', lease.batch, lease.attemptNow, low, high, 'SLOT', lease.slot.number);
+        const words = ['RECLAIM', lease.batch, lease.attemptNow, low, high, 'SLOT', lease.slot.number];
+        // With its name, since the daemon may not know yet that the old connection is gone. Earlier daemons do not know LEASE.
+        const [name, ranges, attempt] = await ask(...words, 'LEASE', lease.name).catch((error) => {
+          if (error.code !== 'ERR') throw error;
+          return ask(...words);
+        });
         return lease.reclaimed(name.toString(), ranges, attempt);
       }
     } catch (error) {

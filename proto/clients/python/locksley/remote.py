@@ -104,8 +104,15 @@ class Lease:
     def reclaim(self, ask: Callable[..., Any]) -> None:
         """After a reconnect: what of it is still wanted, under a new name. The others run elsewhere."""
         name, ranges = "", cast(Any, [])
+        words = ("RECLAIM", self.batch, self._attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
         try:
-            name, ranges, *attempt = ask("RECLAIM", self.batch, self._attempt, min(self.held), max(self.held) + 1, "SLOT", self.slot)
+            try:
+                # With its name, since the daemon may not know yet that the old connection is gone.
+                name, ranges, *attempt = ask(*words, "LEASE", self.name)
+            except (Refused, *ERROR_REPLIES) as error:
+                if refusal(error).code != "ERR":
+                    raise
+                name, ranges, *attempt = ask(*words)  # earlier daemons do not know LEASE
             self._attempt = attempt[0] if attempt else self._attempt  # daemons before 0.2 do not say it
         except (Refused, *ERROR_REPLIES) as error:
             log.warning("%d jobs of batch %s are no longer this worker's: they have ended, or run elsewhere: %s", len(self.held), self.id, error)

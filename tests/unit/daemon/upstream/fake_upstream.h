@@ -45,6 +45,7 @@ class FakeUpstream {
   std::string range_template;       // not empty: the batch is a RANGE
   std::uint64_t attempt = 3;        // a restart makes it one higher
   bool tells_attempt = true;        // in the reply of RECLAIM
+  bool knows_former = true;         // RECLAIM may have LEASE
 
   // ---- The connection ----
 
@@ -341,6 +342,7 @@ class FakeUpstream {
 
   void reclaim(const Words& words, proto::ReplyWriter& writer) {
     EXPECT_EQ(words[1], "7");
+    if (!knows_former && words.size() > 7) return writer.error("ERR syntax error at 'LEASE'");
     const std::uint64_t told = std::stoull(words[2]);
     if (told != attempt && told + 1 != attempt) return writer.error("LOST none of these jobs is queued");
     const std::uint64_t low = std::stoull(words[3]);

@@ -81,6 +81,11 @@ class LinkFixture : public ::testing::Test {
     upstream->disconnect();
     link->disconnected("cut", now);
   }
+  void reconnect() {
+    for (int i = 0; i < 100 && !link->wants_connection(now); ++i) advance(100ms);
+    ASSERT_TRUE(link->wants_connection(now));
+    connect();
+  }
   std::string sent() {
     std::string bytes = link->output().to_string();
     link->output().consume(bytes.size());
@@ -155,6 +160,18 @@ class LinkFixture : public ::testing::Test {
     exchange();
     EXPECT_TRUE(upstream->all_recorded());
     for (const int times : upstream->recorded) EXPECT_EQ(times, 1);
+  }
+  // Nothing is left anywhere.
+  void drain_it() {
+    link->drain(now);
+    for (int i = 0; i < 20 && !link->is_done(); ++i) {
+      run(1);
+      exchange();
+    }
+    EXPECT_TRUE(link->is_done());
+    EXPECT_TRUE(upstream->leases.empty());
+    EXPECT_EQ(link->stats().leases, 0U);
+    EXPECT_EQ(link->stats().kept_bytes, 0U);
   }
 
   Nanoseconds now{1'000'000'000};

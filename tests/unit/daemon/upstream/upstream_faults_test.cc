@@ -15,12 +15,6 @@ using ::testing::StartsWith;
 
 class UpstreamFaultsTest : public LinkFixture {
  protected:
-  void reconnect() {
-    for (int i = 0; i < 100 && !link->wants_connection(now); ++i) advance(100ms);
-    ASSERT_TRUE(link->wants_connection(now));
-    connect();
-  }
-
   // Runs all jobs. The connection breaks after so many bytes in all: what was under way then is
   // lost.
   void run_with_a_break_after(std::size_t bytes_until_break, std::uint64_t jobs, std::uint32_t slots) {
@@ -57,18 +51,6 @@ class UpstreamFaultsTest : public LinkFixture {
     for (const int times : upstream->recorded) EXPECT_EQ(times, 1);
     drain_it();
   }
-  // Nothing is left anywhere.
-  void drain_it() {
-    link->drain(now);
-    for (int i = 0; i < 20 && !link->is_done(); ++i) {
-      run(1);
-      exchange();
-    }
-    EXPECT_TRUE(link->is_done());
-    EXPECT_TRUE(upstream->leases.empty());
-    EXPECT_EQ(link->stats().leases, 0U);
-    EXPECT_EQ(link->stats().kept_bytes, 0U);
-  }
 };
 
 TEST_F(UpstreamFaultsTest, ABreakAfterAnyByteLosesNothingAndRecordsNothingTwice) {
@@ -86,7 +68,8 @@ TEST_F(UpstreamFaultsTest, ResultsWithoutAnswerAreSentAgainUnderTheNewNameOfThei
   disconnect();
   reconnect();
   exchange();
-  EXPECT_THAT(upstream->commands, Contains(ElementsAre("RECLAIM", "7", "3", "0", "8", "SLOT", "0")));
+  EXPECT_THAT(upstream->commands,
+              Contains(ElementsAre("RECLAIM", "7", "3", "0", "8", "SLOT", "0", "LEASE", "life-1")));
   EXPECT_THAT(upstream->commands,
               Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "r0", "r1", "r2", "r3")));
   run_all();
@@ -216,36 +199,6 @@ TEST_F(UpstreamFaultsTest, AYieldThatWasLostWithItsConnectionIsSentAgain) {
   reconnect();
   exchange();
   EXPECT_EQ(upstream->count_of("YIELD"), 1U);
-  run_all();
-}
-
-TEST_F(UpstreamFaultsTest, ALeaseSurvivesEveryRestartOfTheUpstream) {
-  make(16, 1);
-  join();
-  for (const char* const told : {"3", "4", "5"}) {
-    disconnect();
-    ++upstream->attempt;
-    upstream->commands.clear();
-    reconnect();
-    exchange();
-    EXPECT_THAT(upstream->commands, Contains(ElementsAre("RECLAIM", "7", told, "0", "8", "SLOT", "0")));
-    EXPECT_EQ(link->stats().lost_leases, 0U);
-  }
-  run(8);  // and the ready lease begins
-  EXPECT_EQ(host->last.attempt, 6U);
-  run_all();
-}
-
-TEST_F(UpstreamFaultsTest, AnUpstreamThatDoesNotTellTheAttemptIsToldTheOneOfTheClaim) {
-  make(8, 1);
-  upstream->tells_attempt = false;
-  join();
-  for (int i = 0; i < 2; ++i) {
-    disconnect();
-    reconnect();
-    exchange();
-  }
-  EXPECT_EQ(link->stats().reclaimed_leases, 2U);
   run_all();
 }
 

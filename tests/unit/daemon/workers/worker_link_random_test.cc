@@ -107,9 +107,15 @@ class WorkerLinkRandomTest : public WorkerLinkFixture {
     link->disconnect(machine.id, now);
     return 0;
   }
-  void reclaim(Machine& machine, const Memory lease) {
-    const std::string reply = run(machine.id, {"RECLAIM", std::to_string(lease.batch), "1",
-                                               std::to_string(lease.first), std::to_string(lease.high)});
+  // Of its own leases, or by the name of one that perhaps another connection has.
+  void reclaim(Machine& machine, Memory lease) {
+    const std::deque<Memory>& known = machines[up_to(machines.size() - 1)].leases;
+    const bool names_lease = up_to(1) == 0 && !known.empty();
+    if (names_lease) lease = known[up_to(known.size() - 1)];
+    Words command{"RECLAIM", std::to_string(lease.batch), "1", std::to_string(lease.first),
+                  std::to_string(lease.high)};
+    if (names_lease) command.insert(command.end(), {"LEASE", lease.lease});
+    const std::string reply = run(machine.id, command);
     const Words words = split(reply);
     if (words.size() < 3 || words[0] != "*3") return;
     ++reclaims;

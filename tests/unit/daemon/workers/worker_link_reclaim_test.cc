@@ -1,9 +1,10 @@
 // RECLAIM: which jobs a worker may take again.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <memory>
 #include <string>
 
+#include "core/lane/lane_groups.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {
@@ -80,6 +81,178 @@ TEST_F(ReclaimTest, AfterARestartABatchThatIsNewHasNoEarlierAttempt) {
   const WorkerLink::Id id = joined();
   EXPECT_EQ(say(id, "RECLAIM 1 0 0 10"), kTooEarly);
   EXPECT_EQ(say(id, "RECLAIM 1 1 0 10"), kTooEarly);
+}
+
+// A worker has broken a connection, and the daemon has not learnt that: no FIN or RST has come.
+// Batch 1 has 20 jobs, of which the worker runs the first ten.
+class HalfOpenTest : public WorkerLinkFixture {
+ protected:
+  HalfOpenTest() {
+    host.submit("echo", 20, {}, std::make_unique<RangePayloads>(0));
+    lease = reclaimed(broken, "1 1 0 10");
+  }
+  std::string reclaim(WorkerLink::Id id, const std::string& former) {
+    return say(id, "RECLAIM 1 1 0 10 LEASE " + former);
+  }
+  std::string name_in(const std::string& reply) { return split(reply).at(2); }
+  std::uint64_t lost() const { return link->stats().lost_by_disconnect + link->stats().lost_by_silence; }
+
+  const WorkerLink::Id broken = joined();
+  std::string lease;
+
+  static constexpr const char* kLost = "-LOST none of these jobs is queued";
+};
+
+TEST_F(HalfOpenTest, AReclaimThatNamesItsLeaseGetsTheJobsAtOnceWithoutALoss) {
+  const WorkerLink::Id again = joined();
+  EXPECT_THAT(reclaim(again, lease), ::testing::EndsWith("*1 *2 :0 :10 :1"));
+  EXPECT_EQ(link->stats().leases, 1U);
+  EXPECT_EQ(say(broken, "SETTLE " + lease + " ok 0 x"), "-LOST the lease is gone; nothing was recorded");
+  pass(10s);
+  link->disconnect(broken, now);
+  EXPECT_EQ(lost(), 1U) << "the worker has been silent on its new connection";
+}
+
+TEST_F(HalfOpenTest, WithoutTheNameTheJobsAreOutUntilTheConnectionIsSilent) {
+  const WorkerLink::Id again = joined();
+  EXPECT_EQ(say(again, "RECLAIM 1 1 0 10"), kLost);
+  for (const char* const name :
+       {"000000000000002a-0", "000000000000002a-7", "000000000000002b-1", "nonsense"})
+    EXPECT_EQ(reclaim(again, name), kLost) << name;
+  pass(10s);
+  EXPECT_EQ(say(again, "RECLAIM 1 1 0 10").front(), '*');
+}
+
+TEST_F(HalfOpenTest, NeitherAnotherUserNorAnotherBatchTakesALease) {
+  const WorkerLink::Id other = connect("limited");
+  say(other, "JOIN w SLOTS 2 HANDLERS echo");
+  EXPECT_EQ(reclaim(other, lease), kLost);
+  host.submit("echo", 10);
+  EXPECT_EQ(say(joined(), "RECLAIM 2 1 0 10 LEASE " + lease).front(), '*') << "jobs that are queued";
+  EXPECT_THAT(say(broken, "SETTLE " + lease + " ok 0 x"), ::testing::HasSubstr(":9"))
+      << "it holds the others";
+}
+
+TEST_F(HalfOpenTest, AWorkerThatNamesALeaseOfTheSameConnectionKeepsIt) {
+  EXPECT_EQ(reclaim(broken, lease), kLost);
+  EXPECT_THAT(say(broken, "SETTLE " + lease + " ok 0 x"), ::testing::HasSubstr(":9"));
+}
+
+TEST_F(HalfOpenTest, LossesStayAsTheyAre) {
+  WorkerLink::Id id = broken;
+  for (int i = 0; i < 2; ++i) {
+    link->disconnect(id, now);
+    id = joined();
+    lease = claim(id, "JOBS 1").lease;
+  }
+  ASSERT_EQ(lost(), 2U) << "of job 0";
+  for (int i = 0; i < 4; ++i) {
+    id = joined();
+    lease = name_in(reclaim(id, lease));
+  }
+  EXPECT_EQ(lost(), 2U);
+  link->disconnect(id, now);
+  EXPECT_EQ(lost(), 3U);
+  EXPECT_EQ(host.batches.at(1)->status().failed, 1U) << "crashed";
+}
+
+TEST_F(HalfOpenTest, OtherLeasesOfTheConnectionEndWithoutALoss) {
+  // The reply to this CLAIM never arrives.
+  ASSERT_TRUE(claim(broken, "SLOT 1 JOBS 1"));
+  const WorkerLink::Id again = joined();
+  reclaim(again, lease);
+  pass(5s);
+  say(again, "BEAT");
+  pass(5s);
+  EXPECT_EQ(link->stats().leases, 1U);
+  EXPECT_EQ(lost(), 0U);
+}
+
+TEST_F(HalfOpenTest, NoJobOfALeaseThatTheWorkerNeverGotTimesOut) {
+  BatchOptions options;
+  options.timeout = 1s;
+  host.submit("echo", 2, options);
+  const WorkerLink::Id one_slot = joined(1);
+  const std::string front = reclaimed(one_slot, "2 1 0 1");
+  ASSERT_NE(reclaimed(one_slot, "2 1 1 2"), "") << "behind it: as by a CLAIM, whose reply never arrives";
+  const WorkerLink::Id again = joined(1);
+  const std::string name = name_in(say(again, "RECLAIM 2 1 0 1 LEASE " + front));
+  say(again, "SETTLE " + name + " ok 0 x");
+  pass(4s);
+  EXPECT_EQ(link->stats().timed_out, 0U);
+  EXPECT_EQ(host.batches.at(2)->status().failed, 0U);
+  EXPECT_NE(reclaimed(again, "2 1 1 2"), "") << "it is queued again";
+}
+
+TEST_F(HalfOpenTest, AClaimThatWaitsOnTheConnectionGetsNoJobs) {
+  ASSERT_NE(reclaimed(broken, "1 1 10 20 SLOT 1"), "");
+  ASSERT_EQ(say(broken, "CLAIM SLOT 0 BLOCK 60000"), "");
+  const WorkerLink::Id again = joined();
+  reclaim(again, lease);
+  host.submit("echo", 10);
+  link->wake(now);
+  EXPECT_EQ(sent(broken), "$-1");
+}
+
+TEST_F(HalfOpenTest, TheNameOfTheLeaseBeforeWillDoIfTheReplyOfAReclaimWasLost) {
+  std::string reply;
+  for (int i = 0; i < 3; ++i) {
+    reply = reclaim(joined(), lease);
+    EXPECT_THAT(reply, ::testing::EndsWith("*1 *2 :0 :10 :1"));
+    EXPECT_EQ(link->stats().leases, 1U);
+  }
+  const WorkerLink::Id last = joined();
+  EXPECT_EQ(reclaim(last, name_in(reply)).front(), '*');
+  EXPECT_EQ(reclaim(joined(), lease), kLost) << "a name that its worker has replaced";
+}
+
+// Claims whatever there is as soon as it is told of work.
+struct Thief : RemoteExecutors {
+  explicit Thief(Lane& of) : lane(of) {}
+  void lane_has_work() override {
+    if (!lease.is_out()) (void)lease.claim({.most_jobs = 100});
+  }
+  void lane_has_stops() override {}
+  Lane& lane;
+  LeaseBuffers buffers;
+  Lease lease{lane, buffers};
+};
+
+TEST_F(HalfOpenTest, NoExecutorGetsTheJobsInBetween) {
+  Lane& lane = *host.lane_of("echo");
+  const WorkerLink::Id waits = joined();
+  reclaimed(broken, "1 1 10 20 SLOT 1");
+  ASSERT_EQ(say(waits, "CLAIM BLOCK 60000"), "");
+  const WorkerLink::Id again = joined();
+  Thief thief(lane);
+  lane.set_remote(&thief);
+  EXPECT_THAT(reclaim(again, lease), ::testing::EndsWith("*1 *2 :0 :10 :1"));
+  EXPECT_FALSE(thief.lease.is_out());
+  EXPECT_EQ(sent(waits), "");
+  link->disconnect(again, now);
+  EXPECT_TRUE(thief.lease.is_out() || parse(sent(waits))) << "afterwards they are for all";
+  lane.set_remote(nullptr);
+}
+
+TEST_F(HalfOpenTest, AJobThatRunsOnUsesOneStart) {
+  Lane& lane = *host.lane_of("echo");
+  constexpr Nanoseconds kInterval = 1h;
+  say(broken, "YIELD " + lease);
+  lane.groups().set_tenant_limits("default", {.start_interval = kInterval});
+  const Nanoseconds began = steady_now();
+  const auto used = [&] {
+    const auto next = lane.end_waits(steady_now());
+    return next ? (*next - began + kInterval / 2) / kInterval : 0;
+  };
+  WorkerLink::Id id = joined();
+  lease = name_in(say(id, "RECLAIM 1 1 0 10"));
+  const auto before = used();
+  for (int i = 0; i < 3; ++i) {
+    id = joined();
+    lease = name_in(reclaim(id, lease));
+    EXPECT_EQ(used(), before);
+  }
+  EXPECT_EQ(before, 10);
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+// RECLAIM: how a worker gets the jobs again that it had before, on another connection or of an
+// earlier process.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <expected>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/index_ranges.h"
+#include "core/batch/handler.h"
+#include "core/lane/lane_gates.h"
+#include "daemon/workers/worker_link.h"
+
+namespace locksley::daemon {
+
+namespace {
+
+// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. One that has started
+// may wait once more: it was restored, and what it waited for had happened in the last moments of
+// the process before, or by another wall clock.
+bool may_not_have_begun(const Batch& batch) {
+  const Holds holds = batch.holds();
+  return (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) && batch.status().started_at == 0;
+}
+
+}  // namespace
+
+void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const Id id = worker.connection;
+  const auto command = parse_reclaim(arguments);
+  if (!command) return error(id, command.error());
+  if (command->jobs.size() > options_.max_jobs)
+    return error(id, fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
+  const auto slot = slot_for(worker, command->slot, command->width);
+  if (!slot) return error(id, slot.error());
+  const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
+  // A user learns nothing of batches that it may not serve.
+  if (batch == nullptr || !host_.may_serve(worker.user, batch->handler().name()))
+    return error(id, "LOST there is no such batch");
+  const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);
+  if (served == worker.handlers.end())
+    return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
+
+  auto out = std::make_unique<OutLease>(*served->place.lane, buffers_);
+  const auto attempt = reclaim_jobs(worker, *command, *batch, served->place, out->lease);
+  if (!attempt) return error(id, attempt.error());
+  const std::vector<IndexRange> held = out->lease.held().ranges();
+  stats_.reclaimed_jobs += count_of(held);
+  OutLease& added = *out;
+  added.reported.reclaimed();
+  add_lease(worker, std::move(out), *slot);
+  const auto& former = command->former;
+  const bool is_name =
+      former && former->life == life_ && former->number != 0 && former->number < added.number;
+  if (is_name && places_.add_former(former->number, {id, added.number})) added.former = former->number;
+
+  proto::ReplyWriter reply = connections_.reply(id);
+  reply.array(3);
+  reply.bulk(LeaseName::Text({life_, added.number}).view());
+  reply.array(held.size());
+  for (const IndexRange& range : held) {
+    reply.array(2);
+    reply.integer(static_cast<std::int64_t>(range.low));
+    reply.integer(static_cast<std::int64_t>(range.high));
+  }
+  reply.integer(*attempt);
+}
+
+std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_jobs(const RemoteWorker& worker,
+                                                                        const ReclaimCommand& command,
+                                                                        Batch& batch,
+                                                                        const HandlerPlace& place,
+                                                                        Lease& lease) {
+  const auto elsewhere = find_elsewhere(worker, command, batch);
+  if (!elsewhere) return reclaim_queued(worker, command, batch, lease, losses_);
+  // No executor gets the jobs while they are queued.
+  const bool is_held = held_.contains({place.lane, place.gate});
+  if (!is_held) place.lane->gates().set_hold(place.gate, true);
+  give_up(workers_.at(elsewhere->connection), elsewhere->number);
+  // No loss was counted that could be taken back.
+  LossCounts none(options_.max_losses);
+  const auto attempt = reclaim_queued(worker, command, batch, lease, none);
+  if (!is_held) place.lane->gates().set_hold(place.gate, false);
+  return attempt;
+}
+
+std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker& worker,
+                                                             const ReclaimCommand& command,
+                                                             const Batch& batch) {
+  if (!command.former || command.former->life != life_) return std::nullopt;
+  const auto place = places_.find(command.former->number);
+  if (!place || place->connection == worker.connection) return std::nullopt;
+  RemoteWorker& other = workers_.at(place->connection);
+  const bool is_its_own = other.user == worker.user && &other.find(place->number)->lease.batch() == &batch;
+  return is_its_own ? place : std::nullopt;
+}
+
+void WorkerLink::give_up(RemoteWorker& worker, std::uint64_t lease) {
+  worker.is_given_up = worker.is_silent = true;
+  if (worker.waiting) {
+    end_wait(worker);
+    connections_.reply(worker.connection).null();
+  }
+  OutLease& out = *worker.find(lease);
+  push_stop(worker, out);
+  end_lease(worker, out, End::kReclaimed);
+}
+
+std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const RemoteWorker& worker,
+                                                                          const ReclaimCommand& command,
+                                                                          Batch& batch, Lease& lease,
+                                                                          LossCounts& losses) const {
+  // Ranges beyond the user's room stay queued.
+  const std::uint64_t splits = accounts_.room(&WorkerUse::splits, worker.account.use());
+  const auto most_parts = static_cast<std::size_t>(std::min<std::uint64_t>(options_.max_parts, splits + 1));
+  const auto try_reclaim = [&](std::uint32_t attempt) {
+    return lease.reclaim(batch, command.jobs, attempt, command.width, losses, most_parts);
+  };
+  // A restart of the daemon has made all attempt numbers one higher. They begin with 1.
+  const bool is_new_life = now_ < new_life_until_ && command.attempt != 0 &&
+                           command.attempt < std::numeric_limits<std::uint32_t>::max();
+  if (is_new_life && try_reclaim(command.attempt + 1)) return command.attempt + 1;
+  if (may_not_have_begun(batch)) return std::unexpected("LOST the batch may not start yet");
+  if (!try_reclaim(command.attempt)) return std::unexpected("LOST none of these jobs is queued");
+  return command.attempt;
+}
+
+}  // namespace locksley::daemon

@@ -1,3 +1,4 @@
+// Length: one class, whose random writes all depend on the same state.
 #include "tests/support/store_workload.h"
 
 #include <algorithm>

@@ -131,6 +131,9 @@ class Store {
   // store.durability demands. Jobs that were refused for lack of room count as written; what is
   // kept because the disk failed does not.
   bool is_written(Ticket ticket) const { return ticket <= written(); }
+  // Whether the disk has the deletions of batches up to this ticket, which have their outcome. On a
+  // full disk it may have them before is_written() is true.
+  bool has_deletions(Ticket ticket) const { return is_written(ticket) || !group_->keeps_deletions(); }
   // The highest ticket for which is_written() is true.
   Ticket written() const { return group_->written(); }
   // Why the disk cannot be written; empty: it can. While it cannot, no batch may be accepted.

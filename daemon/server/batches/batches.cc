@@ -245,8 +245,7 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
 }
 
 std::expected<Ticket, std::string> Batches::forget_nothing() const {
-  if (store_ == nullptr || deletions_.failed() == 0 || store_->is_written(deletions_.failed()))
-    return deletions_.last();
+  if (store_ == nullptr || store_->has_deletions(deletions_.failed())) return deletions_.last();
   return std::unexpected(
       fmt::format("STORE the disk cannot be written: an earlier FORGET is not on it yet, so the batch may be "
                   "there again after a crash; retry later ({})",

@@ -298,6 +298,7 @@ std::expected<StagedWrites::Written, EngineError> GroupCommit::write(const Write
 void GroupCommit::fail(std::string error, Writes writes) {
   queue_.write_whole();
   backlog_.keep(std::move(writes));
+  keeps_deletions_ = backlog_.keeps_deletions();
   if (error_.empty()) {
     ++errors_;
     failing_since_ = steady_now();
@@ -322,6 +323,7 @@ void GroupCommit::retry() {
   }
   mutex_.lock();
   pending_bytes_ -= weight;
+  keeps_deletions_ = backlog_.keeps_deletions();
   if (written) {
     LogLine("store: can be written again: new batches are accepted")
         .with("store", engine_.place())

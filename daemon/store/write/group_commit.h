@@ -145,6 +145,8 @@ class GroupCommit {
   const DurationHistogram& commit_time() const { return commit_time_; }
   // After stop(): changes and results that could not be written, and are lost.
   std::uint64_t lost() const { return lost_.load(); }
+  // Whether the disk has failed to take the deletion of a batch, and has not taken it since.
+  bool keeps_deletions() const { return keeps_deletions_.load(); }
   // Writes and reopenings that failed.
   std::uint64_t errors() const { return errors_.load(); }
 
@@ -237,8 +239,9 @@ class GroupCommit {
   AdaptiveSpin spin_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 
   // Written by the writer, read by any thread.
-  std::atomic<std::uint64_t> lost_{0};    // changes and results that could not be written at the end
-  std::atomic<Ticket> written_{0};        // the rows of this ticket are in the database
+  std::atomic<std::uint64_t> lost_{0};  // changes and results that could not be written at the end
+  std::atomic<Ticket> written_{0};      // the rows of this ticket are in the database
+  std::atomic<bool> keeps_deletions_{false};
   std::atomic<std::uint64_t> errors_{0};  // a counter: readers conclude nothing from it
   DurationHistogram commit_time_;
 

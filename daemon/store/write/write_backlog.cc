@@ -227,7 +227,7 @@ std::size_t WriteBacklog::drop(const std::unordered_set<std::uint64_t>& batches,
     return true;
   };
   std::erase_if(writes, is_dropped);
-  Writes kept = kept_.take();
+  Writes kept = take_kept();
   std::erase_if(kept, is_dropped);
   keep(std::move(kept));
   return weight;
@@ -268,7 +268,7 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
   weight += drop(deleted, writes);
   std::erase_if(writes, [&](const StoreWrite& write) { return discarding.contains(sequence_of(write)); });
   if (!deleted.empty()) {
-    Writes kept = kept_.take();
+    Writes kept = take_kept();
     for (Writes* const each : {&kept, &writes}) note_told(*each);
     keep(std::move(kept));
   }
@@ -285,8 +285,15 @@ std::size_t WriteBacklog::write_deletions(Writes& writes) {
 void WriteBacklog::keep(Writes writes) {
   erase_jobs(writes);
   for (StoreWrite& each : writes) {
-    if (!std::holds_alternative<std::monostate>(each)) kept_.add(std::move(each));
+    if (std::holds_alternative<std::monostate>(each)) continue;
+    kept_deletions_ += is_deletion(each) ? 1 : 0;
+    kept_.add(std::move(each));
   }
+}
+
+WriteBacklog::Writes WriteBacklog::take_kept() {
+  kept_deletions_ = 0;
+  return kept_.take();
 }
 
 void WriteBacklog::begin_pause() { next_attempt_ = steady_now() + pause_; }
@@ -299,13 +306,13 @@ std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::write_kept(std::s
   }
   never_written_.clear();
   pause_ = kFirstPause;
-  return kept_.take();
+  return take_kept();
 }
 
 EngineDone WriteBacklog::try_to_write_kept(std::size_t& dropped) {
   if (auto ready = is_full_ ? reclaim() : engine_.reopen(); !ready) return ready;
   if (auto room = check_room(kept_.all()); !room) {
-    Writes kept = kept_.take();
+    Writes kept = take_kept();
     dropped = write_deletions(kept);
     keep(std::move(kept));
     return room;
@@ -338,7 +345,7 @@ void WriteBacklog::write_with_reserve() {
   if (!engine_.has_last_room(bytes_of(kept_.all()))) return;
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
   group.add(kept_.all());
-  if (group.finish(Engine::Sync::kSynced)) kept_.take();
+  if (group.finish(Engine::Sync::kSynced)) take_kept();
 }
 
 }  // namespace locksley::daemon

@@ -82,6 +82,8 @@ class WriteBacklog {
 
   bool empty() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_.empty(); }
   std::size_t size() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_.size(); }
+  // Whether deletions of batches are among what is kept.
+  bool keeps_deletions() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_deletions_ != 0; }
 
   // The disk has just failed: the next attempt is a pause away.
   void begin_pause() LOCKSLEY_REQUIRES(kStoreWriter);
@@ -127,7 +129,10 @@ class WriteBacklog {
   const std::uint64_t failed_ranges_;
   const std::shared_ptr<spdlog::logger> log_;
 
-  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  Writes take_kept() LOCKSLEY_REQUIRES(kStoreWriter);
+
+  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // taken by take_kept() only
+  std::size_t kept_deletions_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   // The refused jobs of a batch, until jobs come that were added after the refusal was known, or
   // the batch is deleted. Writes of other batches do not show that all that follow have come: some

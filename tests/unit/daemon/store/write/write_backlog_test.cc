@@ -405,6 +405,19 @@ TEST_F(WriteBacklogTest, OnAFullDiskDiscardsOfABatchAreWrittenUnlessMoreOfItWait
   EXPECT_THAT(batches_of(writes), ElementsAre(1, 3, 3));
 }
 
+TEST_F(WriteBacklogTest, ADeletionThatIsKeptIsWrittenAloneIfThereIsNoRoomForTheRest) {
+  const ThreadRoleScope role(kStoreWriter);
+  StepMaker steps(1);
+  fill(writes_of(steps.end_jobs({0, 1})));
+  EXPECT_FALSE(backlog.keeps_deletions());
+  backlog.keep(writes_of(ForgetBatch{7}));
+  EXPECT_TRUE(backlog.keeps_deletions());
+  std::size_t dropped = 0;
+  EXPECT_FALSE(backlog.write_kept(dropped).has_value());
+  EXPECT_FALSE(backlog.keeps_deletions());
+  EXPECT_EQ(backlog.size(), 1U);
+}
+
 TEST_F(WriteBacklogTest, ADeletionThatFailsIsNotOnlyAFullDisk) {
   const ThreadRoleScope role(kStoreWriter);
   StepMaker steps(1);

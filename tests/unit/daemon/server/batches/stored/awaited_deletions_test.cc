@@ -27,7 +27,7 @@ TEST(AwaitedDeletionsTest, TheLastOneIsUnderWayUntilItsOutcome) {
 TEST(AwaitedDeletionsTest, TheLastOneThatFailedIsKnown) {
   const ThreadRoleScope role(kIoThread);
   AwaitedDeletions deletions;
-  for (const Ticket ticket : {3, 4, 6}) deletions.put(ticket);
+  for (const Ticket ticket : {3U, 4U, 6U}) deletions.put(ticket);
   deletions.settled({.up_to = 5, .error = "the disk is full"});
   EXPECT_EQ(deletions.failed(), 4U);
   deletions.settled({.up_to = 6, .error = {}});

@@ -69,7 +69,8 @@ std::uint64_t FairRing::claim_size(RingQueue& queue, Nanoseconds quantum, Site s
 void FairRing::learn_cost(RingQueue& queue, const Settlement& settlement) {
   std::uint64_t jobs = settlement.executed;
   if (settlement.charged.lease != 0) [[unlikely]] {
-    // Of a lease, what its other executors used was for jobs that went back: at least one of each.
+    // The executors of a lease whose jobs went back have used their time for a job each.
+    // A lease in which no job ended says nothing of the cost.
     if (jobs == 0) return;
     jobs = std::max<std::uint64_t>(jobs, settlement.charged.width());
   }

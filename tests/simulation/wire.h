@@ -50,8 +50,8 @@ class Wire : public std::enable_shared_from_this<Wire> {
       });
     }
   }
-  // A machine on the way breaks the connection for one end: that one hears of it, and the other one
-  // hears nothing more.
+  // A machine on the way breaks the connection for this end alone. The other end is not told, and
+  // receives nothing more.
   void reset(End end) {
     clock_.after(delay_, [self = shared_from_this(), end] {
       const Ears ears = self->side(end).ears;

@@ -1,5 +1,5 @@
 // Who gets what where gates bind, and afterwards.
-// Length: one fixture.
+// Length: one fixture, whose tests share its ring and its gates.
 #include <gtest/gtest.h>
 
 #include <algorithm>

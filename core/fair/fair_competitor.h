@@ -180,7 +180,7 @@ class FairCompetitor {
         part->fair.executors = fair.executors;
         part->home().change_weight(weight);
       }
-      if (is_ready(*part)) part->home().admit(*part, length);
+      if (part->own.is_active && is_ready(*part)) part->home().admit(*part, length);
     }
     start.executors = fair.executors;
     start.usage = fair.usage;

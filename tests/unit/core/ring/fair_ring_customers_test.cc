@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ring/fair_ring_gates.h"
 #include "core/ring/fair_ring_groups.h"
 #include "core/ring/fair_ring_leases.h"
 #include "core/ring/fair_ring_view.h"
@@ -171,6 +172,20 @@ TEST_F(FairRingCustomersTest, TurnsThatBeganBeforeTheFirstNamedCustomerEndWell) 
     EXPECT_NEAR(turns[&nameless], 3, 1);
     ring.detach_all();
   }
+}
+
+// The customer without a name has a seat at each of two gates then, and no jobs of it may start.
+TEST_F(FairRingCustomersTest, TheFirstNamedCustomerMayComeWhileTheUserIsAtItsCap) {
+  const GateId other = simulator.ring.gates().add({}).value();
+  simulator.ring.groups().set_tenant_limits("shop", {.slots = 1}, simulator.now());
+  for (const GateId gate : {GateId{0}, other})
+    simulator.submit({.tenant = "shop", .gate = gate}, kEndless, uneven(milliseconds(2)));
+  simulator.run_for(milliseconds(10));
+  Batch& named =
+      simulator.submit({.tenant = "shop", .customer = "a", .gate = other}, kEndless, uneven(milliseconds(2)));
+  simulator.ring.groups().set_tenant_limits("shop", {}, simulator.now());
+  simulator.run_for(seconds(20));
+  EXPECT_NEAR(got({&named}), 0.5, 0.01) << "what the other gets at one gate counts at both";
 }
 
 TEST_F(FairRingCustomersTest, ManyCustomersAndOneThatComesLate) {

@@ -39,10 +39,10 @@ class FairCompetitor {
  public:
   using Level = FairLevel<Node>;
 
-  // Weight, executors and usage are those of the whole competitor. Key, slack, entry, turn and
-  // remainder are those that a single node would have if it were charged for all turns; while
-  // exactly one part is active they are out of date, and that part has the current values
-  // (update_key()).
+  // Weight, executors and usage are those of the whole competitor. All else is what a single node
+  // would have if it were charged for all turns: its key, slack, entry, turn and remainder, and
+  // what is pending. While exactly one part is active they are out of date, and that part has the
+  // current values (update_key()).
   FairNode fair LOCKSLEY_GUARDED_BY(kFairNodes);
   std::vector<std::unique_ptr<Part>> parts LOCKSLEY_GUARDED_BY(kFairNodes);
 
@@ -104,9 +104,9 @@ class FairCompetitor {
     charged.amount = Level::charge_so_far(part.fair, before, charged.turn < part.fair.entry, service);
     const VirtualTime by = charged.amount - before;
     if (by == 0 || active_ <= 1) return;
-    Level::move(fair, by, charged.turn < fair.entry);
+    Level::change_charge(fair, by, charged.turn < fair.entry);
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
-      Level::move(other.fair, by, charged.turn < other.fair.entry);
+      Level::change_charge(other.fair, by, charged.turn < other.fair.entry);
     });
     limit_others(part, charged.amount, by);
   }
@@ -137,7 +137,7 @@ class FairCompetitor {
     if (parts.size() > 1) return;
     fair.key = part.home().clock().now;
     fair.slack = 0;
-    fair.entry = part.fair.entry;
+    fair.begin_entry(part.fair.entry);
   }
   // Removes `part`, which is inactive, before its level ceases to exist.
   void remove(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -192,6 +192,10 @@ class FairCompetitor {
     if (active_ > 1) fair.key = std::min(fair.key, time_of(part));
   }
 
+  bool has_ready() const LOCKSLEY_REQUIRES(kFairNodes) {
+    return std::ranges::any_of(
+        parts, [](const auto& each) LOCKSLEY_REQUIRES(kFairNodes) { return each->fair.is_ready(); });
+  }
   // How many parts are ready or have executors.
   std::uint32_t active() const LOCKSLEY_REQUIRES(kFairNodes) { return active_; }
 
@@ -214,9 +218,11 @@ class FairCompetitor {
     part.own.is_active = false;
     part.own.shifts = part.home().shifts();
     part.fair.executors = 0;
+    part.fair.pending = part.fair.pending_before = 0;
     part.home().change_weight(-std::uint64_t{fair.weight});
     if (--active_ == 0) {
       fair.key = time_of(part);
+      fair.pending = fair.pending_before = 0;
     } else if (active_ == 1) {
       // The part that is left has the values of the competitor from now on: it must not start
       // before the competitor.
@@ -238,6 +244,8 @@ class FairCompetitor {
     if (active_ == 1) {
       Part& part = only();
       fair.key = time_of(part);
+      fair.pending = part.fair.pending;
+      fair.pending_before = part.fair.pending_before;
       fair.slack = part.fair.slack;
       fair.entry = part.fair.entry;
       fair.turn = part.fair.turn;
@@ -259,8 +267,7 @@ class FairCompetitor {
   void enter(Part& part) LOCKSLEY_REQUIRES(kFairNodes) {
     FairClock& clock = clock_of(part);
     if (active_ != 0) update_key(clock);
-    const bool is_new = std::ranges::none_of(
-        parts, [](const auto& each) LOCKSLEY_REQUIRES(kFairNodes) { return each->fair.is_ready(); });
+    const bool is_new = !has_ready();
     if (is_new) {
       if (active_ == 0) limit_to_parts();
       clock.enter(fair, clock.now);
@@ -286,10 +293,16 @@ class FairCompetitor {
     part.fair.turn = fair.turn;
     if (own_counts && part.fair.key > key) {
       part.fair.slack = key - part.fair.key;
-      if (part.own.executors == 0) part.fair.entry = ++clock_of(part).turns;
+      if (part.own.executors == 0) {
+        part.fair.pending = fair.pending;
+        part.fair.pending_before = fair.pending_before;
+        part.fair.begin_entry(++clock_of(part).turns);
+      }
       return;
     }
     part.fair.key = key;
+    part.fair.pending = fair.pending;
+    part.fair.pending_before = fair.pending_before;
     part.fair.slack = fair.slack;
     part.fair.entry = fair.entry;
     part.fair.remainder = fair.remainder;
@@ -297,9 +310,11 @@ class FairCompetitor {
 
   void charge_others(Part& part, VirtualTime charged) LOCKSLEY_REQUIRES(kFairNodes) {
     fair.key += charged;
+    fair.pending += charged;
     fair.turn = part.fair.turn;
     for_others(part, [&](Part& other) LOCKSLEY_REQUIRES(kFairNodes) {
       other.fair.key += charged;
+      other.fair.pending += charged;
       other.fair.turn = part.fair.turn;
       ++other.fair.executors;
       other.home().update(other);

@@ -25,6 +25,10 @@ struct FairNode {
   // Virtual start of the next turn: settled service / weight + the charges of turns that are not
   // settled.
   VirtualTime key = 0;
+  // The charges of turns in progress: of those that began since the node last entered (`entry`),
+  // which are in the key, and of those that began before.
+  VirtualTime pending = 0;
+  VirtualTime pending_before = 0;
   // The key minus the virtual time when the node last entered, corrected by later settlements: see
   // FairLevel::move().
   VirtualTime slack = 0;
@@ -44,6 +48,21 @@ struct FairNode {
   bool competes = false;
 
   bool is_ready() const { return place != kNotInHeap; }
+  // What settlements may take off the key counts up to here (18 years), so that the clock does not
+  // stay so far behind the key that differences overflow.
+  static constexpr VirtualTime kMostPending = VirtualTime{1} << 59;
+  // The key if its turns in progress used no time: the least to which settlements may bring it.
+  VirtualTime settled_key() const {
+    // Of the charges from before its entry, no more than its slack counts: see FairLevel::move().
+    const VirtualTime before = std::min(std::max<VirtualTime>(0, slack), pending_before);
+    return key - std::min(pending + before, kMostPending);
+  }
+  bool has_pending() const { return (pending | pending_before) != 0; }
+  // All turns in progress began before the entry that the node makes now.
+  void begin_entry(std::uint64_t number) {
+    entry = number;
+    pending_before += std::exchange(pending, 0);
+  }
 };
 
 // The order of a heap: least start first, then fewest executors, then longest wait.
@@ -69,7 +88,9 @@ struct FairKey {
 // The virtual time of all nodes that compete with each other, and the sum of their weights. Several
 // levels may share one clock (FairLevel). Owned and guarded as its levels are.
 struct FairClock {
-  VirtualTime now = 0;  // the greatest start at which a node was served; falls in set_back() only
+  // The greatest start at which a node was served; but where one node alone was ready, charges
+  // count once they are settled (FairLevel::time_to_pass()). It falls in set_back() only.
+  VirtualTime now = 0;
   VirtualTime latest_finish = 0;
   std::uint64_t turns = 0;             // numbers turns and entries
   std::uint64_t competing_weight = 0;  // of all nodes that compete
@@ -100,7 +121,8 @@ struct FairClock {
   void enter(FairNode& node, VirtualTime from) LOCKSLEY_REQUIRES(kFairNodes) {
     node.slack = node.key - from;
     node.key = std::max(node.key, from);
-    node.entry = node.turn = ++turns;
+    node.turn = ++turns;
+    node.begin_entry(turns);
   }
 };
 
@@ -129,6 +151,9 @@ class FairLevel {
   bool empty() const { return brief_.empty() && lengthy_.empty(); }
   bool has_brief() const { return !brief_.empty(); }
   std::size_t size() const { return brief_.size() + lengthy_.size(); }
+  bool has_one() const {
+    return lengthy_.empty() ? brief_.size() == 1 : brief_.empty() && lengthy_.size() == 1;
+  }
 
   // The node that is owed most. The level must not be empty.
   Node& top() const {
@@ -146,6 +171,20 @@ class FairLevel {
   VirtualTime key_of(VirtualTime time) const { return time - offset_; }
   // The start of top(), on the clock.
   VirtualTime top_time() const LOCKSLEY_REQUIRES(kFairNodes) { return time_of(top().fair.key); }
+  // Where the clock moves when a node of this level is served, and no other level of the clock has
+  // ready nodes: to the least start. If one node alone is ready, nothing tells whether it was
+  // charged too much for its turns in progress. A newcomer must not wait until the node has used
+  // what settlements give back, so the clock does not count these charges.
+  VirtualTime time_to_pass() const LOCKSLEY_REQUIRES(kFairNodes) {
+    const FairNode& fair = top().fair;
+    return time_of(fair.has_pending() && has_one() ? fair.settled_key() : fair.key);
+  }
+  // Where the clock moves, but not past the least start of all ready nodes, when a turn of `node`
+  // that used `service` was settled and the node is not ready: to where the turn began, if the node
+  // has used no more than what is settled. So the clock counts what time_to_pass() did not.
+  VirtualTime settled_start(const Node& node, std::int64_t service) const LOCKSLEY_REQUIRES(kFairNodes) {
+    return time_of(node.fair.settled_key() - charge_of(node.fair, service));
+  }
   // How often the level was shifted. While the number is the same, a key that did not change stands
   // for the same time of the clock.
   std::uint64_t shifts() const { return shifts_; }
@@ -167,6 +206,7 @@ class FairLevel {
     FairNode& fair = node.fair;
     const VirtualTime charged = charge_of(fair, service);
     fair.key += charged;
+    fair.pending += charged;
     fair.turn = ++clock_.turns;
     ++fair.executors;
     return charged;
@@ -187,6 +227,7 @@ class FairLevel {
     const VirtualTime correction = due / fair.weight - charged;
     fair.remainder = static_cast<std::uint32_t>(due % fair.weight);
     move(fair, correction, has_reentered);
+    (has_reentered ? fair.pending_before : fair.pending) -= charged;
   }
 
   // A turn that still runs has used `service` so far. If that is more than `charged`, it replaces
@@ -196,10 +237,17 @@ class FairLevel {
                                    std::int64_t service) LOCKSLEY_REQUIRES(kFairNodes) {
     const VirtualTime used = std::min(service, kMostService) / fair.weight;
     if (used <= charged) return charged;
-    move(fair, used - charged, has_reentered);
+    change_charge(fair, used - charged, has_reentered);
     return used;
   }
-  // The charge of a turn changes by `by`. `has_reentered` as in settle().
+  // The charge of a turn in progress changes by `by`. `has_reentered` as in settle().
+  static void change_charge(FairNode& fair, VirtualTime by, bool has_reentered)
+      LOCKSLEY_REQUIRES(kFairNodes) {
+    move(fair, by, has_reentered);
+    (has_reentered ? fair.pending_before : fair.pending) += by;
+  }
+  // What a turn was charged, or has used in place of that, changes by `by`. `has_reentered` as in
+  // settle().
   static void move(FairNode& fair, VirtualTime by, bool has_reentered) LOCKSLEY_REQUIRES(kFairNodes) {
     if (!has_reentered) [[likely]] {
       fair.key += by;
@@ -289,7 +337,7 @@ class FairLevel {
     FairNode& fair = node.fair;
     fair.key = now();
     fair.slack = 0;
-    fair.entry = ++clock_.turns;
+    fair.begin_entry(++clock_.turns);
     update(node);
   }
 

@@ -54,16 +54,16 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   RingSeat& seat = *queue.seat_;
   const bool nothing_is_open = gates_.open().empty();
   const FairCharge charge = seat.group.join(seat);
-  // If no node could be claimed, the clock advances as by a claim: that takes nothing from other
-  // nodes, and newcomers start there.
-  if (least_start(seat.group) == kNoStart) pass(seat, seat.level.time_of(queue.fair.key));
+  // If no node could be claimed, the clock advances as by a claim of the one node that is ready:
+  // that takes nothing from other nodes, and newcomers start there.
+  if (least_to_pass(seat.group) == kNoStart) pass(seat, seat.level.time_of(key_to_pass(queue.fair)));
   ++queue.fair.executors;
   Charge charged = begin_turn(queue, now);
   charged.group = charge;
   if (!seat.is_plain) [[unlikely]]
     begin_above(seat, charged, jobs, std::nullopt, now);
   const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
-  if (nothing_is_open) pass(top.home().time_of(top.fair.key));
+  if (nothing_is_open) pass(top.home().time_of(key_to_pass(top.fair)));
   return charged;
 }
 
@@ -148,7 +148,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   }
   time = std::min(time, width * kLongestAdvance);
   const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
-  pass(look.least);
+  pass(look.pass_to);
   pass_to_least(seat);
   if (look.is_restricted) [[unlikely]]
     limit_leads(seat, queue, service / width, choice);
@@ -217,6 +217,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   if (settlement.backoff != Backoff::kNone) [[unlikely]]
     begin_backoff(queue, settlement.backoff, charged.began, now);
   refresh(queue, now);
+  if (!queue.fair.is_ready() && !counts_all_charges()) pass_to_settled(queue, service.at_gate);
   return dropped;
 }
 

@@ -363,7 +363,7 @@ class FairRing {
   RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // What a claim found at the open gates.
   struct Look {
-    VirtualTime least = 0;       // the least start at any of them, whatever the claim asks for
+    VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()
     bool is_restricted = false;  // one of them is left to others (Choice)
   };
   // Which queues the claim may serve, and at which gates.
@@ -431,17 +431,37 @@ class FairRing {
     if (!is_alone(seat)) [[unlikely]]
       follow(seat.group, by);
   }
-  // pass() to the least start of those members of its group that could be served.
-  static void pass_to_least(RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
-    pass(seat, is_alone(seat) ? seat.level.top_time() : least_start(seat.group));
+  // One of the members of its group is served: pass() to the least start of those that could be.
+  void pass_to_least(RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    pass(seat, is_alone(seat) ? time_to_pass(seat.level) : least_to_pass(seat.group));
   }
+  // While something waits at a closed gate, the clocks count all charges: the levels there follow
+  // them, and what moves a clock must not move the node that it is computed from.
+  bool counts_all_charges() const LOCKSLEY_REQUIRES(mutex_) { return !gates_.closed().empty(); }
+  VirtualTime time_to_pass(const RingLevel& level) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    if (!level.top().fair.has_pending() || counts_all_charges()) return level.top_time();
+    return level.time_to_pass();
+  }
+  VirtualTime key_to_pass(const FairNode& node) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    return counts_all_charges() ? node.key : node.settled_key();
+  }
+  // A turn of the queue was settled that used `service`, and the queue is not ready: pass() to
+  // FairLevel::settled_start(), for it and for all above it that are not ready.
+  void pass_to_settled(const RingQueue& queue, std::int64_t service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes);
   // No other seat of the group is active, and the gate is open.
   static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
     return seat.group.active() <= 1 && seat.gate.is_open();
   }
-  // The least start of those members of the group that could be served; kNoStart: none.
+  // No other tenant has ready nodes at the open gates.
+  bool is_alone_at_open_gates(const RingGroup& tenant) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // Where the group's clock moves when one of its members is served (FairLevel::time_to_pass());
+  // kNoStart: none can be.
+  VirtualTime least_to_pass(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // The least start of those members of the group, or of those tenants, that could be served;
+  // kNoStart: none.
   static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
+  VirtualTime least_start() const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Whether the times of the level's clock, or the keys of its nodes, are so great that they are
   // set back. The keys alone are, where limit_leads() has moved the level back again and again
   // while its clock stood.

@@ -278,7 +278,7 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
       if (tenant.idle_customers != 0) forget_customers(tenant);
     } else {
       charged.tenant = tenant.join(*above);
-      if (least_start(tenant) == kNoStart) pass(*above, seat.home().time_of(seat.fair.key));
+      if (least_to_pass(tenant) == kNoStart) pass(*above, seat.home().time_of(key_to_pass(seat.fair)));
     }
     tenant.fair.usage.begin(now);
   }

@@ -15,7 +15,7 @@ RingSeat* FairRing::next_seat(const Choice& choice, Look& look) {
       const RingGate& gate = *gates_.open().front();
       if (choice.excludes(gate)) return nullptr;
       seat = static_cast<RingSeat*>(first_on(gate.level, choice.filter));
-      look = {.least = gate.level.top_time()};
+      look = {.pass_to = time_to_pass(gate.level)};
     } else {
       seat = first_seat(choice, look);
     }
@@ -45,10 +45,14 @@ RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, Look
 
 RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
   RingSeat* first = nullptr;
-  look = {.least = kNoStart};
+  const RingSeat* least = nullptr;  // of all, whatever the claim may serve
+  look = {.pass_to = kNoStart};
   for (RingGate* const gate : gates_.open()) {
     gate->level.forgive_excess();
-    look.least = std::min(look.least, gate->level.top_time());
+    if (const VirtualTime start = gate->level.top_time(); start < look.pass_to) {
+      look.pass_to = start;
+      least = &static_cast<RingSeat&>(gate->level.top());
+    }
     if (choice.excludes(*gate)) {
       look.is_restricted = look.is_restricted || choice.is_left_to_others(*gate);
       continue;
@@ -57,6 +61,8 @@ RingSeat* FairRing::first_seat(const Choice& choice, Look& look) {
     if (seat == nullptr) continue;
     if (first == nullptr || start_of(gate->level, *seat) < start_of(first->gate.level, *first)) first = seat;
   }
+  if (least->fair.has_pending() && !counts_all_charges() && is_alone_at_open_gates(least->group))
+    look.pass_to = least->gate.level.time_of(least->fair.settled_key());
   if (first == nullptr || first->group.active() == 1) return first;
   // Where the tenant is the first at several gates, its own members decide which gate serves it:
   // else a member that is a little further at one gate than at another would not be served there.
@@ -154,12 +160,59 @@ void FairRing::follow(RingGroup& group, VirtualTime by) {
   }
 }
 
+bool FairRing::is_alone_at_open_gates(const RingGroup& tenant) const {
+  return std::ranges::all_of(gates_.open(), [&](const RingGate* gate) LOCKSLEY_REQUIRES(kFairNodes) {
+    return gate->level.has_one() && &static_cast<RingSeat&>(gate->level.top()).group == &tenant;
+  });
+}
+
 VirtualTime FairRing::least_start(const RingGroup& group) {
   VirtualTime least = kNoStart;
   for (const auto& seat : group.parts) {
     if (!seat->level.empty() && seat->gate.is_open()) least = std::min(least, seat->level.top_time());
   }
   return least;
+}
+
+VirtualTime FairRing::least_start() const {
+  VirtualTime least = kNoStart;
+  for (const RingGate* const gate : gates_.open()) least = std::min(least, gate->level.top_time());
+  return least;
+}
+
+void FairRing::pass_to_settled(const RingQueue& queue, std::int64_t service) {
+  RingSeat* seat = queue.seat_;
+  pass(*seat, std::min(seat->level.settled_start(queue, service), least_start(seat->group)));
+  while (!seat->group.has_ready()) {
+    const VirtualTime start = seat->home().settled_start(*seat, service);
+    if (seat->parent == nullptr) return pass(std::min(start, least_start()));
+    seat = seat->parent;
+    pass(*seat, std::min(start, least_start(seat->group)));
+  }
+}
+
+VirtualTime FairRing::least_to_pass(const RingGroup& group) const {
+  // A queue has one node, and a customer one at each of its gates.
+  const auto member_of = [&](RingNode& node) LOCKSLEY_REQUIRES(kFairNodes) -> const void* {
+    if (group.customers == nullptr) return &node;
+    return &static_cast<RingSeat&>(node).group;
+  };
+  const auto could_be_served = [](const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
+    return !seat.level.empty() && seat.gate.is_open();
+  };
+  VirtualTime least = kNoStart;
+  RingNode* first = nullptr;
+  for (const auto& seat : group.parts) {
+    if (!could_be_served(*seat) || seat->level.top_time() >= least) continue;
+    least = seat->level.top_time();
+    first = &seat->level.top();
+  }
+  if (first == nullptr || !first->fair.has_pending() || counts_all_charges()) return least;
+  const bool is_alone = std::ranges::all_of(group.parts, [&](const auto& seat) LOCKSLEY_REQUIRES(kFairNodes) {
+    return !could_be_served(*seat) ||
+           (seat->level.has_one() && member_of(seat->level.top()) == member_of(*first));
+  });
+  return is_alone ? least - (first->fair.key - first->fair.settled_key()) : least;
 }
 
 void FairRing::set_back_clocks(RingGroup& busy) {

@@ -24,7 +24,7 @@ struct RingSeat;
 // Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive.
 // Any thread may call batch() while the queue is attached, and memory_bytes() at any time; all else
 // is guarded by the ring's mutex (core/ring/state/ring_lock.h). Nothing blocks or fails, except
-// that its destruction while it is attached ends the process. 304 bytes.
+// that its destruction while it is attached ends the process. 320 bytes.
 class RingQueue final : public RingNode {
  public:
   RingQueue() = default;
@@ -86,6 +86,6 @@ class RingQueue final : public RingNode {
   bool paused_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
   bool internal_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
 };
-static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 304);
+static_assert(sizeof(void*) != 8 || sizeof(RingQueue) == 320);
 
 }  // namespace locksley

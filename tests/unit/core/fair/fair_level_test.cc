@@ -37,7 +37,7 @@ class FairLevelTest : public ::testing::Test {
   }
   // As the ring charges a node: at the least start of all that are ready.
   VirtualTime charge(Node& node, std::int64_t expected) LOCKSLEY_REQUIRES(kFairNodes) {
-    clock.now = std::max(clock.now, level.top_time());
+    clock.now = std::max(clock.now, level.time_to_pass());
     return level.charge(node, expected);
   }
   FairClock clock;
@@ -115,14 +115,46 @@ TEST_F(FairLevelTest, WhatDoesNotFillAWeightIsPaidWithTheNextTurn) {
 
 TEST_F(FairLevelTest, TheVirtualTimeIsTheGreatestKeyThatWasServed) {
   const OneThread access;
+  Node c;
   enter(a, 10);
+  enter(c, 12);
   charge(a, 5);
   EXPECT_EQ(level.now(), 10);
   level.set_ready(a, true, kBrief);
+  charge(c, 5);
+  level.set_ready(c, true, kBrief);
   charge(a, 5);
   EXPECT_EQ(level.now(), 15);
   enter(b, 3);
   EXPECT_EQ(b.fair.key, 15) << "being away earns nothing";
+}
+
+TEST_F(FairLevelTest, WithOneNodeReadyTheVirtualTimeDoesNotCountChargesThatAreNotSettled) {
+  const OneThread access;
+  enter(a, 10);
+  const VirtualTime first = charge(a, 5);
+  level.set_ready(a, true, kBrief);
+  VirtualTime second = charge(a, 5);
+  EXPECT_EQ(level.now(), 10) << "nothing tells whether the first turn will cost 5";
+  second = Level::charge_so_far(a.fair, second, false, 7);
+  EXPECT_EQ(a.fair.pending, 12);
+  level.settle(a, first, false, 4);
+  EXPECT_EQ(a.fair.pending, 7);
+  charge(a, 5);
+  EXPECT_EQ(level.now(), 14) << "it has cost 4";
+  level.set_ready(a, false, kBrief);
+  level.set_ready(a, true, kBrief);
+  EXPECT_EQ(a.fair.pending, 0);
+  EXPECT_EQ(a.fair.pending_before, 12);
+  charge(a, 6);
+  EXPECT_EQ(level.now(), 14) << "a new entry makes no difference";
+  level.settle(a, second, true, 9);
+  EXPECT_EQ(a.fair.pending_before, 5);
+  charge(a, 6);
+  EXPECT_EQ(level.now(), 23);
+  level.start_anew(a);
+  EXPECT_EQ(a.fair.settled_key(), 23) << "settlements of earlier turns do not change its key";
+  EXPECT_EQ(a.fair.pending_before, 17);
 }
 
 TEST_F(FairLevelTest, APreferredNodeDoesNotMoveTheClockPastTheOthers) {

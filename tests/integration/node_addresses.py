@@ -19,7 +19,8 @@ from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from node_package import NODE
 from remote_worker import port_for_workers, wait_for_machines
 from scratch import scratch
-from scripted_upstream import array, bulk, number
+from scripted_daemons import NIL, SILENCE, ScriptedDaemons, reclaimed
+from scripted_upstream import array
 from standby_server import LOADING, StandbyServer, readonly
 from store_daemon import StoreTest
 from time_limits import with_growing_limits
@@ -79,19 +80,6 @@ process.once('SIGTERM', () => worker.stop());
 await worker.run();
 process.exit(0);
 """
-NIL, SILENCE = b"$-1\r\n", b""
-JOINED = array(bulk("addresses"), array(), bulk("beat_ms"), number(100))
-
-
-def lease_of(*payloads):
-    """The reply to a CLAIM; these are the first jobs of batch 7, and it is their first attempt."""
-    about = [bulk("lease"), number(7), bulk("far"), number(0), number(len(payloads)), number(1), number(0), NIL]
-    return array(*about, array(*map(bulk, payloads)), bulk("b7"), bulk("alice"), NIL, NIL, NIL)
-
-
-def reclaimed(name, count, *rest):
-    return array(bulk(name), array(array(number(0), number(count))), *rest)
-
 
 def setUpModule():
     node_package.setUpModule()
@@ -156,77 +144,36 @@ class Standbys(DaemonTest):
             self.assertEqual(self.submit(server.address, patience=0), code)
 
 
-class Daemons(unittest.TestCase):
-    """A worker of one slot, for servers that say what the test wants."""
-
+class Daemons(ScriptedDaemons, unittest.TestCase):
     def setUp(self):
-        self.go, self.settled = scratch(self) / "go", []  # the outputs
+        super().setUp()
+        self.PAYLOAD = node_package.call("attempt")
+        self.go = scratch(self) / "go"
 
-    def says(self, jobs, **replies):
-        """To the worker: what these functions of a command return, and else what a daemon does that has a lease of so many jobs. After the last
-        result the worker is told to stop."""
-        leases = [lease_of(*[node_package.call("attempt")] * jobs)]
+    def let_go(self):
+        self.go.touch()
 
-        def settle(words):
-            self.settled += words[4:]
-            if len(self.settled) >= jobs:
-                self.worker.terminate()
-            return array(number(len(words) - 4), number(jobs - len(self.settled)))
+    def stop_worker(self):
+        self.worker.terminate()
 
-        does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
-        return lambda words: does.get(words[0].upper(), lambda _: b"+OK\r\n")(words)
-
-    def work_for(self, *all_say, reply_ms=1000 * DEADLINE_S):
-        """With a server for each. The servers. `reply_ms`: after how long a server that says nothing counts as one that hangs."""
-        servers = [StandbyServer(says) for says in all_say]
-        for server in servers:
-            self.addCleanup(server.close)
-        command = [NODE, "worker.mjs", "redis://" + ",".join(server.address for server in servers), str(self.go), str(reply_ms)]
+    def start_worker(self, addresses, reply_s=DEADLINE_S):
+        command = [NODE, "worker.mjs", "redis://" + ",".join(addresses), str(self.go), str(int(1000 * reply_s))]
         self.worker = subprocess.Popen(command, cwd=node_package.INSTALLED, stderr=subprocess.DEVNULL)
         self.addCleanup(self.worker.wait)
         self.addCleanup(self.worker.kill)
-        return servers
+
+    def run_worker(self, addresses, **limits):
+        self.start_worker(addresses, **limits)
+        self.assert_it_ends()
 
     def assert_it_ends(self):
         self.assertEqual(self.worker.wait(DEADLINE_S), 0)
 
-    def named(self, server, name):
-        return [words[1:] for words in server.heard if words[0].upper() == name]
-
-    def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
-        """Its kernel goes on to acknowledge what the worker sends."""
-
-        def attempt(ms, _):
-            """False if another server took so long as well, or the worker did not come to its second BEAT: for that the machine was too slow."""
-            self.doCleanups()
-            self.setUp()
-            joins = iter([JOINED])  # not a second time
-
-            def reclaim(_):
-                self.go.touch()
-                return reclaimed("again", 1)
-
-            claims = iter([NIL] * 200)  # the worker would go on without end if it had no lease
-
-            def idle(_):
-                if next(claims, None) is None:
-                    self.worker.terminate()
-                return NIL
-
-            hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
-            hung, other = self.work_for(hangs, self.says(1, CLAIM=idle, RECLAIM=reclaim), reply_ms=ms)
-            self.assert_it_ends()
-            if len(self.named(hung, "BEAT")) < 2 or len(self.named(other, "JOIN")) != 1:
-                return False
-            self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0", "LEASE", "lease"]])
-            self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
-            return True
-
-        with_growing_limits(attempt)
-
     def test_a_daemon_that_hangs_at_the_start_or_at_the_end(self):
         silent, leaves = (self.says(0, CLAIM=lambda _: time.sleep(0.05) or NIL, **{name: lambda _: SILENCE}) for name in ("JOIN", "LEAVE"))
-        _, other = self.work_for(silent, leaves, reply_ms=1000)
+        servers = self.servers_of(silent, leaves)
+        self.start_worker([server.address for server in servers], reply_s=1)
+        other = servers[1]
         wait_for("the worker to claim from the other", lambda: self.named(other, "CLAIM") or None)
         self.worker.terminate()
         self.assert_it_ends()
@@ -241,7 +188,7 @@ class Daemons(unittest.TestCase):
 
             def go_on():
                 self.worker.send_signal(signal.SIGCONT)
-                self.go.touch()
+                self.let_go()
 
             def beat(_):
                 if not paused.is_set():
@@ -250,46 +197,11 @@ class Daemons(unittest.TestCase):
                     threading.Timer(1.5 * ms / 1000, go_on).start()
                 return array()
 
-            [server] = self.work_for(self.says(1, BEAT=beat, RECLAIM=lambda _: reclaimed("again", 1)), reply_ms=ms)
-            self.assert_it_ends()
+            [server] = self.work_for(self.says(1, BEAT=beat, RECLAIM=lambda _: reclaimed("again", 1)), reply_s=ms / 1000)
             self.assertEqual(self.settled, ["1"])
             return paused.is_set() and len(self.named(server, "JOIN")) == 1
 
         with_growing_limits(attempt)
-
-    def test_each_reclaim_names_the_lease_and_the_attempt_that_the_last_one_was_told(self):
-        """And the jobs keep theirs, also those that start later."""
-        replies = [reclaimed("third", 2, number(6), bulk("more")), reclaimed("second", 2), reclaimed("first", 2, number(4))]
-
-        def beat(_):
-            if replies:
-                raise OSError("the server closes the connection")
-            self.go.touch()
-            return array()
-
-        [server] = self.work_for(self.says(2, BEAT=beat, RECLAIM=lambda _: replies.pop()))
-        self.assert_it_ends()
-        told = [[*words[:2], *words[6:]] for words in self.named(server, "RECLAIM")]
-        self.assertEqual(told, [["7", "1", "LEASE", "lease"], ["7", "4", "LEASE", "first"], ["7", "4", "LEASE", "second"]])
-        self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
-        self.assertEqual(self.settled, ["1", "1"])
-
-    def test_a_daemon_that_does_not_know_the_names_of_leases_is_asked_without_them(self):
-        breaks = [True]
-
-        def beat(_):
-            if breaks:
-                raise OSError(f"the server closes the connection: {breaks.pop()}")
-            self.go.touch()
-            return array()
-
-        def reclaim(words):
-            return b"-ERR syntax error at 'LEASE'\r\n" if "LEASE" in words else reclaimed("again", 1)
-
-        [server] = self.work_for(self.says(1, BEAT=beat, RECLAIM=reclaim))
-        self.assert_it_ends()
-        self.assertEqual([words[6:] for words in self.named(server, "RECLAIM")], [["LEASE", "lease"], []])
-        self.assertEqual(self.named(server, "SETTLE"), [["again", "ok", "0", "1"]])
 
 
 class Takeover(StoreTest):

@@ -15,24 +15,12 @@ import unittest.mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S
 from python_tasks import locksley, tasks
-from scripted_upstream import array, bulk, number
-from standby_server import LOADING, StandbyServer
+from scripted_daemons import JOINED, ScriptedDaemons, reclaimed
+from scripted_upstream import array
+from standby_server import LOADING
 from time_limits import with_growing_limits
 
 from locksley import codec, remote, wire, worker
-
-NIL, SILENCE = b"$-1\r\n", b""
-JOINED = array(bulk("addresses"), array(), bulk("beat_ms"), number(100))
-
-
-def lease_of(*payloads):
-    """The reply to a CLAIM; these are the first jobs of batch 7, and it is their first attempt."""
-    about = [bulk("lease"), number(7), bulk("far"), number(0), number(len(payloads)), number(1), number(0), NIL]
-    return array(*about, array(*map(bulk, payloads)), bulk("b7"), bulk("alice"), NIL, NIL, NIL)
-
-
-def reclaimed(name, count, *rest):
-    return array(bulk(name), array(array(number(0), number(count))), *rest)
 
 
 class Slots(unittest.TestCase):
@@ -124,11 +112,14 @@ class Leases(unittest.TestCase):
         self.assertEqual(self.settles(lease), [("SETTLE", "again", "ok", 6, b"B")])
 
 
-class Daemons(unittest.TestCase):
-    """A remote worker of one slot in this thread. Its job runs until `go` is set, and returns the attempt that it was told."""
+class Daemons(ScriptedDaemons, unittest.TestCase):
+    """The worker is in this thread."""
+
+    PAYLOAD = b'{"task": "attempt"}'
 
     def setUp(self):
-        self.go, self.settled = threading.Event(), []  # the outputs
+        super().setUp()
+        self.go = threading.Event()
         self.addCleanup(self.go.set)
         self.app = locksley.App(handler="far")
 
@@ -137,70 +128,26 @@ class Daemons(unittest.TestCase):
             self.go.wait(DEADLINE_S)
             return locksley.current_job().attempt
 
-    def says(self, jobs, **replies):
-        """To the worker: what these functions of a command return, and else what a daemon does that has a lease of so many jobs. After the last
-        result the worker is told to stop."""
-        leases = [lease_of(*[b'{"task": "attempt"}'] * jobs)]
+    def let_go(self):
+        self.go.set()
 
-        def settle(words):
-            self.settled += words[4:]
-            self.worker.stopping = len(self.settled) >= jobs
-            return array(number(len(words) - 4), number(jobs - len(self.settled)))
+    def stop_worker(self):
+        self.worker.stopping = True
 
-        does = {"JOIN": lambda _: JOINED, "CLAIM": lambda _: leases.pop() if leases else NIL, "BEAT": lambda _: array(), "SETTLE": settle, **replies}
-        return lambda words: does.get(words[0], lambda _: b"+OK\r\n")(words)
-
-    def work_for(self, *all_say, reply_s=DEADLINE_S, grace_s=0):
-        """Until the worker stops, with a server for each. The servers. `reply_s`: after so long, one that says nothing counts as one that hangs."""
-        servers = [StandbyServer(says) for says in all_say]
-        for server in servers:
-            self.addCleanup(server.close)
+    def run_worker(self, addresses, reply_s=DEADLINE_S, grace_s=0):
         for taken in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):  # the worker takes the first two
             self.addCleanup(signal.signal, taken, signal.getsignal(taken))
         signal.signal(signal.SIGALRM, self.is_late)
         signal.alarm(DEADLINE_S)
         self.addCleanup(signal.alarm, 0)
-        self.worker = remote.RemoteWorker(self.app, "redis://" + ",".join(server.address for server in servers), grace_s=grace_s)
+        self.worker = remote.RemoteWorker(self.app, "redis://" + ",".join(addresses), grace_s=grace_s)
         self.addCleanup(self.worker._woken.close)
         self.addCleanup(self.worker._waker.close)
         with unittest.mock.patch.object(remote, "REPLY_S", reply_s), self.assertLogs("locksley"):
             self.worker.run()
-        return servers
 
     def is_late(self, *_):
         raise AssertionError(f"waited {DEADLINE_S} s for the worker to stop")
-
-    def named(self, server, name):
-        return [words[1:] for words in server.heard if words[0] == name]
-
-    def test_a_daemon_that_hangs_is_left_while_jobs_run(self):
-        """Its kernel goes on to acknowledge what the worker sends."""
-
-        def attempt(ms, _):
-            """False if another server took so long as well, or the worker did not come to its second BEAT: for that the machine was too slow."""
-            self.doCleanups()
-            self.setUp()
-            joins = iter([JOINED])  # not a second time
-
-            def reclaim(_):
-                self.go.set()
-                return reclaimed("again", 1)
-
-            claims = iter([NIL] * 200)  # the worker would go on without end if it had no lease
-
-            def idle(_):
-                self.worker.stopping = self.worker.stopping or next(claims, None) is None
-                return NIL
-
-            hangs = self.says(1, JOIN=lambda _: next(joins, LOADING), BEAT=lambda _: SILENCE)
-            hung, other = self.work_for(hangs, self.says(1, CLAIM=idle, RECLAIM=reclaim), reply_s=ms / 1000)
-            if len(self.named(hung, "BEAT")) < 2 or len(self.named(other, "JOIN")) != 1:
-                return False
-            self.assertEqual(self.named(other, "RECLAIM"), [["7", "1", "0", "1", "SLOT", "0", "LEASE", "lease"]])
-            self.assertEqual(self.named(other, "SETTLE"), [["again", "ok", "0", "1"]])
-            return True
-
-        with_growing_limits(attempt)
 
     def test_a_worker_that_is_stopped_while_the_daemon_is_away_delivers_what_runs(self):
         joins = [self.go.set, lambda: None, lambda: self.worker._stop(), lambda: None]
@@ -233,7 +180,7 @@ class Daemons(unittest.TestCase):
                     return waits(*args)
                 paused.set()
                 time.sleep(1.5 * ms / 1000)  # as SIGSTOP and SIGCONT would; the reply comes meanwhile
-                self.go.set()
+                self.let_go()
                 return []
 
             says = self.says(1, BEAT=beat, RECLAIM=lambda _: reclaimed("again", 1))
@@ -243,38 +190,6 @@ class Daemons(unittest.TestCase):
             return paused.is_set() and len(self.named(server, "JOIN")) == 1
 
         with_growing_limits(attempt)
-
-    def test_each_reclaim_names_the_lease_and_the_attempt_that_the_last_one_was_told(self):
-        """And the jobs keep theirs, also those that start later."""
-        replies = [reclaimed("third", 2, number(6), bulk("more")), reclaimed("second", 2), reclaimed("first", 2, number(4))]
-
-        def beat(_):
-            if replies:
-                raise OSError("the server closes the connection")
-            self.go.set()
-            return array()
-
-        [server] = self.work_for(self.says(2, BEAT=beat, RECLAIM=lambda _: replies.pop()))
-        told = [[*words[:2], *words[6:]] for words in self.named(server, "RECLAIM")]
-        self.assertEqual(told, [["7", "1", "LEASE", "lease"], ["7", "4", "LEASE", "first"], ["7", "4", "LEASE", "second"]])
-        self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
-        self.assertEqual(self.settled, ["1", "1"])
-
-    def test_a_daemon_that_does_not_know_the_names_of_leases_is_asked_without_them(self):
-        breaks = [True]
-
-        def beat(_):
-            if breaks:
-                raise OSError(f"the server closes the connection: {breaks.pop()}")
-            self.go.set()
-            return array()
-
-        def reclaim(words):
-            return b"-ERR syntax error at 'LEASE'\r\n" if "LEASE" in words else reclaimed("again", 1)
-
-        [server] = self.work_for(self.says(1, BEAT=beat, RECLAIM=reclaim))
-        self.assertEqual([words[6:] for words in self.named(server, "RECLAIM")], [["LEASE", "lease"], []])
-        self.assertEqual(self.named(server, "SETTLE"), [["again", "ok", "0", "1"]])
 
 
 class Orders(unittest.TestCase):

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -229,9 +230,14 @@ class Ends(ExecTest):
         self.assertNotIn("102", ran)  # 101 may have begun before the program got the failure
 
     def is_held(self):
-        """Whether a batch that runs is paused; one that the program has forgotten meanwhile is not."""
-        explained = [self.command.ask("EXPLAIN", batch["id"]) for batch in self.command.listed("STATE", "running")]
+        """Whether a batch that runs, or takes more jobs, is paused; one that the program has forgotten meanwhile is not."""
+        explained = [self.command.ask("EXPLAIN", batch["id"]) for batch in self.command.listed() if batch["state"] in ("running", "open")]
         return any(pairs(one)["paused"] for one in explained if not isinstance(one, Error))
+
+    def processed(self):
+        """How many commands the daemon has taken from other connections than this test's."""
+        self.asked += 1
+        return int(re.search(r"total_commands_processed:(\d+)", self.command("INFO", "stats"))[1]) - self.asked
 
     def test_halt_soon(self):
         for halt, code in (("soon,fail=1", 7), ("soon,fail=10%", 7), ("soon,success=1", 0), ("soon,done=1", 0)):
@@ -260,6 +266,34 @@ class Ends(ExecTest):
         self.assertEqual(self.end_of(process, "exec"), 7)
         began = len((self.work / "ran").read_text().split())
         self.assertEqual(process.stdout.read(), b"whole\n" * (began - 1))
+
+    def test_halt_soon_lets_them_end_while_input_is_still_to_come(self):
+        """From a producer that pauses, and from one whose input is still being sent."""
+        script = "echo $1 >> ran; if [ $1 = 1 ]; then until grep -q 2 ran; do sleep 0.01; done; exit 7; fi; until [ -e go ]; do sleep 0.01; done; echo whole"
+        for lines in (3, 300_000):
+            with self.subTest(lines=lines), open(self.work / "in", "w+b") as file:
+                file.write(b"".join(b"%d\n" % i for i in range(1, lines + 1)))
+                file.flush()
+                file.seek(0)
+                stdin = file if lines > 3 else subprocess.PIPE
+                process = self.popen("exec", "-j", 2, "--joblog", "log", "--halt", "soon,fail=1", "--", "sh", "-c", script, "_", cwd=self.work, stdin=stdin)
+                if lines == 3:
+                    process.stdin.write(file.read())
+                    process.stdin.flush()  # and left open
+                wait_for("no more to start", lambda: self.is_held() or process.poll() is not None)
+                # Nor does it end the batch when it looks at it again, by RESULTS and STATUS.
+                self.asked = 0
+                enough = self.processed() + 6
+                wait_for("more looks at the batch", lambda: self.processed() >= enough or process.poll() is not None)
+                (self.work / "go").touch()
+                self.assertEqual(self.end_of(process, "exec"), 7, process.stderr.read())
+                began = (self.work / "ran").read_text().split()
+                self.assertEqual(process.stdout.read(), b"whole\n" * (len(began) - 1))
+                self.assertEqual(sorted((row[0], row[6], row[7]) for row in self.rows()), sorted((job, "7" if job == "1" else "0", "0") for job in began))
+                self.assertEqual([batch["state"] for batch in self.command.listed()], ["cancelled"])
+                self.command("FORGET", self.command.listed()[0]["id"])
+                for name in ("ran", "go", "log"):
+                    (self.work / name).unlink()
 
 
 if __name__ == "__main__":

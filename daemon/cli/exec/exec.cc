@@ -187,9 +187,10 @@ class ExecRun {
     return std::nullopt;
   }
 
-  // A batch that is being cancelled takes no more input, which is no failure of the feed.
+  // A batch that is being cancelled takes no more input, and --halt ends the input: neither is a
+  // failure of the feed.
   bool has_feed_failed() {
-    return feed_->is_over() && feed_->error() && !is_ending_ && !is_cancelled_elsewhere();
+    return feed_->is_over() && feed_->error() && !is_ending_ && !is_halting_ && !is_cancelled_elsewhere();
   }
 
   bool is_cancelled_elsewhere() {
@@ -233,6 +234,7 @@ class ExecRun {
     if (!is_paused_) {
       progress_.clear();
       std::fprintf(stderr, "locksley: --halt: no more commands start\n");
+      is_halting_ = true;
       feed_->stop();
       is_paused_ = client_->pause(id()).has_value();
     }
@@ -317,8 +319,9 @@ class ExecRun {
   ExecResults results_;
   Client* client_ = nullptr;
   std::optional<int> signal_;
-  bool is_ending_ = false;  // the batch was cancelled by this program
-  bool is_paused_ = false;  // for --halt soon
+  bool is_ending_ = false;   // the batch was cancelled by this program
+  bool is_halting_ = false;  // for --halt soon, the feed was stopped by this program
+  bool is_paused_ = false;   // and so was the batch
   std::chrono::milliseconds store_fails_for_{0};
   std::optional<FeedThread> feed_;  // uses the names and the plan
 };

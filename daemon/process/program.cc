@@ -7,8 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
+#include <set>
+#include <span>
 #include <system_error>
 
 #include "daemon/process/keeper/child.h"
@@ -18,6 +22,13 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+// What the kernel takes for a program at most. One argument or variable has 32 pages with its NUL
+// (MAX_ARG_STRLEN, which no header of the C library has). All of them, with their addresses, have a
+// quarter of the limit of the stack, which the program inherits, and at most this, three quarters
+// of 8 MiB (bprm_stack_limits()).
+constexpr std::size_t kPagesOfText = 32;
+constexpr std::size_t kMostForTexts = std::size_t{6} << 20;
 
 constexpr std::string_view kPayload = "{}";
 constexpr std::string_view kSlot = "{slot}";
@@ -57,13 +68,50 @@ std::expected<Account, std::string> account_of(const std::string& name, const Ke
   return Account{entry.pw_uid, entry.pw_gid, entry.pw_dir};
 }
 
-// Sets this NAME=value, in place of the name's value if it has one. PATH is also where the program
-// is looked for.
-void set_variable(SpawnRequest& request, std::string_view variable) {
-  const std::string_view name = variable.substr(0, variable.find('=') + 1);
-  std::erase_if(request.environment, [name](const std::string& other) { return other.starts_with(name); });
-  request.environment.emplace_back(variable);
-  if (name == "PATH=") request.path = variable.substr(name.size());
+// Sets these variables, NAME=value each, in place of the values that their names have; the last one
+// of each name counts. PATH is also where the program is looked for. A client may send a hundred
+// thousand of them: each name is looked up in a set, not compared with all others.
+void set_variables(SpawnRequest& request, std::span<const std::string_view> variables) {
+  const auto name_of = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
+  std::set<std::string_view> names;
+  std::vector<std::string_view> last;
+  for (const std::string_view variable : variables | std::views::reverse) {
+    if (names.insert(name_of(variable)).second) last.push_back(variable);
+  }
+  std::erase_if(request.environment,
+                [&](const std::string& other) { return names.contains(name_of(other)); });
+  for (const std::string_view variable : last | std::views::reverse) {
+    request.environment.emplace_back(variable);
+    if (name_of(variable) == "PATH") request.path = variable.substr(variable.find('=') + 1);
+  }
+}
+
+// Whether the kernel may start a program with the texts of this payload, before any memory is used
+// for them. The error is that of the job.
+std::expected<void, std::string> check_size(std::string_view payload) {
+  const std::size_t longest = kPagesOfText * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) - 1;
+  std::size_t size = payload.size();
+  for (std::string_view rest = payload;;) {
+    const std::size_t nul = std::min(rest.find('\0'), rest.size());
+    if (nul > longest) {
+      return std::unexpected(
+          fmt::format("its arguments are too long: an argument or a variable has {} bytes, and the kernel "
+                      "takes {} at most",
+                      nul, longest));
+    }
+    size += sizeof(char*);
+    if (nul == rest.size()) break;
+    rest.remove_prefix(nul + 1);
+  }
+  const long own = ::sysconf(_SC_ARG_MAX);
+  const std::size_t most = own > 0 ? std::min(static_cast<std::size_t>(own), kMostForTexts) : kMostForTexts;
+  if (size > most) {
+    return std::unexpected(
+        fmt::format("its arguments are too long: with 8 bytes for each they have {} bytes, and the kernel "
+                    "takes {} at most",
+                    size, most));
+  }
+  return {};
 }
 
 // The user of the processes, and the variables that every process of the handler has.
@@ -113,7 +161,8 @@ std::expected<Program, std::string> Program::make(const std::string& handler, co
   SpawnRequest& base = program.base_;
   base.arguments = settings.command.empty() ? settings.worker : settings.command;
   if (const auto set = set_user(base, handler, settings, users); !set) return std::unexpected(set.error());
-  for (const std::string& variable : settings.environment) set_variable(base, variable);
+  set_variables(base,
+                std::vector<std::string_view>(settings.environment.begin(), settings.environment.end()));
   for (std::size_t i = 0; i < base.environment.size(); ++i) {
     const bool is_own =
         std::ranges::find(settings.environment, base.environment[i]) != settings.environment.end();
@@ -183,12 +232,18 @@ SpawnRequest Program::request_for_slot(std::string_view lane, std::string_view s
 
 std::expected<SpawnRequest, std::string> Program::request_for_command(const JobVariables& job,
                                                                       std::string_view payload) const {
+  if (const auto checked = check_size(payload); !checked) return std::unexpected(checked.error());
   const auto command = proto::decode_exec_payload(payload);
   if (!command) return std::unexpected(command.error());
+  if (const std::size_t name = command->words.front().size(); name >= PATH_MAX) {
+    return std::unexpected(fmt::format(
+        "its arguments are too long: the program's name has {} bytes, and the kernel takes {} at most", name,
+        PATH_MAX - 1));
+  }
   SpawnRequest request = request_for(job, {});
   request.arguments.assign(command->words.begin(), command->words.end());
   request.directory = command->directory;
-  for (const std::string_view variable : command->variables) set_variable(request, variable);
+  set_variables(request, command->variables);
   return request;
 }
 

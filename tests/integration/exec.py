@@ -2,6 +2,7 @@
 """locksley exec: any command for each argument, as xargs and GNU parallel run it; its words, outputs and exit statuses."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -52,8 +53,11 @@ class Words(ExecTest):
     def test_arguments_of_any_size_and_bytes(self):
         long = b"x" * 100_000
         self.assertEqual(self.exec("--", "printf", "%s", stdin=long).stdout, long)
-        # More than the kernel takes for one argument; and more than the keeper takes for all.
-        for size, said in ((200_000, "Argument list too long"), (9 << 20, "too long")):
+        # More than the kernel takes for one argument; and more than the daemon takes for a payload.
+        longest = 32 * os.sysconf("SC_PAGESIZE") - 1
+        self.assertEqual(self.exec("--", "printf", "%s", stdin=b"y" * longest).stdout, b"y" * longest)
+        for size, said in ((longest + 1, f"its arguments are too long: an argument or a variable has {longest + 1} bytes, and the kernel takes {longest} at most"),
+                           (9 << 20, "too long")):
             done = self.exec("--joblog", "log", "--", "printf", "%s", "{}", "x", stdin=b"y" * size, code=1)
             self.assertIn(said, done.stderr.decode())
             self.assertEqual(self.rows()[0][6:8], ["127", "0"])

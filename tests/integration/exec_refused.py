@@ -135,6 +135,17 @@ class Payloads(ExecTest):
         self.command("WAIT", batch)
         self.assertEqual(sorted(row[2] for row in self.command("RESULTS", batch)[1]), [f"number {i}\n" for i in (7, 8, 9)])
 
+    def test_commands_that_are_longer_than_the_kernel_takes(self):
+        many = "\0" * (6 << 20)
+        for payload, said in (("/\0\0true" + many, "its arguments are too long: with 8 bytes for each they have "), ("/\0A=" + "x" * (3 << 20) + "\0\0true", "a variable has 3145730 bytes"),
+                              ("/\0PATH=" + "/a:" * 4000 + "\0\0" + "x" * 100_000, "the program's name has 100000 bytes"),
+                              ("/\0PATH=" + "/a:" * 4000 + "\0\0" + "x" * 4000, "cannot be started: File name too long")):
+            status, output = self.run_one(payload)
+            self.assertEqual(status, "error")
+            self.assertIn(said, output)
+        variables = "".join(f"V{i}={i}\0" for i in range(50_000))
+        self.assertEqual(self.run_one(f"/\0{variables}V7=last\0\0sh\0-c\0echo $V7 $V49999"), ("ok", "last 49999\n"))
+
     def test_output_is_bounded(self):
         status, output = self.run_one("/\0\0head\0-c\x00100000000\0/dev/zero")
         self.assertEqual(status, "error")

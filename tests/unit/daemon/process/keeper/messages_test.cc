@@ -1,13 +1,16 @@
 // The messages between the daemon and its keeper, and the requests made from a configuration.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 
 #include "core/batch/handler.h"
 #include "core/tasks/context.h"
+#include "daemon/base/loop/processor_time.h"
 #include "daemon/process/keeper/spawn_request.h"
 #include "daemon/process/program.h"
 #include "daemon/process/runners/job_end.h"
@@ -168,6 +171,82 @@ TEST(ProgramTest, LooksForItsFileAsItIsLookedForAtTheStart) {
   settings = command({"sh"});
   settings.environment = {"PATH=/nowhere"};
   EXPECT_NE(sentence(settings), "found");
+}
+
+// The command of a payload of the handler `exec`, or the error of its job.
+std::expected<SpawnRequest, std::string> command_of(std::string_view payload) {
+  return Program::make("exec", command({"exec"}))->request_for_command({}, payload);
+}
+
+std::string refusal_of(std::string_view payload) {
+  const auto request = command_of(payload);
+  return request ? "none" : request.error();
+}
+
+std::string joined(const Texts& texts, std::string_view before, std::string_view after) {
+  std::string all(before);
+  for (const std::string& text : texts) all.append(text).append(1, '\0');
+  return all.append(after);
+}
+
+using namespace std::string_literals;
+
+TEST(ProgramTest, TakesTheLastValueOfEachVariableOfACommand) {
+  const auto request = command_of("/\0B=1\0PATH=/a\0A=1\0B=2\0BB=\0PATH=/b=c\0\0x\0"s);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->arguments, (Texts{"x", ""}));
+  EXPECT_EQ(request->path, "/b=c");
+  const Texts& all = request->environment;
+  EXPECT_EQ(Texts(all.end() - 4, all.end()), (Texts{"A=1", "B=2", "BB=", "PATH=/b=c"}));
+  EXPECT_EQ(std::ranges::count_if(all, [](const std::string& one) { return one.starts_with("PATH="); }), 1);
+}
+
+// The thread of the lanes makes it, and serves no process meanwhile.
+TEST(ProgramTest, VariablesOfACommandTakeTimeByTheirNumber) {
+  const auto time_for = [](int count) {
+    Texts variables;
+    for (int i = 0; i < count; ++i) variables.push_back("V" + std::to_string(i) + "=");
+    const std::string payload = joined(variables, "/\0"s, "\0x"s);
+    auto least = std::chrono::nanoseconds::max();
+    for (int round = 0; round < 3; ++round) {
+      const auto before = processor_time();
+      EXPECT_TRUE(command_of(payload));
+      least = std::min<std::chrono::nanoseconds>(least, processor_time() - before);
+    }
+    return least;
+  };
+  // 16 times as many would take 256 times as long if each were compared with all.
+  EXPECT_LT(time_for(32'000), 64 * time_for(2'000));
+}
+
+TEST(ProgramTest, RefusesTextsOfACommandThatTheKernelDoesNotTake) {
+  const std::size_t longest = 32 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) - 1;
+  const std::string most(longest, 'x');
+  EXPECT_EQ(refusal_of("/\0\0prog\0"s + most), "none");
+  EXPECT_EQ(refusal_of("/\0A="s + most.substr(2) + "\0\0prog\0x"s), "none");
+  const std::string said = "its arguments are too long: an argument or a variable has " +
+                           std::to_string(longest + 1) + " bytes, and the kernel takes " +
+                           std::to_string(longest) + " at most";
+  for (const std::string& payload :
+       {"/\0\0prog\0x"s + most, "/\0\0prog\0x"s + most + "\0y"s, "/\0A="s + most.substr(1) + "\0\0prog"s}) {
+    EXPECT_EQ(refusal_of(payload), said);
+  }
+  EXPECT_EQ(refusal_of("/\0\0"s + std::string(PATH_MAX - 1, '/') + "\0x"s), "none");
+  EXPECT_EQ(
+      refusal_of("/\0\0"s + std::string(PATH_MAX, '/') + "\0x"s),
+      "its arguments are too long: the program's name has 4096 bytes, and the kernel takes 4095 at most");
+}
+
+TEST(ProgramTest, RefusesMoreTextsOfACommandThanTheKernelTakes) {
+  EXPECT_EQ(refusal_of("/\0\0prog"s + std::string(1'000, '\0')), "none");
+  // One byte each, and eight for the address. 6 MiB is the most that the kernel ever takes.
+  EXPECT_THAT(
+      refusal_of("/\0\0prog"s + std::string((std::size_t{6} << 20) / 9, '\0')),
+      ::testing::MatchesRegex("its arguments are too long: with 8 bytes for each they have 62914.. bytes, "
+                              "and the kernel takes [0-9]+ at most"));
+  const Texts large(100, std::string(100'000, 'x'));
+  EXPECT_THAT(refusal_of(joined(large, "/\0\0prog\0"s, "")),
+              ::testing::StartsWith("its arguments are too long: with 8 bytes for each "));
 }
 
 // Changes of settings that are read for each job do not end processes.

@@ -205,8 +205,10 @@ std::expected<void, std::string> Program::look_up_file(const std::string& handle
   const std::string& name = base_.arguments.front();
   // With {} in the name, each job has another program.
   if (name.find(kPayload) != std::string::npos) return {};
-  int error = ENOENT;
-  for (std::string file : programs_of(base_)) {
+  ProgramFiles files(base_);
+  int error = files.has_too_long_name() ? ENAMETOOLONG : ENOENT;
+  while (const char* const next = files.next()) {
+    std::string file = next;
     if (!file.starts_with('/') && !base_.directory.empty()) file = base_.directory + "/" + file;
     std::error_code ignored;
     const bool is_folder = std::filesystem::is_directory(file, ignored);

@@ -21,8 +21,8 @@ namespace {
 struct Prepared {
   std::vector<char*> arguments;
   std::vector<char*> environment;
-  std::vector<std::string> programs;  // tried one after the other
-  std::span<const int> descriptors;   // become 0, 1, 2, …
+  ProgramFiles programs;             // tried one after the other
+  std::span<const int> descriptors;  // become 0, 1, 2, …
   const SpawnRequest* request = nullptr;
   pid_t parent = 0;
   int confinement = -1;  // the rules; -1: none
@@ -37,16 +37,34 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::vector<std::string> programs_of(const SpawnRequest& request) {
-  const std::string& name = request.arguments.front();
-  if (name.find('/') != std::string::npos) return {name};
-  std::vector<std::string> result;
-  for (std::size_t at = 0; at <= request.path.size();) {
-    const std::size_t end = std::min(request.path.find(':', at), request.path.size());
-    if (end != at) result.push_back(request.path.substr(at, end - at) + "/" + name);
-    at = end + 1;
+ProgramFiles::ProgramFiles(const SpawnRequest& request)
+    : name_(request.arguments.front()),
+      folders_(request.path),
+      has_folder_(name_.find('/') != std::string_view::npos) {}
+
+bool ProgramFiles::has_too_long_name() const {
+  return name_.size() > (has_folder_ ? std::size_t{PATH_MAX} - 1 : std::size_t{NAME_MAX});
+}
+
+const char* ProgramFiles::next() {
+  if (has_too_long_name()) return nullptr;
+  while (!is_over_) {
+    const std::size_t end = folders_.find(':');
+    const std::string_view folder = has_folder_ ? std::string_view() : folders_.substr(0, end);
+    is_over_ = has_folder_ || end == std::string_view::npos;
+    if (!is_over_) folders_.remove_prefix(end + 1);
+    if (has_folder_ && set(folder, "")) return file_.data();
+    if (!folder.empty() && set(folder, "/")) return file_.data();
   }
-  return result;
+  return nullptr;
+}
+
+bool ProgramFiles::set(std::string_view folder, std::string_view slash) {
+  if (folder.size() + slash.size() + name_.size() >= file_.size()) return false;
+  char* end = file_.data();
+  for (const std::string_view part : {folder, slash, name_}) end = std::ranges::copy(part, end).out;
+  *end = '\0';
+  return true;
 }
 
 namespace {
@@ -59,7 +77,7 @@ bool limit(int resource, std::uint64_t value) {
 }
 
 // Runs in the child, in the parent's memory: system calls only. `result` is read by the parent.
-[[noreturn]] void become(const Prepared& prepared, volatile Started& result) {
+[[noreturn]] void become(Prepared& prepared, volatile Started& result) {
   const SpawnRequest& request = *prepared.request;
   const auto fail = [&result](KeeperReport::Step step) {
     result.step = step;
@@ -113,9 +131,9 @@ bool limit(int resource, std::uint64_t value) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  int error = ENOENT;
-  for (const std::string& program : prepared.programs) {
-    ::execve(program.c_str(), prepared.arguments.data(), prepared.environment.data());
+  int error = prepared.programs.has_too_long_name() ? ENAMETOOLONG : ENOENT;
+  while (const char* const program = prepared.programs.next()) {
+    ::execve(program, prepared.arguments.data(), prepared.environment.data());
     // A file without permission is reported in preference to missing ones.
     if (errno != ENOENT && errno != ENOTDIR) error = errno;
     if (error != EACCES && error != ENOENT) break;
@@ -128,13 +146,13 @@ bool limit(int resource, std::uint64_t value) {
 }  // namespace
 
 Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement) {
-  const Prepared prepared{.arguments = pointers(request.arguments),
-                          .environment = pointers(request.environment),
-                          .programs = programs_of(request),
-                          .descriptors = descriptors,
-                          .request = &request,
-                          .parent = ::getpid(),
-                          .confinement = confinement};
+  Prepared prepared{.arguments = pointers(request.arguments),
+                    .environment = pointers(request.environment),
+                    .programs = ProgramFiles(request),
+                    .descriptors = descriptors,
+                    .request = &request,
+                    .parent = ::getpid(),
+                    .confinement = confinement};
   volatile Started result;
   // The child shares the parent's memory, so no signal handler may run in it.
   sigset_t all;

@@ -3,10 +3,10 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
+#include <array>
+#include <climits>
 #include <span>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "daemon/process/keeper/spawn_request.h"
 
@@ -27,7 +27,28 @@ struct Started {
 // -1: none. The caller still owns all descriptors.
 Started start_program(const SpawnRequest& request, std::span<const int> descriptors, int confinement = -1);
 
-// The files that the request's program name may mean, in the order in which they are tried.
-std::vector<std::string> programs_of(const SpawnRequest& request);
+// The files that the request's program name may mean, in the order in which they are tried. One
+// buffer has one after the other, so neither a long PATH nor a long name takes memory. One thread;
+// nothing allocates or blocks, so it may be used after vfork().
+class ProgramFiles {
+ public:
+  // Borrows the request.
+  explicit ProgramFiles(const SpawnRequest& request);
+
+  // Whether no folder can have a file of this name, so that there are none.
+  bool has_too_long_name() const;
+  // Valid until the next call; null: there are no more. A folder is left out if the file's name
+  // would be longer with it than the kernel takes.
+  const char* next();
+
+ private:
+  bool set(std::string_view folder, std::string_view slash);
+
+  std::string_view name_;
+  std::string_view folders_;  // to come, as in PATH
+  bool has_folder_;           // the name has a slash, and is tried as it is
+  bool is_over_ = false;
+  std::array<char, PATH_MAX> file_;
+};
 
 }  // namespace locksley::daemon

@@ -2,6 +2,7 @@
 #include "daemon/process/keeper/keeper.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,8 +35,10 @@ TEST(KeeperUsersTest, WhatIsNoListIsRefused) {
   }
 }
 
-// The report of a keeper for `users` about one program, requested like this.
-KeeperReport report_of(const std::string& users, const SpawnRequest& request) {
+// The report of a keeper for `users` about one program, requested like this. `most_memory_kib`: of
+// the keeper, at any time.
+KeeperReport report_of(const std::string& users, const SpawnRequest& request,
+                       long* most_memory_kib = nullptr) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
   const pid_t keeper = ::fork();
@@ -52,7 +55,9 @@ KeeperReport report_of(const std::string& users, const SpawnRequest& request) {
   EXPECT_EQ(::recv(ends[0], &report, sizeof report, MSG_WAITALL), static_cast<ssize_t>(sizeof report));
   ::close(ends[0]);
   int status = 0;
-  EXPECT_EQ(::waitpid(keeper, &status, 0), keeper);
+  rusage used{};
+  EXPECT_EQ(::wait4(keeper, &status, 0, &used), keeper);
+  if (most_memory_kib != nullptr) *most_memory_kib = used.ru_maxrss;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   return report;
 }
@@ -85,6 +90,20 @@ TEST(KeeperTest, WithoutAListRunsThemAsAsked) {
   SpawnRequest as_it_is = request_as(0, 0);
   as_it_is.changes_user = false;
   EXPECT_EQ(report_of("", as_it_is).kind, KeeperReport::Kind::kStarted);
+}
+
+TEST(KeeperTest, NeedsNoMemoryForEachFolderOfALongPath) {
+  SpawnRequest request = request_as(0, 0);
+  request.changes_user = false;
+  request.arguments = {std::string(std::size_t{1} << 20, 'x')};
+  long before_kib = 0;
+  report_of("", request, &before_kib);
+  for (int i = 0; i < 300; ++i) request.path += "/nowhere:";
+  long most_kib = 0;
+  const KeeperReport report = report_of("", request, &most_kib);
+  EXPECT_EQ(report.step, KeeperReport::Step::kProgram);
+  EXPECT_EQ(report.error, ENAMETOOLONG);
+  EXPECT_LT(most_kib, before_kib + 100 * 1024) << "300 folders and a name of 1 MiB";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/batch/handler.h"
 #include "core/tasks/context.h"
 #include "daemon/base/loop/processor_time.h"
+#include "daemon/process/keeper/child.h"
 #include "daemon/process/keeper/spawn_request.h"
 #include "daemon/process/program.h"
 #include "daemon/process/runners/job_end.h"
@@ -247,6 +248,34 @@ TEST(ProgramTest, RefusesMoreTextsOfACommandThanTheKernelTakes) {
   const Texts large(100, std::string(100'000, 'x'));
   EXPECT_THAT(refusal_of(joined(large, "/\0\0prog\0"s, "")),
               ::testing::StartsWith("its arguments are too long: with 8 bytes for each "));
+}
+
+Texts files_of(const std::string& name, const std::string& path) {
+  SpawnRequest request;
+  request.arguments = {name};
+  request.path = path;
+  ProgramFiles files(request);
+  Texts all;
+  while (const char* const file = files.next()) all.emplace_back(file);
+  EXPECT_EQ(files.next(), nullptr) << "over is over";
+  return all;
+}
+
+TEST(ProgramFilesTest, AreThoseOfEachFolder) {
+  EXPECT_EQ(files_of("x", "/a:b::/c/:"), (Texts{"/a/x", "b/x", "/c//x"}));
+  EXPECT_EQ(files_of("x", ""), Texts{});
+  EXPECT_EQ(files_of("./x", "/a:/b"), Texts{"./x"});
+  EXPECT_EQ(files_of("/x", ""), Texts{"/x"});
+}
+
+TEST(ProgramFilesTest, WhatIsTooLongForTheKernelIsLeftOut) {
+  const std::string name(NAME_MAX, 'n');
+  const std::string folder =
+      "/" + std::string(PATH_MAX - NAME_MAX - 3, 'f');  // with a slash and a NUL, it has room
+  EXPECT_EQ(files_of(name, folder + ":" + folder + "f:/a"), (Texts{folder + "/" + name, "/a/" + name}));
+  EXPECT_EQ(files_of(name + "n", "/a:/b"), Texts{});
+  EXPECT_EQ(files_of(std::string(PATH_MAX - 1, '/'), "/a").size(), 1U);
+  EXPECT_EQ(files_of(std::string(PATH_MAX, '/'), "/a"), Texts{});
 }
 
 // Changes of settings that are read for each job do not end processes.

@@ -324,7 +324,7 @@ class Parser {
     command->add_flag("--resume", exec_.resumes,
                       "Run only jobs that are not in the joblog, and continue the batch of a killed run");
     command->add_flag("--resume-failed", exec_.resumes_failed,
-                      "Same as --resume, and run the failed jobs again");
+                      "Same as --resume, and run the failed jobs again, also those of the continued batch");
     command->add_flag("--retry-failed", exec_.retries_failed,
                       "Run the failed jobs of the joblog again, with the commands in the joblog");
     command

@@ -12,7 +12,7 @@ from cli_program import INTERRUPTED
 from exec_daemon import EXEC, EXEC_FAILED, ExecTest
 from held_port import hold_port
 from locksley_daemon import merged, wait_for
-from resp import CommandError
+from resp import CommandError, pairs
 from scratch import scratch
 
 # Notes that a job ran, in one write.
@@ -197,6 +197,78 @@ class Interrupted(ResumeTest):
         self.assertEqual(len(done.stdout.split()), 300 - before)
         self.assertFalse((self.work / "log.batch").exists())
         self.assertEqual(self.command.listed(), [], "its batch is forgotten like that of any run")
+
+    def killed_with_failures(self):
+        """A run of 100 jobs that was killed, of which every tenth fails until there is a file `fixed`; its batch, and its command. The joblog has four failures."""
+        script = "echo $1 >> ran; [ $1 -lt 40 ] || until [ -e go ]; do sleep 0.01; done; [ $(($1 % 10)) != 0 ] || [ -e fixed ] || exit 1; echo $1"
+        words = ("--", "sh", "-c", script, "_", ":::", *range(100))
+        process = self.begin(*words)
+        wait_for("some results", lambda: (self.work / "log").exists() and len(self.rows()) == 40)
+        self.kill(process)
+        (batch,) = [batch["id"] for batch in self.command.listed()]
+        return batch, words
+
+    def fix(self):
+        (self.work / "fixed").touch()
+
+    def assert_all_ok(self, again):
+        """These jobs ran twice, and the joblog knows the end of all."""
+        self.assertEqual([number for number, code in {int(row[0]): row[6] for row in self.rows()}.items() if code != "0"], [])
+        self.assertEqual(self.ran(), sorted([*range(100), *again]))
+        self.assertFalse((self.work / "log.batch").exists())
+        self.assertEqual(self.command.listed(), [])
+
+    def test_kill_9_and_resume_failed(self):
+        """The jobs of the batch that have failed run again in it, those that the joblog has and those that failed after the kill."""
+        batch, words = self.killed_with_failures()
+        shown = {int(row[0]) for row in self.rows() if row[6] == "0"}
+        self.go()
+        self.command("WAIT", batch)
+        self.fix()
+        done = self.exec("--joblog", "log", "--resume-failed", *words)
+        self.assertEqual(done.stderr.decode(), f"locksley: going on with batch {batch}\nlocksley: jobs of it that had failed run again: 10\n")
+        self.assertEqual(sorted(int(line) + 1 for line in done.stdout.split()), sorted({*range(1, 101)} - shown))
+        self.assertEqual(self.numbers(), sorted([*range(1, 101), 1, 11, 21, 31]), "a row for each result that was shown")
+        self.assert_all_ok(again=range(0, 100, 10))
+
+    def test_kill_9_and_resume_failed_while_the_batch_runs(self):
+        batch, words = self.killed_with_failures()
+        self.fix()
+        process = self.begin("--resume-failed", *words)
+        wait_for("the failed ones to be queued again", lambda: pairs(self.command("STATUS", batch))["retry_rounds"] == 1 or process.poll() is not None)
+        self.kill(process)
+        # What that run has queued again, --resume shows and logs.
+        self.go()
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assert_all_ok(again=range(0, 40, 10))
+
+    def test_kill_9_and_a_retry_by_another_client(self):
+        batch, words = self.killed_with_failures()
+        self.fix()
+        self.assertEqual(self.command("RETRY", batch), 4)
+        self.go()
+        self.exec("--joblog", "log", "--resume", *words)
+        self.assert_all_ok(again=range(0, 40, 10))
+
+    def test_kill_9_and_resume_leaves_failures(self):
+        _, words = self.killed_with_failures()
+        self.go()
+        done = self.exec("--joblog", "log", "--resume", *words, code=10)
+        self.assertIn(b"10 of 100 jobs failed", done.stderr)
+        self.assertEqual((self.ran(), self.numbers()), (list(range(100)), list(range(1, 101))))
+
+    def test_resume_failed_names_failures_that_the_killed_batch_does_not_have(self):
+        self.exec("--joblog", "log", "--", "false", ":::", 0, code=1)
+        words = ("--", "sh", "-c", GATED, "_", ":::", *range(100))
+        process = self.begin("--resume", *words)
+        self.some_results()
+        self.kill(process)
+        self.go()
+        said = self.exec("--joblog", "log", "--resume-failed", *words).stderr.decode()
+        self.assertIn("jobs that failed before it was begun are not in it: 1; the same command runs them once it is over", said)
+        self.assertEqual(self.ran(), list(range(1, 100)))
+        self.assertEqual(self.exec("--joblog", "log", "--resume-failed", *words).stderr, b"")
+        self.assertEqual(self.ran(), list(range(100)))
 
     def test_the_same_command_without_resume_starts_nothing_while_the_batch_runs(self):
         words = ("--", "sh", "-c", GATED, "_", ":::", *range(60))

@@ -63,7 +63,7 @@ class ExecRun {
     client_ = &*client;
     if (auto checked = check_handler(); !checked) return fail(checked.error());
     if (auto begun = plan_.begin(arguments_, joblog_, *client_); !begun) return fail(begun.error());
-    if (plan_.goes_on()) std::fprintf(stderr, "locksley: going on with batch %s\n", id().c_str());
+    if (plan_.goes_on()) say_it_goes_on();
     feed_.emplace(context_, plan_.submit(), [this](int stop_fd) { return plan_.payloads(names_, stop_fd); });
     while (!feed_->has_begun() && !feed_->is_over()) {
       wait_for_the_feed();
@@ -108,6 +108,20 @@ class ExecRun {
           with_commas(found->concurrency).c_str(), found->lane.c_str(), found->lane.c_str());
     }
     return {};
+  }
+
+  void say_it_goes_on() const {
+    std::fprintf(stderr, "locksley: going on with batch %s\n", id().c_str());
+    if (plan_.queued_again() != 0) {
+      std::fprintf(stderr, "locksley: jobs of it that had failed run again: %s\n",
+                   with_commas(plan_.queued_again()).c_str());
+    }
+    if (plan_.failed_before() != 0) {
+      std::fprintf(stderr,
+                   "locksley: jobs that failed before it was begun are not in it: %s; the same command runs "
+                   "them once it is over\n",
+                   with_commas(plan_.failed_before()).c_str());
+    }
   }
 
   void wait_for_the_feed() const {

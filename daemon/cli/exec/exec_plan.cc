@@ -126,9 +126,7 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
     if (goes_on_) {
       const ExecNote note = *joblog.note();
       rows = note.rows;
-      // `--resume` continues a batch of `--resume-failed`, too.
-      resume_ = note.resume;
-      logged_ = joblog.logged_after(rows);
+      if (auto continued = go_on(joblog, note, client); !continued) return continued;
     }
     if (auto chosen = choose_jobs(joblog, rows); !chosen) return chosen;
   }
@@ -139,6 +137,21 @@ Expected<void> ExecPlan::begin(const ExecArguments& arguments, Joblog& joblog, c
   }
   if (!joblog.is_open()) return {};
   return joblog.write_note({.batch = submit_.batch.id, .rows = rows, .resume = resume_});
+}
+
+Expected<void> ExecPlan::go_on(const Joblog& joblog, const ExecNote& note, client::Client& client) {
+  logged_ok_ = joblog.logged_after(note.rows, false);
+  if (resume_ == ExecResume::kFailed) {
+    const auto queued = client.retry(note.batch);
+    if (!queued) return std::unexpected(queued.error());
+    queued_again_ = queued->value_or(0);
+    if (note.resume == ExecResume::kRest) failed_before_ = joblog.failed(note.rows).size();
+  } else {
+    logged_failed_ = joblog.logged_after(note.rows, true);
+  }
+  // Which jobs it has was decided when it was begun, whatever is asked for now.
+  resume_ = note.resume;
+  return {};
 }
 
 Expected<void> ExecPlan::find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client) {
@@ -248,6 +261,9 @@ std::string ExecPlan::command_line(const ExecJob& job) const {
   return quoted_command(template_.words(job.arguments, job.number));
 }
 
-bool ExecPlan::is_logged(std::uint64_t number) const { return std::ranges::binary_search(logged_, number); }
+bool ExecPlan::is_logged(std::uint64_t number, bool is_ok) const {
+  return std::ranges::binary_search(logged_ok_, number) ||
+         (!is_ok && std::ranges::binary_search(logged_failed_, number));
+}
 
 }  // namespace locksley::cli

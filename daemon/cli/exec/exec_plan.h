@@ -33,6 +33,11 @@ class ExecPlan {
 
   // Whether it continues the batch of an earlier run.
   bool goes_on() const { return goes_on_; }
+  // Of such a batch, with --resume-failed: its jobs that had failed and were queued again, if the
+  // daemon's reply with their number was not lost; and jobs that had failed before, and are not in
+  // it.
+  std::uint64_t queued_again() const { return queued_again_; }
+  std::uint64_t failed_before() const { return failed_before_; }
   const SubmitArguments& submit() const { return submit_; }
   Halt& halt() { return halt_; }
 
@@ -45,14 +50,17 @@ class ExecPlan {
   // cli::print().
   client::Expected<int> print(int stop_fd) const;
   std::string command_line(const ExecJob& job) const;
-  // The joblog of the run before has this job already: it is neither shown nor logged again.
-  bool is_logged(std::uint64_t number) const;
+  // The joblog of the run before has this result of a job already: it is neither shown nor logged
+  // again. One that is ok is not that of a row with a failure: the job has run again since.
+  bool is_logged(std::uint64_t number, bool is_ok) const;
 
  private:
   using Source =
       std::function<client::Expected<PayloadSource::Outcome>(ExecJob& job, std::chrono::milliseconds)>;
 
   ExecPlan(const ExecArguments& arguments, ExecWords words, Halt halt);
+  // Continues the batch that the joblog's note has.
+  client::Expected<void> go_on(const Joblog& joblog, const ExecNote& note, client::Client& client);
   client::Expected<void> find_batch(const ExecArguments& arguments, Joblog& joblog, client::Client& client);
   // By the first rows of the joblog: the jobs that are left out, or that are all.
   client::Expected<void> choose_jobs(const Joblog& joblog, std::size_t rows);
@@ -68,8 +76,13 @@ class ExecPlan {
   SubmitArguments submit_;
   ExecResume resume_ = ExecResume::kNo;
   bool goes_on_ = false;
-  std::vector<std::uint64_t> done_;    // jobs that are left out, sorted
-  std::vector<std::uint64_t> logged_;  // jobs of the batch that the joblog has, sorted
+  std::uint64_t queued_again_ = 0;
+  std::uint64_t failed_before_ = 0;
+  std::vector<std::uint64_t> done_;  // jobs that are left out, sorted
+  // Jobs of the batch that the joblog has, sorted. Those that failed are not there if they were
+  // queued again.
+  std::vector<std::uint64_t> logged_ok_;
+  std::vector<std::uint64_t> logged_failed_;
   std::vector<ExecJob> failed_;  // of ExecResume::kRetry: all jobs; their arguments are the whole commands
 };
 

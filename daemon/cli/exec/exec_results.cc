@@ -71,7 +71,7 @@ void ExecResults::show(const Row& row, const JobFacts& facts, std::optional<std:
   failed_ += end.is_ok() ? 0 : 1;
   plan_.halt().count(end.is_ok());
   if (!halt_status_ && plan_.halt().is_reached(total)) halt_status_ = end.shell_status();
-  if (plan_.is_logged(job.number)) return outputs_.skip(row.index);
+  if (plan_.is_logged(job.number, end.is_ok())) return outputs_.skip(row.index);
   outputs_.add(row.index, job, end, facts.errors, log_line(job, end, facts));
 }
 

@@ -34,12 +34,6 @@ bool parse_column(std::string_view text, T& value) {
   return error == std::errc{} && rest == text.data() + text.size();
 }
 
-void sort_once(std::vector<std::uint64_t>& numbers) {
-  std::ranges::sort(numbers);
-  const auto same = std::ranges::unique(numbers);
-  numbers.erase(same.begin(), same.end());
-}
-
 }  // namespace
 
 Joblog::~Joblog() {
@@ -138,11 +132,14 @@ std::vector<std::uint64_t> Joblog::done(std::size_t rows, ExecResume resume) con
   return numbers;
 }
 
-std::vector<std::uint64_t> Joblog::logged_after(std::size_t rows) const {
-  std::vector<std::uint64_t> numbers;
+std::vector<std::uint64_t> Joblog::logged_after(std::size_t rows, bool has_failed) const {
+  std::map<std::uint64_t, bool> last;  // whether it failed, by number
   for (std::size_t i = std::min(rows, rows_.size()); i < rows_.size(); ++i)
-    numbers.push_back(rows_[i].number);
-  sort_once(numbers);
+    last[rows_[i].number] = rows_[i].has_failed;
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, failed] : last) {
+    if (failed == has_failed) numbers.push_back(number);
+  }
   return numbers;
 }
 

@@ -64,8 +64,9 @@ class Joblog {
   std::size_t rows() const { return rows_.size(); }
   // The jobs that are done by its first rows, sorted.
   std::vector<std::uint64_t> done(std::size_t rows, ExecResume resume) const;
-  // The jobs of the rows after the first ones, sorted.
-  std::vector<std::uint64_t> logged_after(std::size_t rows) const;
+  // The jobs of the rows after the first ones, sorted: those whose last row is of a failure, or the
+  // others.
+  std::vector<std::uint64_t> logged_after(std::size_t rows, bool has_failed) const;
   // The jobs that failed by its first rows, with their commands, by number.
   std::vector<std::pair<std::uint64_t, std::string>> failed(std::size_t rows) const;
 

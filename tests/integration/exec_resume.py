@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """locksley exec that is interrupted: by Ctrl-C, kill -9 of either side, a restart of the daemon. Its joblog, and what --resume makes of it."""
+# Length: a short test for each way to be interrupted; they share the runs that are killed.
 
 import os
 import pathlib
@@ -292,6 +293,29 @@ class Interrupted(ResumeTest):
         self.kill(process)
         self.exec("--joblog", "log", "--resume", *words, stdin=b"".join(lines))
         self.assertEqual((self.ran(), self.numbers()), (list(range(400)), list(range(1, 401))))
+
+    def test_an_early_end_before_the_input_has_come_to_the_results(self):
+        """The batch of the killed run has results of jobs that this run's input has not reached: they are not shown, and the next run has their jobs."""
+        words = ("--", "sh", "-c", "echo $1 >> ran; [ $1 != 3 ] || [ -e fixed ] || exit 7; echo $1", "_")
+        lines = [f"{i}\n".encode() for i in range(100)]
+        for when in ("soon", "now"):
+            with self.subTest(when=when):
+                process = self.begin("-j", 1, *words, stdin=b"".join(lines))
+                wait_for("all jobs", lambda: len(self.rows() if (self.work / "log").exists() else []) == 100)
+                self.kill(process)
+                (self.work / "log").write_text("".join((self.work / "log").read_text().splitlines(keepends=True)[:1]))
+                process = self.begin("-j", 1, "--resume", "--halt", f"{when},fail=1", *words, stdin=b"".join(lines[:10]))  # and left open
+                code, said = self.end_of(process, "exec"), process.stderr.read().decode()
+                self.assertEqual(code, 7, said)
+                self.assertIn("results of 90 jobs are not shown, because the input ended before them; --resume runs them again\n", said)
+                self.assertEqual(self.numbers(), list(range(1, 11)))
+                self.assertEqual([batch["state"] for batch in self.command.listed()], ["cancelled"])
+                (self.work / "fixed").touch()
+                self.exec("--joblog", "log", "--resume-failed", *words, stdin=b"".join(lines))
+                self.assertEqual(sorted({*self.numbers()}), list(range(1, 101)))
+                self.command("FORGET", self.command.listed()[0]["id"])
+                for name in ("ran", "fixed", "log"):
+                    (self.work / name).unlink()
 
     def test_kill_9_of_a_run_that_resumed(self):
         """The jobs of its batch are not those of the input by their places, and are found all the same."""

@@ -149,6 +149,10 @@ class ExecRun {
       results_.flush();
       if (const auto code = after_page(read)) return *code;
       if (read && shown == 0 && results_.held() != 0) {
+        if (is_ending_ || is_halting_) {
+          results_.leave_out_unknown();
+          continue;
+        }
         if (feed_->is_over())
           return after_local_error("this input has no job " + std::to_string(results_.first_held()) +
                                    " of the batch");
@@ -306,8 +310,13 @@ class ExecRun {
                       .total = feed_->jobs(),
                       .is_open = false});
     if (joblog_.is_open()) joblog_.remove_note();
-    const bool is_all_ok = results_.failed() == 0 && results_.cancelled() == 0;
+    const bool is_all_ok = results_.failed() == 0 && results_.cancelled() == 0 && results_.left_out() == 0;
     if (is_all_ok && !arguments_.batch.retain) (void)client_->forget(id());
+    if (results_.left_out() != 0) {
+      std::fprintf(
+          stderr, "locksley: results of %s jobs are not shown, because the input ended before them%s\n",
+          with_commas(results_.left_out()).c_str(), joblog_.is_open() ? "; --resume runs them again" : "");
+    }
     if (signal_) return 128 + *signal_;
     if (!is_all_ok) {
       std::string cancelled;

@@ -41,11 +41,7 @@ Expected<std::size_t> ExecResults::show(client::Client& client, std::optional<st
     std::size_t bytes = 0;
     for (Row& row : rows_) {
       if (indexes.size() == kMostRows || bytes > kMostOutput) break;
-      if (!row.job) {
-        const auto text = names_.take(row.index);
-        if (!text) break;  // the feed has not come to it yet
-        row.job = ExecJob::of(*text);
-      }
+      if (!is_known(row)) break;
       indexes.push_back(row.index);
       bytes += row.output.size();
     }
@@ -58,6 +54,21 @@ Expected<std::size_t> ExecResults::show(client::Client& client, std::optional<st
       ++shown;
     }
   }
+}
+
+bool ExecResults::is_known(Row& row) {
+  if (row.job) return true;
+  if (const auto text = names_.take(row.index)) row.job = ExecJob::of(*text);
+  return row.job.has_value();
+}
+
+void ExecResults::leave_out_unknown() {
+  for (Row& row : rows_) {
+    if (is_known(row)) continue;
+    if (!ExecEnd::of({row.index, row.status, row.output}).is_cancelled()) ++left_out_;
+    outputs_.skip(row.index);
+  }
+  std::erase_if(rows_, [](const Row& row) { return !row.job; });
 }
 
 void ExecResults::show(const Row& row, const JobFacts& facts, std::optional<std::uint64_t> total) {

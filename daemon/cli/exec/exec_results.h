@@ -49,6 +49,10 @@ class ExecResults {
   // Shows the results whose jobs are known; returns how many. `total`: the number of jobs, if it is
   // known.
   client::Expected<std::size_t> show(client::Client& client, std::optional<std::uint64_t> total);
+  // Leaves out the results whose jobs are not known, because the input ended before them.
+  void leave_out_unknown();
+  // So many of jobs that ran.
+  std::uint64_t left_out() const { return left_out_; }
   // After the last one: shows what waited for jobs before it.
   void finish() { outputs_.finish(); }
   // Writes what was shown and is still in a buffer; then, unless that failed or was interrupted,
@@ -71,6 +75,8 @@ class ExecResults {
     std::optional<ExecJob> job;
   };
 
+  // Whether the feed has come to the row's job.
+  bool is_known(Row& row);
   void show(const Row& row, const JobFacts& facts, std::optional<std::uint64_t> total);
   // Empty: no joblog is kept.
   std::string log_line(const ExecJob& job, const ExecEnd& end, const JobFacts& facts) const;
@@ -85,6 +91,7 @@ class ExecResults {
   std::uint64_t ended_ = 0;
   std::uint64_t failed_ = 0;
   std::uint64_t cancelled_ = 0;
+  std::uint64_t left_out_ = 0;
   std::optional<int> halt_status_;
   std::string problem_;
 };

@@ -13,6 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest, wait_for
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "deploy/examples"
+NODE_PROGRAM = shutil.which("node") or "nodejs"
+NODE_LIBRARY = str(EXAMPLES.parents[1] / "proto/clients/node/lib/locksley_worker.cjs")
 # Takes the jobs of a turn together: answers the last one first.
 RAW = """
 import os, sys, time
@@ -204,7 +206,7 @@ class Version2(DaemonTest):
         self.check_library(eval)
 
     def test_the_library_for_node(self):
-        self.serve([shutil.which("node") or "nodejs", "-e", NODE, str(EXAMPLES.parents[1] / "proto/clients/node/lib/locksley_worker.cjs")])
+        self.serve([NODE_PROGRAM, "-e", NODE, NODE_LIBRARY])
         self.check_library(lambda text: tuple(json.loads(text)))
 
 
@@ -227,6 +229,23 @@ locksley_worker.serve(run)
             self.assertEqual(as_map(command("JOB", batch, 0))["progress"], 40)
             go.touch()
             self.assertEqual(command.wait(batch)["ok"], 1)
+
+    def test_the_library_for_node_says_nothing_about_a_job_after_its_end(self):
+        """The daemon would take it to be about the next one."""
+        program = """
+let said;
+require(process.argv[1]).serve(async (payload, job) => {
+  await said; // by the job before
+  said = new Promise((resolve) => setTimeout(() => { job.progress(7); job.writeNote('late'); resolve(); }, 0));
+  return '';
+});
+"""
+        daemon = self.start({"handlers": {"w": {"worker": [NODE_PROGRAM, "-e", program, NODE_LIBRARY]}}})
+        command = self.connect(daemon)
+        batch = command("SUBMIT", "w", "JOBS", "x", "x", "x")
+        self.assertEqual(command.wait(batch)["ok"], 3)
+        jobs = [as_map(command("JOB", batch, i)) for i in range(3)]
+        self.assertEqual([(job["progress"], job["note"]) for job in jobs], [(None, None)] * 3)
 
 
 if __name__ == "__main__":

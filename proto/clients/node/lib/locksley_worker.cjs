@@ -48,7 +48,9 @@ async function serveRuns(run) {
         stops.get(`${request[2]}/${request[1]}`)?.abort(); // [stop, index, batch]
       } else {
         const [payload, index, batch] = request;
-        const [status, output] = await run(payload, new Job(Number(index.toString()), batch.toString()));
+        const job = new Job(Number(index.toString()), batch.toString());
+        const [status, output] = await run(payload, job);
+        Job.end(job);
         // At once, even if more jobs are waiting: should the next one kill this process, or take too long, then the daemon
         // knows which it was.
         write(status === 'ok' ? bulkString(output) : Buffer.from(`-${output}\r\n`));
@@ -58,8 +60,14 @@ async function serveRuns(run) {
 }
 
 class Job {
+  #hasEnded = false; // what its handler left running may still speak: the daemon would take that to be about another job
+
   constructor(index, batch, more = {}) {
     Object.assign(this, { index, batch, ...more });
+  }
+
+  static end(job) {
+    job.#hasEnded = true;
   }
 
   // Per cent. With worker_protocol: 2 the daemon learns of which job.
@@ -74,6 +82,7 @@ class Job {
   }
 
   #say(word, value) {
+    if (this.#hasEnded) return;
     const named = this.attempt === undefined ? [] : [bulkString(String(this.index))];
     write(Buffer.concat([Buffer.from(`*${2 + named.length}\r\n`), bulkString(word), value, ...named]));
   }
@@ -93,6 +102,7 @@ async function serveVersion2(run, request, stops) {
     signal: stop.signal, // of an AbortController: the batch was cancelled
   });
   const [status, output] = await run(payload, job);
+  Job.end(job);
   stops.delete(name);
   write(Buffer.concat([Buffer.from('*3\r\n'), bulkString(index), bulkString(status), bulkString(output)]));
 }

@@ -3,8 +3,10 @@
 library, and by those for Python and Node.js."""
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -246,6 +248,21 @@ require(process.argv[1]).serve(async (payload, job) => {
         self.assertEqual(command.wait(batch)["ok"], 3)
         jobs = [as_map(command("JOB", batch, i)) for i in range(3)]
         self.assertEqual([(job["progress"], job["note"]) for job in jobs], [(None, None)] * 3)
+
+
+class WithoutDaemon(unittest.TestCase):
+    def test_the_library_for_python_forgets_a_stop_that_came_after_the_answer(self):
+        """The job of the same name may be given to the same process again, as another attempt."""
+        environment = {**os.environ, "PYTHONPATH": str(EXAMPLES / "python")}
+        message = lambda *words: b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+        job = message(b"job", b"x", b"3", b"b", b"1", b"", b"", b"0")
+        answer = message(b"3", b"ok", b"x")
+        with subprocess.Popen([sys.executable, "-B", "-c", PYTHON], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as worker:
+            worker.stdin.write(job)
+            self.assertEqual(worker.stdout.read(len(answer)), answer)
+            worker.stdin.write(message(b"stop", b"3", b"b") + job)
+            worker.stdin.close()
+            self.assertEqual(worker.stdout.read(), answer)
 
 
 if __name__ == "__main__":

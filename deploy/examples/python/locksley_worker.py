@@ -79,6 +79,7 @@ def _serve_version_2(function, wants_job, first):
             if message[0] == b"stop":
                 _stopped.add((message[2].decode(), int(message[1])))
             else:
+                _stopped.discard((message[3].decode(), int(message[2])))  # a stop that came after the answer of a job of the same name
                 jobs.put(message)
         jobs.put(None)
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -49,6 +50,9 @@ while True:
         say("*3\\r\\n" + bulk("note") + bulk("of " + index) + ":" + index + "\\r\\n")
         say("*3\\r\\n" + bulk("progress") + ":7\\r\\n:" + index + "\\r\\n")
         held.append(message)
+    elif payload == "late":
+        end = "*3\\r\\n:" + index + "\\r\\n" + bulk("ok") + bulk("x")
+        say(end + "*3\\r\\n" + bulk("note") + bulk("late") + ":" + index + "\\r\\n*3\\r\\n" + bulk("progress") + ":7\\r\\n" + bulk(index))
     elif payload == "retry":
         if not note: say("*2\\r\\n" + bulk("note") + bulk("half"))
         answer(index, "ok" if note else "error", note)
@@ -155,6 +159,32 @@ class Version2(DaemonTest):
         self.assertEqual([as_map(self.command("JOB", batch, i))["status"] for i in range(3)], ["ok", "cancelled", "cancelled"])
         self.assertEqual(self.results(self.command("SUBMIT", "w", "JOBS", "0 ok y"))[0], ("ok", "y"))
         self.assertNotIn("worker has ended", self.daemon.log(), "it was told, and not killed")
+
+    def test_a_word_about_a_job_that_has_ended_is_ignored(self):
+        self.serve([sys.executable, "-c", RAW])
+        self.results(self.command("SUBMIT", "w", "JOBS", "late"))  # no job runs then
+
+        def held_and_late_in_one_turn():
+            """The batch. Where an earlier job was slow to end, the last one is left for another turn."""
+            batch = self.command("SUBMIT", "w", "JOBS", "0 ok x", "hold", "late")
+            if self.ended_soon(batch, 2):
+                return batch
+            self.command("CANCEL", batch)
+            self.command.wait(batch)
+            return None
+
+        batch = wait_for("a turn that has both", held_and_late_in_one_turn)
+        self.command("CANCEL", batch)
+        self.assertEqual({i: end for i, (end, _) in self.results(batch).items()}, {0: "ok", 1: "cancelled", 2: "ok"})
+        self.assertEqual(as_map(self.command("JOB", batch, 1))["note"], None, "it was about the other one")
+        self.assertEqual(self.results(self.command("SUBMIT", "w", "JOBS", "0 ok y"))[0], ("ok", "y"))
+        self.assertNotRegex(self.daemon.log(), "worker (is|has) ended")
+
+    def ended_soon(self, batch, index):
+        deadline = time.monotonic() + 5
+        while as_map(self.command("JOB", batch, index))["status"] in ("queued", "running") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return as_map(self.command("JOB", batch, index))["status"] == "ok"
 
     def test_each_cancellation_is_told(self):
         """Soon after the one before, to the same process."""

@@ -5,6 +5,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,36 @@
 #include "proto/command_writer.h"
 
 namespace locksley::daemon {
+namespace {
+
+// What a worker says about a job that runs: [progress, n] or [note, text].
+struct Word {
+  bool is_progress = false;
+  // With version 2 it may say of which job, in a third element.
+  std::optional<std::uint64_t> job;
+};
+
+std::optional<Word> word_of(const proto::Reply& reply, bool is_version_2) {
+  const auto& parts = reply.elements;
+  const bool names_job = is_version_2 && parts.size() == 3;
+  if (reply.type != proto::Reply::Type::kArray || !(names_job || parts.size() == 2)) return std::nullopt;
+  if (!parts[0].is_string()) return std::nullopt;
+  Word word{.is_progress = parts[0].text == "progress", .job = std::nullopt};
+  const proto::Reply& value = parts[1];
+  const bool is_progress =
+      word.is_progress && value.is_integer() && value.integer >= 0 && value.integer <= 100;
+  const bool is_note =
+      parts[0].text == "note" && value.is_string() && value.text.size() <= JobNotes::kMostText;
+  if (!is_progress && !is_note) return std::nullopt;
+  if (names_job) {
+    const auto index = parts[2].to_integer();
+    if (!index || *index < 0) return std::nullopt;
+    word.job = static_cast<std::uint64_t>(*index);
+  }
+  return word;
+}
+
+}  // namespace
 
 bool WorkerRunner::take_answers(std::string_view bytes) {
   // After a time limit or a cancellation, the job's end is settled; while the daemon ends, it is
@@ -51,6 +82,7 @@ void WorkerRunner::answers_taken(bool has_answered) {
 }
 
 bool WorkerRunner::take_answer(const proto::Reply& reply) {
+  if (is_late_word(reply)) return true;
   if (!has_turn() || turn_->running_jobs() == 0) {
     refuse_answer("answered though it was not asked");
     return false;
@@ -122,25 +154,22 @@ void WorkerRunner::send_stops() {
   input_.write();
 }
 
+bool WorkerRunner::is_late_word(const proto::Reply& reply) {
+  if (!is_version_2()) return false;
+  const auto word = word_of(reply, /*is_version_2=*/true);
+  return word && word->job && (!has_turn() || turn_->running(*word->job) == nullptr);
+}
+
 bool WorkerRunner::take_word(const proto::Reply& reply) {
   const auto& words = reply.elements;
-  // With version 2 it may say of which job, in a third word.
-  ShownJob* job = &turn_->running();
-  if (is_version_2() && words.size() == 3) {
-    const auto index = words[2].to_integer();
-    job = index && *index >= 0 ? turn_->running(static_cast<std::uint64_t>(*index)) : nullptr;
-  }
-  const bool is_whole = words.size() == 2 || (is_version_2() && words.size() == 3);
-  if (is_whole && job != nullptr && words[0].is_string()) {
-    if (words[0].text == "progress" && words[1].is_integer() && words[1].integer >= 0 &&
-        words[1].integer <= 100) {
-      job->set_progress(static_cast<std::uint32_t>(words[1].integer));
-      return true;
+  if (const auto word = word_of(reply, is_version_2())) {
+    ShownJob& job = word->job ? *turn_->running(*word->job) : turn_->running();
+    if (word->is_progress) {
+      job.set_progress(static_cast<std::uint32_t>(words[1].integer));
+    } else {
+      job.set_note(words[1].text);
     }
-    if (words[0].text == "note" && words[1].is_string() && words[1].text.size() <= JobNotes::kMostText) {
-      job->set_note(words[1].text);
-      return true;
-    }
+    return true;
   }
   const bool is_word = !words.empty() && (words[0].text == "progress" || words[0].text == "note");
   if (!is_word) {

@@ -72,7 +72,10 @@ class WorkerRunner final : public ProcessRunner {
   // These return false if nothing more is to be read from this process.
   bool take_answers(std::string_view bytes) LOCKSLEY_REQUIRES(kProcessThread);
   bool take_answer(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
-  // Of the oldest running job: its progress, or its note.
+  // A word of version 2 about a job that has ended, or never ran: it is ignored.
+  bool is_late_word(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
+  // Of the oldest running job, or of the one that it names: its progress, or its note. Needs: it is
+  // not late.
   bool take_word(const proto::Reply& reply) LOCKSLEY_REQUIRES(kProcessThread);
   // worker_protocol: 2.
   bool is_version_2() const LOCKSLEY_REQUIRES(kProcessThread) {

@@ -2,12 +2,14 @@
 """Commands and workers in lanes: concurrency, rate, shares, turns, replacement of workers, and what is shown of it all."""
 # Length: the tests share the worker programs and the checks of one class.
 
+import os
 import pathlib
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from attempts import ATTEMPTS
@@ -17,6 +19,7 @@ from resp import pairs
 from scratch import scratch
 from users import ALL, UsersTest
 
+(FAKETIME,) = pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
 
 # Reads one job at a time and no byte of the next. After five it leaves, in the way that is asked for.
 LEAVES_AFTER_FIVE = """
@@ -307,6 +310,19 @@ class Replacement(LaneTest):
             self.assertEqual(len(begins), 4)
             for begin, pauses in zip(begins, (0, 0.1, 0.3, 0.7), strict=True):
                 self.assertGreaterEqual(begin - submitted, pauses)
+
+    def test_one_that_does_not_begin_to_read_is_ended_and_started_later(self):
+        """The job's time limit and a minute after its start: by libfaketime, of a clock that runs 30 times as fast."""
+        with mock.patch.dict(os.environ, {"LD_PRELOAD": str(FAKETIME), "FAKETIME": "+0 x30"}):
+            connection = self.serve(deaf={"worker": ["sleep", "1000000"]})
+        batch = connection("SUBMIT", "deaf", "TIMEOUT", 1000, "JOBS", "x", "y")
+        connection.wait(batch)
+        why = "did not begin to read its first job within 61s"
+        self.assertEqual(connection.results(batch), [[i, "error", f"its worker {why}"] for i in range(2)])
+        self.daemon.wait_for_log(f'worker is ended .*handler=deaf .*jobs_answered=0 reason="it {why}"')
+        first, second = (connection.map("JOB", batch, index) for index in range(2))
+        self.assertGreaterEqual(first["finished_at"] - first["started_at"], 61_000)
+        self.assertGreaterEqual(second["started_at"] - first["finished_at"], 100 - 5)
 
     def test_a_batch_whose_jobs_crash_waits_longer_each_time_and_its_neighbours_do_not(self):
         connection = self.serve(py=worker(concurrency=1))

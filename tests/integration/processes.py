@@ -160,6 +160,17 @@ class Ends(ProcessTest):
         polite = "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: (os.write(2, b'bye'), os._exit(0))); time.sleep(1000)"
         self.assert_ends_in_time(connection, "polite", {polite: ("timeout", "timed out after {}: bye")})
 
+    def test_the_time_limit_does_not_count_the_start_of_a_worker(self):
+        delay = scratch(self) / "delay"
+        program = f"import runpy, time; time.sleep(float(open({str(delay)!r}).read())); runpy.run_path({WORKER!r}, run_name='__main__')"
+        connection = self.serve(py={"worker": [PYTHON, "-B", "-c", program], "max_jobs": 1})
+
+        def attempt(ms, _):
+            delay.write_text(str(1.5 * ms / 1000))
+            return connection("RUN", "py", "TIMEOUT", ms, "JOBS", "answer(1)", "answer(2)") == [["ok", "1"], ["ok", "2"]]
+
+        with_growing_limits(attempt)
+
     def test_a_worker_is_written_three_things_whatever_the_batch_has(self):
         """Programs rely on it; a trace is for commands, handlers and the log."""
         shows = "import os\nwhile asked := os.read(0, 4096): shown = asked.hex().encode(); os.write(1, b'$%d\\r\\n%b\\r\\n' % (len(shown), shown))"

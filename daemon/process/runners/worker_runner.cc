@@ -133,6 +133,7 @@ std::expected<void, std::string> WorkerRunner::start_process() {
   error_log_.set_handler(handler_->name());
   pid_ = 0;
   answered_ = 0;
+  is_starting_ = true;
   began_ = steady_now();
   stays_until_ = {};
   end_is_expected_ = false;
@@ -228,25 +229,6 @@ void WorkerRunner::retire() {
     kProcessThread.assert_held();
     lane_.loop().keeper().signal(process, SIGKILL);
   });
-}
-
-void WorkerRunner::arm_timeout() {
-  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
-  if (limit.count() == 0) return;
-  timeout_.expires_at(Instant(oldest_since_ + limit));
-  timeout_.async_wait([this](const asio::error_code& error) {
-    if (error) return;
-    kProcessThread.assert_held();
-    check_timeout();
-  });
-}
-
-void WorkerRunner::check_timeout() {
-  if (!has_turn() || turn_->running_jobs() == 0) return;
-  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
-  if (limit.count() == 0) return;
-  if (steady_now() < oldest_since_ + limit) return arm_timeout();  // another job runs since
-  terminate(Verdict::kTimeout);
 }
 
 void WorkerRunner::check_cancelled() {

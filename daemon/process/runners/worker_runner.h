@@ -96,9 +96,11 @@ class WorkerRunner final : public ProcessRunner {
   void turn_ended() LOCKSLEY_REQUIRES(kProcessThread);
   void arm_timeout() LOCKSLEY_REQUIRES(kProcessThread);
   void check_timeout() LOCKSLEY_REQUIRES(kProcessThread);
+  // While the process has not begun to read: its jobs' time limit does not count yet.
+  void check_start(Nanoseconds limit) LOCKSLEY_REQUIRES(kProcessThread);
   // Begins to end the process, unless that has begun.
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
-  // The worker has broken the protocol: kills it.
+  // The worker has broken the protocol, or does not begin to read: kills it.
   void refuse_answer(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
   // The process has closed its input or its output, so it is useless: gives it no further turn, and
   // kills it unless it ends by itself. It has half a second for that if it has jobs; else the grace
@@ -144,7 +146,8 @@ class WorkerRunner final : public ProcessRunner {
   std::string why_;             // with Verdict::kBadAnswer, or after expect_end()
   std::uint64_t answered_ = 0;  // jobs of this process
   std::uint32_t failures_ = 0;  // consecutive processes that could not be started, or read no job
-  Nanoseconds oldest_since_{};  // when the oldest running job began
+  bool is_starting_ = false;    // the process was not seen to have read or answered anything
+  Nanoseconds oldest_since_{};  // when the oldest running job began, or was first seen to be read
 
   WorkerInput input_;
   OutputReader answer_reader_;

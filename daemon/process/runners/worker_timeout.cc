@@ -1,0 +1,54 @@
+// The time limit of a worker's jobs, and of its start.
+#include <fmt/format.h>
+
+#include "config/units.h"
+#include "daemon/base/time.h"
+#include "daemon/process/runners/worker_runner.h"
+
+namespace locksley::daemon {
+namespace {
+
+// How often the runner looks whether a new process has begun to read. No event says so. (A guess:
+// the job's time limit begins so much later at most.)
+constexpr Nanoseconds kStartCheck = std::chrono::milliseconds(20);
+
+// A new process has so much time, and a job's time limit, until it reads its first job. (A guess:
+// few programs take longer to load.)
+constexpr Nanoseconds kLongestStart = std::chrono::minutes(1);
+
+}  // namespace
+
+void WorkerRunner::arm_timeout() {
+  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
+  if (limit.count() == 0) return;
+  timeout_.expires_at(Instant(is_starting_ ? steady_now() + kStartCheck : oldest_since_ + limit));
+  timeout_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kProcessThread.assert_held();
+    check_timeout();
+  });
+}
+
+void WorkerRunner::check_timeout() {
+  if (!has_turn() || turn_->running_jobs() == 0 || verdict_ != Verdict::kNone) return;
+  const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
+  if (limit.count() == 0) return;
+  if (is_starting_) return check_start(limit);
+  if (steady_now() < oldest_since_ + limit) return arm_timeout();  // another job runs since
+  terminate(Verdict::kTimeout);
+}
+
+void WorkerRunner::check_start(Nanoseconds limit) {
+  const Nanoseconds longest = limit + kLongestStart;
+  if (input_.bytes_read() != 0) {
+    is_starting_ = false;
+    oldest_since_ = steady_now();
+  } else if (steady_now() >= began_ + longest) {
+    return refuse_answer(
+        fmt::format("did not begin to read its first job within {}",
+                    config::to_string(std::chrono::duration_cast<config::Duration>(longest))));
+  }
+  arm_timeout();
+}
+
+}  // namespace locksley::daemon

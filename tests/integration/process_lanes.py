@@ -14,9 +14,10 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from attempts import ATTEMPTS
 from locksley_daemon import DaemonTest, wait_for
-from programs import PYTHON, new_mark, marked, python, shell, worker
+from programs import PYTHON, WORKER, new_mark, marked, python, shell, worker
 from resp import pairs
 from scratch import scratch
+from time_limits import with_growing_limits
 from users import ALL, UsersTest
 
 (FAKETIME,) = pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
@@ -297,6 +298,38 @@ class Replacement(LaneTest):
                 rows = self.connect(self.daemon)("RUN", "py", "JOBS", *["job"] * 25)
                 self.assertEqual(rows, [["ok", "x"]] * 25, (way, quantum))
                 self.assertEqual(sorted(map(int, notes.read_text().split())), list(range(25)), (way, quantum))
+
+    def test_one_that_goes_on_after_sigterm_does_not_run_the_other_jobs(self):
+        """Whether it has read them before, or reads one at a time."""
+        ran = scratch(self) / "ran"
+        goes_on = "signal.signal(signal.SIGTERM, lambda *_: None); signal.pause(); answer('late'); flush()"
+        for reads in ("closefd=False", "closefd=False, buffering=0"):
+            program = f"exec(open({WORKER!r}).read().replace('closefd=False', {reads!r}))"
+            settings = {"worker": [PYTHON, "-c", program], "grace": "1h"}
+            self.daemon = self.start({"handlers": {"py": settings}, "scheduling": {"quantum": "1s"}, "lanes": {"processes": {"slots": 1}}})
+            connection = self.connect(self.daemon)
+
+            def attempt(ms, text):
+                ran.write_text("")
+                # It may begin the next job before it is killed. The first job has a turn alone; the others have one together.
+                runs = f"time.sleep({ms / 3000}); open({str(ran)!r}, 'a').write('x'); answer(1)"
+                _, late, other = connection("RUN", "py", "TIMEOUT", ms, "JOBS", "answer(0)", goes_on, runs)
+                self.assertEqual(late, ["timeout", f"timed out after {text}"])
+                return (other, ran.read_text()) == (["ok", "1"], "x")
+
+            with_growing_limits(attempt)
+
+    def test_one_that_has_no_other_job_may_clean_up_after_its_answer(self):
+        ran = scratch(self) / "ran"
+        goes_on = "signal.signal(signal.SIGTERM, lambda *_: None); signal.pause()"
+        cleans_up = f"{goes_on}; answer('late'); flush(); time.sleep(0.5); open({str(ran)!r}, 'w').write('x')"
+        connection = self.serve(py=worker(grace="1h"))
+
+        def attempt(ms, text):
+            self.assertEqual(connection("RUN", "py", "TIMEOUT", ms, "JOBS", cleans_up), [["timeout", f"timed out after {text}"]])
+            return ran.exists()
+
+        with_growing_limits(attempt)
 
     def test_one_that_cannot_work_is_started_later_each_time_and_holds_up_nobody(self):
         with tempfile.NamedTemporaryFile("r") as times:

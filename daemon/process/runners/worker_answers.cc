@@ -49,8 +49,9 @@ std::optional<Word> word_of(const proto::Reply& reply, bool is_version_2) {
 
 bool WorkerRunner::take_answers(std::string_view bytes) {
   // After a time limit or a cancellation, the job's end is settled; while the daemon ends, it is
-  // not.
-  if (verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack) return true;
+  // not. With version 1, an answer says that the process goes on to the next job that it has read.
+  const bool is_settled = verdict_ != Verdict::kNone && verdict_ != Verdict::kHandedBack;
+  if (is_settled && (is_version_2() || !has_read_ahead_)) return true;
   const std::span<std::byte> space = answers_->prepare(bytes.size());
   std::memcpy(space.data(), bytes.data(), bytes.size());
   answers_->commit(bytes.size());
@@ -58,6 +59,11 @@ bool WorkerRunner::take_answers(std::string_view bytes) {
     proto::Reply reply;
     switch (answers_->next(reply)) {
       case proto::ReadStatus::kComplete:
+        if (is_settled) {
+          if (reply.type == proto::Reply::Type::kArray) break;  // a word
+          lane_.loop().keeper().signal(process_, SIGKILL);
+          return false;
+        }
         if (!take_answer(reply)) return false;
         break;
       case proto::ReadStatus::kError:

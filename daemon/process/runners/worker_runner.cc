@@ -252,7 +252,6 @@ void WorkerRunner::stop() {
   pause_timer_.cancel();
   if (process_ == 0) return;
   if (has_turn()) {
-    input_.close_and_take_back();
     terminate(Verdict::kHandedBack);
   } else if (!is_ending_) {
     retire();
@@ -264,6 +263,10 @@ void WorkerRunner::terminate(Verdict verdict) {
   if (verdict_ != Verdict::kNone || process_ == 0) return;
   verdict_ = verdict;
   is_ending_ = true;
+  // It must not begin another job.
+  const std::uint64_t next = turn_->running().index() - first_job_ + 1;
+  has_read_ahead_ = next < job_begins_.size() && input_.bytes_read() > job_begins_[next];
+  input_.close_and_take_back();
   terminator_.begin(process_, program_->settings().grace);
 }
 

@@ -98,7 +98,8 @@ class WorkerRunner final : public ProcessRunner {
   void check_timeout() LOCKSLEY_REQUIRES(kProcessThread);
   // While the process has not begun to read: its jobs' time limit does not count yet.
   void check_start(Nanoseconds limit) LOCKSLEY_REQUIRES(kProcessThread);
-  // Begins to end the process, unless that has begun.
+  // Begins to end the process, unless that has begun, and takes back the jobs that it has not read.
+  // Needs: a running job.
   void terminate(Verdict verdict) LOCKSLEY_REQUIRES(kProcessThread);
   // The worker has broken the protocol, or does not begin to read: kills it.
   void refuse_answer(std::string why) LOCKSLEY_REQUIRES(kProcessThread);
@@ -143,11 +144,12 @@ class WorkerRunner final : public ProcessRunner {
   bool is_ending_ = false;                  // the process has been told to end
   bool is_pausing_ = false;
   Verdict verdict_ = Verdict::kNone;
-  std::string why_;             // with Verdict::kBadAnswer, or after expect_end()
-  std::uint64_t answered_ = 0;  // jobs of this process
-  std::uint32_t failures_ = 0;  // consecutive processes that could not be started, or read no job
-  bool is_starting_ = false;    // the process was not seen to have read or answered anything
-  Nanoseconds oldest_since_{};  // when the oldest running job began, or was first seen to be read
+  bool has_read_ahead_ = false;  // after terminate(): of a job after the oldest running one
+  std::string why_;              // with Verdict::kBadAnswer, or after expect_end()
+  std::uint64_t answered_ = 0;   // jobs of this process
+  std::uint32_t failures_ = 0;   // consecutive processes that could not be started, or read no job
+  bool is_starting_ = false;     // the process was not seen to have read or answered anything
+  Nanoseconds oldest_since_{};   // when the oldest running job began, or was first seen to be read
 
   WorkerInput input_;
   OutputReader answer_reader_;

@@ -50,6 +50,10 @@ while True:
         say("*3\\r\\n" + bulk("note") + bulk("of " + index) + ":" + index + "\\r\\n")
         say("*3\\r\\n" + bulk("progress") + ":7\\r\\n:" + index + "\\r\\n")
         held.append(message)
+    elif payload == "last":
+        os.close(0)
+        say("*2\\r\\n" + bulk("note") + bulk("closed"))
+        time.sleep(1000)
     elif payload == "late":
         end = "*3\\r\\n:" + index + "\\r\\n" + bulk("ok") + bulk("x")
         say(end + "*3\\r\\n" + bulk("note") + bulk("late") + ":" + index + "\\r\\n*3\\r\\n" + bulk("progress") + ":7\\r\\n" + bulk(index))
@@ -195,6 +199,14 @@ class Version2(DaemonTest):
             self.command("CANCEL", batch)
             self.assertEqual(self.command.wait(batch)["cancelled"], 2)
         self.assertNotIn("worker has ended", self.daemon.log(), "it was told, and not killed")
+
+    def test_one_that_reads_no_more_can_be_cancelled(self):
+        """A stop does not reach it, but it may have until SIGTERM to answer."""
+        self.serve([sys.executable, "-c", RAW], grace="1s")
+        batch = self.command("SUBMIT", "w", "JOBS", "last")
+        wait_for("its note", lambda: as_map(self.command("JOB", batch, 0))["note"] == "closed")
+        self.command("CANCEL", batch)
+        self.assertEqual(self.results(batch)[0], ("cancelled", "cancelled"))
 
     def test_the_note_reaches_the_next_attempt(self):
         self.serve([sys.executable, "-c", RAW])

@@ -43,6 +43,8 @@ WorkerRunner::WorkerRunner(ProcessLane& lane, LaneSlot& slot)
       input_(lane.loop().executor(),
              [this](WorkerInput::Rest rest) {
                kProcessThread.assert_held();
+               // A stop does not reach it, but it may answer, or end, until terminate().
+               if (cancel_timer_is_armed_) return;
                if (rest == WorkerInput::Rest::kLost || !has_turn()) expect_end(kClosedInput);
              }),
       answer_reader_(lane.loop().executor()),

@@ -167,6 +167,10 @@ void write_command_list(ReplyWriter& reply, const ArgumentList& arguments) {
       reply.error("ERR COMMAND LIST takes nothing or FILTERBY PATTERN glob");
       return;
     }
+    if (arguments[4].size() > kMaxGlobBytes) {
+      reply.error("ERR COMMAND LIST takes a pattern of at most " + std::to_string(kMaxGlobBytes) + " bytes");
+      return;
+    }
     pattern = arguments[4];
     for (char& c : *pattern) c = to_lower(c);
   }

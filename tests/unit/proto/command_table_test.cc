@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/command_docs.h"
+#include "proto/glob.h"
 #include "proto/reply_reader.h"
 #include "tests/unit/proto/reader_support.h"
 
@@ -327,6 +328,20 @@ TEST(CommandDocsTest, ListAndCount) {
     write_command_list(w, list({"COMMAND", "LIST", "FILTERBY", "MODULE", "x"}));
   });
   EXPECT_TRUE(wrong.is_error());
+}
+
+// Each name of a command is compared with it, so that a long pattern would take milliseconds.
+TEST(CommandDocsTest, ListTakesAPatternAsLongAsThatOfOtherCommands) {
+  const auto filtered_by = [](std::string_view pattern) {
+    return written(Protocol::kResp2, [pattern](ReplyWriter& w) {
+      write_command_list(w, list({"COMMAND", "LIST", "FILTERBY", "PATTERN", pattern}));
+    });
+  };
+  const Reply longest = filtered_by(std::string(kMaxGlobBytes, '*'));
+  EXPECT_EQ(longest.elements.size(), commands().size());
+  const Reply too_long = filtered_by(std::string(kMaxGlobBytes + 1, '*'));
+  EXPECT_TRUE(too_long.is_error());
+  EXPECT_EQ(too_long.text, "ERR COMMAND LIST takes a pattern of at most 256 bytes");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ enum class ServedPages { kAll, kHealth };
 // Reads requests and writes replies until one side closes the connection, or a limit is reached.
 //
 // Owned by the server, which runs serve() and destroys the connection afterwards; `router` and
-// `limits` outlive it. All calls, and serve() itself, are on the server's strand. Nothing blocks.
+// `limits` outlive it. All calls, and serve() itself, are on the I/O thread. Nothing blocks.
 // Every failure ends serve().
 class HttpConnection {
  public:

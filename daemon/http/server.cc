@@ -5,9 +5,9 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/dispatch.hpp>
+#include <asio/io_context.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/strand.hpp>
 #include <asio/use_awaitable.hpp>
 #include <iterator>
 #include <list>
@@ -37,15 +37,16 @@ constexpr int kAcceptsAtOnce = 16;
 }  // namespace
 
 // The state that the server's coroutines share. Everything except the constants is used on the
-// strand only.
+// io_context's thread only. So no strand is needed. With one, a request that has its turn would not
+// run within its slice, but when the strand is free, together with all others that had a turn.
 class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  public:
   Core(asio::io_context& io, const Router& router, HttpLimits limits)
       : router_(router),
         limits_(limits),
-        strand_(asio::make_strand(io)),
-        acceptor_(strand_),
-        pause_(strand_) {}
+        executor_(io.get_executor()),
+        acceptor_(executor_),
+        pause_(executor_) {}
 
   std::expected<tcp::endpoint, std::string> listen(BoundPort port);
   void stop();
@@ -55,7 +56,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   }
   const TlsContext* tls() const { return tls_.get(); }
   void take_turns(HttpTurns turns) { turns_.emplace(std::move(turns)); }
-  const auto& strand() const { return strand_; }
+  const auto& executor() const { return executor_; }
 
  private:
   // The two coroutines that are spawned. `self` keeps the core alive while they, and coroutines
@@ -75,7 +76,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
   const Router& router_;
   const HttpLimits limits_;
-  const asio::strand<asio::io_context::executor_type> strand_;
+  const asio::io_context::executor_type executor_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   std::list<HttpConnection> connections_;  // each is erased by its coroutine
@@ -89,12 +90,12 @@ std::expected<tcp::endpoint, std::string> HttpServer::Core::listen(BoundPort por
   const tcp::endpoint endpoint = port.endpoint();
   try {
     // A local variable until it listens, so that a failure changes nothing.
-    tcp::acceptor acceptor(strand_);
+    tcp::acceptor acceptor(executor_);
     acceptor.assign(endpoint.protocol(), std::move(port).release());
     acceptor.non_blocking(true);
     acceptor.listen();
     acceptor_ = std::move(acceptor);
-    asio::co_spawn(strand_, accept_all(shared_from_this()), asio::detached);
+    asio::co_spawn(executor_, accept_all(shared_from_this()), asio::detached);
     return endpoint;
   } catch (const std::system_error& error) {
     return std::unexpected("cannot listen on " + to_text(endpoint) + ": " + error.what());
@@ -142,7 +143,7 @@ void HttpServer::Core::take(tcp::socket socket, const tcp::endpoint& peer) {
   socket.set_option(tcp::no_delay(true), ignored);
   connections_.emplace_back(std::move(socket), network, tls_, handshakes_, router_,
                             turns_ ? &*turns_ : nullptr, limits_, *served_pages);
-  asio::co_spawn(strand_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
+  asio::co_spawn(executor_, serve(shared_from_this(), std::prev(connections_.end())), asio::detached);
 }
 
 std::optional<ServedPages> HttpServer::Core::admit(const asio::ip::address& network) {
@@ -198,7 +199,7 @@ const TlsContext* HttpServer::tls() const { return core_->tls(); }
 void HttpServer::take_turns(HttpTurns turns) { core_->take_turns(std::move(turns)); }
 
 void HttpServer::stop() {
-  asio::dispatch(core_->strand(), [core = core_] { core->stop(); });
+  asio::dispatch(core_->executor(), [core = core_] { core->stop(); });
 }
 
 }  // namespace locksley::daemon

@@ -25,7 +25,7 @@ class TlsContext;
 // it and every run of the io_context.
 //
 // listen(): before the io_context runs, or on its thread. stop(): any thread. Everything else runs
-// on the io_context's threads, on one strand, one page at a time. The server has no threads of its
+// on the one thread that runs the io_context, one page at a time. The server has no threads of its
 // own, and no timer runs while no connection is open. Nothing blocks. listen() returns its error;
 // whatever a client does, at worst its own connection is closed. When all places are taken, a
 // newcomer takes that of another connection, or is refused: places.h.

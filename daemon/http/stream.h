@@ -16,7 +16,7 @@
 
 namespace locksley::daemon {
 
-// Owned by an HttpConnection, on whose strand all calls are made. Nothing blocks: the coroutines
+// Owned by an HttpConnection. All calls are on the I/O thread. Nothing blocks: the coroutines
 // suspend. They have no timeouts, so the connection needs a timer that calls close(), which ends
 // them with an error.
 class HttpStream {

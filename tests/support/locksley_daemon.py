@@ -78,6 +78,7 @@ class Daemon:
                 preexec_fn=end_with_parent,
             )
         self.pid = self.process.pid
+        self.http_fields = {}  # of each get()
         try:
             self._read_ready_line()
         except BaseException:
@@ -165,7 +166,7 @@ class Daemon:
     def get(self, path):
         """Status and text of a page of the HTTP side."""
         try:
-            with urllib.request.urlopen(self.http + path, timeout=DEADLINE_S) as reply:
+            with urllib.request.urlopen(urllib.request.Request(self.http + path, headers=self.http_fields), timeout=DEADLINE_S) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as reply:
             return reply.code, reply.read().decode()

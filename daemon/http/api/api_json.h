@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/http/router.h"
 #include "daemon/server/state/inspection.h"
@@ -13,11 +14,15 @@ namespace locksley::daemon {
 
 using Json = nlohmann::ordered_json;
 
+// Names and outputs may be any bytes; invalid UTF-8 is replaced.
+inline std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+inline HttpReply json_text_reply(std::string text, HttpStatus status = HttpStatus::kOk) {
+  return {.status = status, .content_type = "application/json", .body = std::move(text) + "\n"};
+}
 inline HttpReply json_reply(const Json& json, HttpStatus status = HttpStatus::kOk) {
-  // Names and outputs may be any bytes; invalid UTF-8 is replaced.
-  return {.status = status,
-          .content_type = "application/json",
-          .body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+  return json_text_reply(json_text(json), status);
 }
 
 // The HTTP status for an error of the wire, by the code with which it begins.

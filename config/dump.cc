@@ -77,11 +77,12 @@ class ValueVisitor {
 
   template <class Entry, class Walk>
   void entries(Key key, const std::map<std::string, Entry>& entries, const TextRule&, const Walk& walk) {
+    auto at = line_.first_of(entries);
     if (entries.empty()) return line_.value(key.name, "{}");
     section(key.name, [&] {
-      for (const auto& [name, entry] : entries) {
+      for (; at != entries.end() && line_.takes(at->first); ++at) {
         is_in_entry_ = true;
-        section(name, [&] { walk(*this, entry); });
+        section(at->first, [&] { walk(*this, at->second); });
         is_in_entry_ = false;
       }
     });
@@ -131,6 +132,12 @@ class YamlLines {
     sections_.pop_back();
     begun_ = std::min(begun_, sections_.size());
   }
+  // Of a map, all entries.
+  template <class Entries>
+  auto first_of(const Entries& entries) const {
+    return entries.begin();
+  }
+  bool takes(const std::string&) const { return true; }
   void value(std::string_view name, const std::string& text) { line(std::string(name) + ": " + text); }
   void derived(std::string_view name, const std::string& text) {
     line(std::string(name) + ": " + std::string(kAuto) + "  # " + text);
@@ -150,32 +157,6 @@ class YamlLines {
   std::vector<std::string> sections_;
   std::size_t begun_ = 0;  // so many of these have their line
 };
-
-// Dotted keys.
-class DottedPairs {
- public:
-  void begin_section(std::string_view name) { path_.push_back(dotted(path(), name)); }
-  void end_section() { path_.pop_back(); }
-  void value(std::string_view name, const std::string& text) {
-    if (name != "password_hash") pairs_.emplace_back(dotted(path(), name), text);
-  }
-  void derived(std::string_view name, const std::string&) { value(name, std::string(kAuto)); }
-  std::vector<std::pair<std::string, std::string>> take() { return std::move(pairs_); }
-
- private:
-  std::string path() const { return path_.empty() ? std::string() : path_.back(); }
-
-  std::vector<std::string> path_;
-  std::vector<std::pair<std::string, std::string>> pairs_;
-};
-
-template <class Line>
-auto walked(const Config& config) {
-  Line line;
-  ValueVisitor visitor(line);
-  visit_keys(visitor, config);
-  return line.take();
-}
 
 // Of `user:password@host` and of `password=…` in the query.
 std::string without_password(std::string url) {
@@ -202,10 +183,81 @@ Config without_password(Config config) {
   return config;
 }
 
-std::string dump(const Config& config) { return walked<YamlLines>(config); }
+std::string dump(const Config& config) {
+  YamlLines lines;
+  ValueVisitor visitor(lines);
+  visit_keys(visitor, config);
+  return lines.take();
+}
 
-std::vector<std::pair<std::string, std::string>> list_values(const Config& config) {
-  return walked<DottedPairs>(without_password(config));
+// Dotted keys of one part.
+class DottedPairs {
+ public:
+  DottedPairs(const Config& config, const ValueParts::Place& from, Values& into)
+      : config_(config), from_(from), into_(into), is_within_(from.map == 0) {}
+
+  void begin_section(std::string_view name) { path_.push_back(dotted(path(), name)); }
+  void end_section() { path_.pop_back(); }
+  // The first entry that may belong to the part.
+  template <class Entries>
+  auto first_of(const Entries& entries) {
+    ++map_;
+    last_.reset();
+    if (map_ != from_.map) return is_within_ ? entries.begin() : entries.end();
+    is_within_ = true;
+    last_ = from_.after;
+    return last_ ? entries.upper_bound(*last_) : entries.begin();
+  }
+  // Whether the part has this entry. If not, it is complete.
+  bool takes(const std::string& name) {
+    if (entries_ == ValueParts::kMostEntries) {
+      next_ = {.map = map_, .after = last_};
+      is_within_ = false;
+      return false;
+    }
+    ++entries_;
+    last_ = name;
+    return true;
+  }
+  void value(std::string_view name, const std::string& text) {
+    if (!is_within_ || name == "password_hash") return;
+    const bool is_url = name == "url" && path() == "store";
+    into_.emplace_back(dotted(path(), name), is_url ? written(without_password(config_.store.url)) : text);
+  }
+  void derived(std::string_view name, const std::string&) { value(name, std::string(kAuto)); }
+
+  // Where the next part begins; none: this was the last.
+  const std::optional<ValueParts::Place>& next() const { return next_; }
+
+ private:
+  std::string path() const { return path_.empty() ? std::string() : path_.back(); }
+
+  const Config& config_;
+  const ValueParts::Place& from_;
+  Values& into_;
+  bool is_within_;                   // what is visited now belongs to the part
+  std::size_t map_ = 0;              // the one that is visited, or was last
+  std::size_t entries_ = 0;          // of the part
+  std::optional<std::string> last_;  // entry of this map
+  std::optional<ValueParts::Place> next_;
+  std::vector<std::string> path_;
+};
+
+bool ValueParts::read_some(const Config& config, Values& into) {
+  DottedPairs pairs(config, next_, into);
+  ValueVisitor visitor(pairs);
+  visit_keys(visitor, config);
+  const bool is_last = !pairs.next();
+  if (!is_last) next_ = *pairs.next();
+  return is_last;
+}
+
+Values list_values(const Config& config) {
+  Values values;
+  ValueParts parts;
+  while (!parts.read_some(config, values)) {
+  }
+  return values;
 }
 
 }  // namespace locksley::config

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,26 @@ Config without_password(Config config);
 // The same as pairs of dotted key and value, in the order of the file, without the secret hashes of
 // passwords, and without the password in store.url. Keys that dump() leaves out are left out here,
 // too.
-std::vector<std::pair<std::string, std::string>> list_values(const Config& config);
+using Values = std::vector<std::pair<std::string, std::string>>;
+Values list_values(const Config& config);
+
+// list_values() for a caller that must not work for long, in parts. Between two parts another
+// configuration may have come in force: the next part is of that one.
+class ValueParts {
+ public:
+  // The lanes, handlers and users of one part, at most: some 100 us.
+  static constexpr std::size_t kMostEntries = 32;
+
+  // Appends the next part. True: it was the last.
+  bool read_some(const Config& config, Values& into);
+
+ private:
+  friend class DottedPairs;
+  struct Place {
+    std::size_t map = 0;  // of the maps of lanes, of handlers and of users, from 1; 0: before all
+    std::optional<std::string> after;  // the last entry of it that was listed, if one was
+  };
+  Place next_;
+};
 
 }  // namespace locksley::config

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
-using Values = std::vector<std::pair<std::string, std::string>>;
 
 Config sample() {
   auto loaded = load_text(
@@ -48,6 +49,54 @@ TEST(ValuesTest, EachKeyIsListedOnceUnderItsDottedNameInTheOrderOfTheFile) {
   EXPECT_TRUE(has("handlers.p.plugin", "\"./p.so\""));
   EXPECT_TRUE(has("users", "{}"));
   EXPECT_EQ(std::ranges::count(values, "handlers.p.rate", &Values::value_type::first), 0);
+}
+
+TEST(ValuesTest, APartHasAFewUsersAndTheNextGoesOnAfterThem) {
+  constexpr std::size_t kUsers = 3 * ValueParts::kMostEntries;
+  Config config = sample();
+  for (std::size_t i = 0; i < kUsers; ++i) config.users["u" + std::to_string(1000 + i)];
+  std::vector<std::string> weights;
+  const auto add_weights = [&weights](const Values& part) {
+    std::size_t added = 0;
+    for (const auto& [key, value] : part) {
+      if (!key.starts_with("users.") || !key.ends_with(".weight")) continue;
+      weights.push_back(key);
+      ++added;
+    }
+    return added;
+  };
+  ValueParts parts;
+  Values all;
+  for (bool is_last = false; !is_last;) {
+    Values part;
+    is_last = parts.read_some(config, part);
+    EXPECT_LE(add_weights(part), ValueParts::kMostEntries);
+    std::ranges::copy(part, std::back_inserter(all));
+  }
+  EXPECT_EQ(weights.size(), kUsers);
+  EXPECT_EQ(weights.front(), "users.u1000.weight");
+  EXPECT_TRUE(std::ranges::is_sorted(weights));
+  EXPECT_EQ(all, list_values(config));
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
+TEST(ValuesTest, PartsGoOnInTheConfigurationThatHasComeInForce) {
+  Config config;
+  for (std::size_t i = 0; i <= ValueParts::kMostEntries; ++i) config.users["u" + std::to_string(1000 + i)];
+  const std::string last = config.users.rbegin()->first;
+  ValueParts parts;
+  Values part;
+  EXPECT_FALSE(parts.read_some(config, part));
+  part.clear();
+  config.users = {{"a", {}}, {"v", {}}};
+  EXPECT_TRUE(parts.read_some(config, part));
+  const auto has = [&part](const std::string& key) {
+    return std::ranges::count(part, key, &Values::value_type::first) == 1;
+  };
+  EXPECT_FALSE(has("users." + last + ".weight"));
+  EXPECT_FALSE(has("users.a.weight"));
+  EXPECT_TRUE(has("users.v.weight"));
 }
 
 TEST(ValuesTest, HashesOfPasswordsAreNotListed) {

@@ -1,5 +1,9 @@
 // The caller's session, and an overview of the daemon.
 #include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
@@ -131,51 +135,70 @@ Json machine_json(const MachineView& view) {
   return machine;
 }
 
-Json machines_of(const MachinesView& view) {
-  Json machines = Json::array();
-  for (const MachineView& machine : view.machines) machines.push_back(machine_json(machine));
-  return machines;
-}
-
-// The overview with very many machines, which are written a few at a time.
-class MachinesInParts {
+// The overview's machines and tenants, of which there may be very many: written a few at a time.
+class OverviewParts {
  public:
-  // `reply` has an empty array in their place.
-  MachinesInParts(MachinesBoard::View view, HttpReply reply)
-      : view_(std::move(view)), reply_(std::move(reply)) {
-    // No string has this: its quotes would be escaped.
-    constexpr std::string_view kPlace = "\"machines\":[]";
-    std::string& body = reply_.body;
-    const std::size_t place = body.find(kPlace);
-    check(place != std::string::npos, "an overview without a place for machines");
-    const std::size_t end = place + kPlace.size() - 1;
-    rest_ = body.substr(end);
-    body.resize(end);
-    body.reserve(end + bytes() + rest_.size());
+  // `reply` has empty arrays in their places.
+  OverviewParts(MachinesBoard::View machines, TenantPages tenants, HttpReply reply)
+      : machines_(std::move(machines)), pages_(std::move(tenants)), reply_(std::move(reply)) {
+    after_tenants_ = cut_at("\"tenants\":[]");
+    after_machines_ = cut_at("\"machines\":[]");
   }
 
   // Goes on until about `until`. True: reply() is whole.
-  bool go_on(Instant until) {
+  bool go_on(Instant until) LOCKSLEY_REQUIRES(kIoThread) {
     constexpr std::size_t kBetweenLooks = 8;  // at the clock: some 50 us
-    for (; next_ < view_->machines.size(); ++next_) {
-      if (next_ % kBetweenLooks == 0 && next_ != 0 && now() >= until) return false;
-      if (next_ != 0) reply_.body += ',';
-      reply_.body +=
-          machine_json(view_->machines[next_]).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const auto is_late = [&](std::size_t count) { return count % kBetweenLooks == 0 && now() >= until; };
+    for (; next_ < machines_->machines.size(); ++next_) {
+      if (next_ != 0 && is_late(next_)) return false;
+      append(machine_json(machines_->machines[next_]), next_ == 0);
     }
-    reply_.body += rest_;
+    reply_.body += std::exchange(after_machines_, {});
+    while (!tenants_) {
+      if (pages_.read_some()) {
+        tenants_ = pages_.take();
+      } else if (now() >= until) {
+        return false;
+      }
+    }
+    for (; !tenants_->empty(); tenants_->erase(tenants_->begin()), ++written_) {
+      if (is_late(written_ + 1)) return false;
+      Json tenant = Json::object();
+      visit_members(tenants_->begin()->second, JsonMembers(tenant));
+      append(tenant, written_ == 0);
+    }
+    reply_.body += after_tenants_;
     return true;
   }
   HttpReply reply() { return std::move(reply_); }
-  // About what the view takes, and what is written of it.
-  std::uint64_t bytes() const { return 512 * view_->machines.size(); }
-  MachinesBoard::View take_view() { return std::move(view_); }
+  // About what the view of the machines takes, and what is written of it.
+  std::uint64_t machine_bytes() const { return 512 * machines_->machines.size(); }
+  MachinesBoard::View take_machines() { return std::move(machines_); }
 
  private:
-  MachinesBoard::View view_;
+  // Cuts the body within this empty array, and returns the rest.
+  std::string cut_at(std::string_view array) {
+    // No string has this: its quotes would be escaped.
+    const std::size_t place = reply_.body.find(array);
+    check(place != std::string::npos, "an overview without a place for its parts");
+    const std::size_t end = place + array.size() - 1;
+    std::string rest = reply_.body.substr(end);
+    reply_.body.resize(end);
+    return rest;
+  }
+  void append(const Json& json, bool is_first) {
+    if (!is_first) reply_.body += ',';
+    reply_.body += json_text(json);
+  }
+
+  MachinesBoard::View machines_;
+  TenantPages pages_;
   HttpReply reply_;
-  std::string rest_;  // of its body, after the machines
-  std::size_t next_ = 0;
+  std::string after_machines_;  // what follows them in the body
+  std::string after_tenants_;
+  std::size_t next_ = 0;                // machine
+  std::optional<TenantViews> tenants_;  // once all were read; those that are not written
+  std::size_t written_ = 0;             // tenants
 };
 
 Json nodes_of(const ServerState& state) {
@@ -220,33 +243,28 @@ Json steals_of(const Pool& pool) {
   return steals;
 }
 
-Json tenants_of(const TenantViews& views) {
-  Json tenants = Json::array();
-  for (const auto& [name, view] : views) {
-    Json tenant = Json::object();
-    visit_members(view, JsonMembers(tenant));
-    tenants.push_back(std::move(tenant));
-  }
-  return tenants;
-}
-
-// The reply with these machines, later, for the user whose line this is. `reply`: as in
-// MachinesInParts.
-HttpReply with_machines_in_parts(ServerState& state, LineNumber line, MachinesBoard::View machines,
-                                 HttpReply reply) {
-  const auto parts = std::make_shared<MachinesInParts>(std::move(machines), std::move(reply));
-  return {.later = [&state, line, parts](const HttpReply::Answer& answer) {
+// The reply with these parts: at once if they are few, else later, for the user whose line this is.
+HttpReply in_parts(ServerState& state, LineNumber line, std::shared_ptr<OverviewParts> parts)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  constexpr auto kAtOnce = std::chrono::microseconds(300);
+  auto go_on = [&state, parts = std::move(parts)](Instant until) -> std::optional<HttpReply> {
     kIoThread.assert_held();
-    auto go_on = [&state, parts, answer](Instant until) {
-      kIoThread.assert_held();
-      if (!parts->go_on(until)) return false;
-      answer(parts->reply());
-      // The thread of the remote workers may have left it to this one.
-      const std::uint64_t bytes = parts->bytes();
-      state.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_view()), bytes);
-      return true;
-    };
-    state.slices().add(std::move(go_on), line);
+    if (!parts->go_on(until)) return std::nullopt;
+    // The thread of the remote workers may have left it to this one.
+    const std::uint64_t bytes = parts->machine_bytes();
+    state.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_machines()), bytes);
+    return parts->reply();
+  };
+  if (auto reply = go_on(now() + kAtOnce)) return *std::move(reply);
+  return {.later = [&state, line, go_on](const HttpReply::Answer& answer) {
+    kIoThread.assert_held();
+    state.slices().add(
+        [go_on, answer](Instant until) {
+          auto reply = go_on(until);
+          if (reply) answer(*std::move(reply));
+          return reply.has_value();
+        },
+        line);
   }};
 }
 
@@ -276,9 +294,6 @@ HttpReply Api::overview(const HttpRequest& request) const {
   const bool has_stored = user.is_admin() && state_.store() != nullptr;
   std::uint64_t running = 0;
   Json lanes = lanes_of(state_, user, running);
-  constexpr std::size_t kFewMachines = 64;  // some 300 us
-  MachinesBoard::View machines = state_.machines().get();
-  const bool are_few = machines->machines.size() <= kFewMachines;
   const OwnTenant own = *admitted_user == token_ ? OwnTenant::kIfKnown : OwnTenant::kAlways;
   HttpReply reply =
       json_reply({{"server", server_of(state_, health_.phase(), user.is_admin())},
@@ -287,14 +302,15 @@ HttpReply Api::overview(const HttpRequest& request) const {
                   {"accounts", accounts_of(state_, user)},
                   {"stored_bytes", has_stored ? Json(state_.stats().stored_bytes.get()) : Json()},
                   {"workers", array_of(state_.pool().snapshot())},
-                  {"machines", are_few ? machines_of(*machines) : Json::array()},
+                  {"machines", Json::array()},
                   {"nodes", nodes_of(state_)},
                   {"steals", steals_of(state_.pool())},
                   {"lanes", std::move(lanes)},
-                  {"tenants", tenants_of(tenants_seen_by(state_, *admitted_user, own))},
+                  {"tenants", Json::array()},
                   {"handlers", handlers_of(state_, user)}});
-  const LineNumber line = line_of_tenant(user.tenant().number);
-  return are_few ? reply : with_machines_in_parts(state_, line, std::move(machines), std::move(reply));
+  auto parts = std::make_shared<OverviewParts>(state_.machines().get(),
+                                               TenantPages(state_, *admitted_user, own), std::move(reply));
+  return in_parts(state_, line_of_tenant(user.tenant().number), std::move(parts));
 }
 
 }  // namespace locksley::daemon

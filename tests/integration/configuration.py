@@ -132,6 +132,18 @@ class Config(ReloadTest):
         self.assert_error("ERR wrong number of arguments for 'config.set' command", connection.ask("CONFIG", "SET", "limits.max_clients", 5, "log.level"))
         self.assertEqual(connection("CONFIG", "SET", "listen.port", 0), "OK")  # as it is
 
+    def test_set_takes_4_kib_of_keys_and_values(self):
+        """The reader of YAML would read megabytes on the I/O thread."""
+        connection = self.serve({"sh": shell()})
+        key, bytes_of_all = "limits.max_clients", 4 * 1024
+        self.assertEqual(connection("CONFIG", "SET", key, "77".ljust(bytes_of_all - len(key))), "OK")
+        self.assertEqual(connection.map("CONFIG", "GET", key), {key: "77"})
+        why = "ERR CONFIG SET takes keys and values of at most 4096 bytes together"
+        self.assertEqual(str(connection.ask("CONFIG", "SET", key, "78".ljust(bytes_of_all - len(key) + 1))), why)
+        many = [word for i in range(90) for word in (f"k{i}", "v" * 64_000)]
+        self.assertEqual(str(connection.ask("CONFIG", "SET", key, "78", *many)), why)
+        self.assertEqual(connection.map("CONFIG", "GET", key), {key: "77"})
+
     def test_reload_without_a_file_says_so(self):
         connection = self.serve({})
         self.daemon.config_path.unlink()

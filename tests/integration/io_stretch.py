@@ -68,7 +68,7 @@ class Stretches(DaemonTest):
             connection.send(b"".join(encode(*command) for command in part))
             for _ in part:
                 reply = connection.read()
-                self.assertNotIsInstance(reply, Exception, reply)
+                self.assertNotIsInstance(reply, Error, reply)
         return reply
 
 

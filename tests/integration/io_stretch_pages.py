@@ -38,6 +38,7 @@ class Pages(io_stretch.Crowd):
             while piece := each.recv(1 << 20):
                 data += piece
             self.assertEqual(data.count(b"HTTP/1.1 200 OK"), self.TIMES, data[:1000])
+            self.assertGreater(data.count(b'"customer":"c'), self.TIMES, data[:1000])
         self.note_longest(f"{self.CONNECTIONS} connections that ask for {target} {self.TIMES} times")
 
     @once_of_three

@@ -170,7 +170,10 @@ class Store {
   // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
 
   // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run.
-  void read(Reader::Task task, Reader::User user = Reader::kNoUser) { reader_->post(std::move(task), user); }
+  void read(Reader::Task task, Reader::User user = Reader::kNoUser,
+            Reader::Place place = Reader::Place::kLast) {
+    reader_->post(std::move(task), user, place);
+  }
   // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The
   // reader's thread calls `on_read`, unless stop() comes first; the error is for the client.
   using OnFailedJobs = std::move_only_function<void(std::expected<FailedJobList, std::string>)>;

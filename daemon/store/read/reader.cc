@@ -11,14 +11,14 @@ void Reader::start() {
   add_thread();
 }
 
-void Reader::post(Task task, User user) {
+void Reader::post(Task task, User user, Place place) {
   {
     const MutexLock lock(mutex_);
     if (stopping_) return;
     // As many as there are users that read: a few.
     auto line = std::ranges::find(lines_, user, &Line::user);
     if (line == lines_.end()) line = lines_.insert(line, {user, {}});
-    line->tasks.push_back(std::move(task));
+    line->tasks.insert(place == Place::kFirst ? line->tasks.begin() : line->tasks.end(), std::move(task));
     ++tasks_;
     if (idle_ < tasks_ && threads_.size() < most_threads_) {
       try {

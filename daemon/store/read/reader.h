@@ -20,10 +20,10 @@ namespace locksley::daemon {
 // starts another one. A thread sleeps while there are no tasks.
 //
 // Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
-// at a time as there are threads; those of one user begin in the order of their post(). post() does
-// not block. If it cannot start a thread, the task waits for the threads that there are; without
-// start() there may be none, and then it waits until a later post() can start one. stop() waits for
-// the running tasks. A task must not throw.
+// at a time as there are threads; those of one user begin in the order of their post(), but for
+// Place::kFirst. post() does not block. If it cannot start a thread, the task waits for the threads
+// that there are; without start() there may be none, and then it waits until a later post() can
+// start one. stop() waits for the running tasks. A task must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
@@ -31,6 +31,15 @@ class Reader {
   // For whom a task reads: any number that is the same for all tasks of one user.
   using User = std::uint64_t;
   static constexpr User kNoUser = ~User{0};
+
+  // Where a task waits among those of its user. Other users have their turns in either case.
+  enum class Place : std::uint8_t {
+    kLast,
+    // For a task that goes on with the work of the one that posts it, and holds much memory
+    // meanwhile: where many such works of a user wait, one after the other has memory, not all at a
+    // time. That needs a reader of one thread.
+    kFirst,
+  };
 
   // Starts a thread that calls the function. Throws std::system_error. Only tests pass one.
   using StartThread = std::move_only_function<std::thread(std::move_only_function<void()>)>;
@@ -46,7 +55,7 @@ class Reader {
   // daemon starts.
   void start() LOCKSLEY_EXCLUDES(mutex_);
   // After stop(), destroys the task without running it.
-  void post(Task task, User user = kNoUser) LOCKSLEY_EXCLUDES(mutex_);
+  void post(Task task, User user = kNoUser, Place place = Place::kLast) LOCKSLEY_EXCLUDES(mutex_);
   // Waits for the running tasks, and destroys those that have not started.
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 

@@ -40,9 +40,9 @@ JobSearch::JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecor
       on_found_(std::move(on_found)),
       order_(demand_.index, record_->status().rows) {}
 
-void JobSearch::post_step(std::shared_ptr<JobSearch> self) {
+void JobSearch::post_step(std::shared_ptr<JobSearch> self, Reader::Place place) {
   const Post& post = self->post_;
-  post([self = std::move(self)]() mutable { step(std::move(self)); });
+  post([self = std::move(self)]() mutable { step(std::move(self)); }, place);
 }
 
 void JobSearch::step(std::shared_ptr<JobSearch> self) {
@@ -53,7 +53,7 @@ void JobSearch::step(std::shared_ptr<JobSearch> self) {
     self->found_->error = error.what();
   }
   if (self->found_->error.empty() && self->wants_payload() && !self->read_payload()) {
-    return post_step(std::move(self));
+    return post_step(std::move(self), Reader::Place::kFirst);
   }
   finish(std::move(self));
 }
@@ -151,7 +151,7 @@ void JobSearch::finish(std::shared_ptr<JobSearch> self) {
     self->on_found_(*self->found_);
     // The client has left.
     if (self->found_.use_count() == 1 && is_freed_aside(self->found_->memory_bytes())) {
-      self->post_([found = std::move(self->found_)] {});
+      self->post_([found = std::move(self->found_)] {}, Reader::Place::kLast);
     }
   });
 }

@@ -51,13 +51,14 @@ struct FoundJob {
 //
 // It finds most rows in its first step (SearchOrder); at worst it looks at all rows, in tasks of
 // some milliseconds, between which the reader serves others. A payload of many megabytes is
-// computed from its pattern in such tasks, too.
+// computed from its pattern in such tasks, too; between those only other users are served, so that
+// a user with many searches has one such payload in the making.
 //
 // Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
 // to the I/O thread.
 class JobSearch final {
  public:
-  using Post = std::function<void(Reader::Task)>;
+  using Post = std::function<void(Reader::Task, Reader::Place)>;
 
   // `post` runs a task on the reader's thread. `on_found` is called on the I/O thread, when it is
   // done.
@@ -72,7 +73,7 @@ class JobSearch final {
  private:
   // Each task holds the search, and the last one passes it to the I/O thread, to which the record
   // belongs.
-  static void post_step(std::shared_ptr<JobSearch> self);
+  static void post_step(std::shared_ptr<JobSearch> self, Reader::Place place = Reader::Place::kLast);
   static void step(std::shared_ptr<JobSearch> self);
   // False: the reader is to serve others before it goes on.
   bool look();

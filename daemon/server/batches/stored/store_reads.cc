@@ -120,9 +120,9 @@ std::shared_ptr<const FoundJob> StoreReads::search(const std::shared_ptr<BatchRe
                                                    const JobDemand& demand,
                                                    std::function<void(const FoundJob&)> on_found) {
   const Reader::User owner = parts_.registry.tenant_of(*record).number;
-  const auto post = [parts = &parts_, owner](Reader::Task task) {
-    parts->store != nullptr ? parts->store->read(std::move(task), owner)
-                            : parts->aside.post(std::move(task), owner);
+  const auto post = [parts = &parts_, owner](Reader::Task task, Reader::Place place) {
+    parts->store != nullptr ? parts->store->read(std::move(task), owner, place)
+                            : parts->aside.post(std::move(task), owner, place);
   };
   const auto tell = [&slices = parts_.slices, held = record,
                      on_found = std::move(on_found)](const FoundJob& found) {

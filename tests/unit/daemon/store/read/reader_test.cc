@@ -50,6 +50,31 @@ TEST(ReaderTest, AUserWhoAsksForMuchDelaysAnotherByOneTaskOnly) {
   EXPECT_TRUE(order == "gmgmggg" || order == "mgmgggg") << order;
 }
 
+TEST(ReaderTest, ATaskThatIsFirstGoesBeforeTheOthersOfItsUserAlone) {
+  Reader reader;
+  std::promise<void> posted;
+  std::promise<void> done;
+  std::string order;  // used by the reader's thread only, until it has ended
+  constexpr Reader::User kFirst = 1;
+  constexpr Reader::User kSecond = 2;
+  const std::function<void(int)> go_on = [&](int left) {
+    order += 'F';
+    if (left != 0) reader.post([&, left] { go_on(left - 1); }, kFirst, Reader::Place::kFirst);
+  };
+  reader.post([&] { posted.get_future().get(); }, kSecond);
+  reader.post([&] { go_on(2); }, kFirst);
+  reader.post(
+      [&] {
+        order += 'f';
+        done.set_value();
+      },
+      kFirst);
+  for (int i = 0; i < 3; ++i) reader.post([&] { order += 's'; }, kSecond);
+  posted.set_value();
+  done.get_future().get();
+  EXPECT_EQ(order, "FsFsFsf");
+}
+
 TEST(ReaderTest, StopWaitsForTheTaskThatRunsAndDropsTheOthers) {
   Reader reader;
   std::promise<void> begun;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <atomic>
 #include <cstddef>
@@ -36,9 +37,13 @@ class JobSearchTest : public ::testing::Test {
   std::shared_ptr<const FoundJob> begin(const std::shared_ptr<BatchRecord>& record)
       LOCKSLEY_REQUIRES(kIoThread) {
     const JobDemand demand{.index = 7, .most_rows = 0, .open_range = record->payloads().open_range()};
-    return JobSearch::begin(
-        io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
-        [](const FoundJob&) {});
+    return JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
+  }
+  // As a reader does for one user.
+  JobSearch::Post post() {
+    return [this](Reader::Task task, Reader::Place place) {
+      tasks_.insert(place == Reader::Place::kFirst ? tasks_.begin() : tasks_.end(), std::move(task));
+    };
   }
   // Runs the reader's tasks, and those that they post; returns their number.
   std::size_t run_tasks() {
@@ -95,9 +100,7 @@ class RowSearchTest : public JobSearchTest {
   }
   std::shared_ptr<const FoundJob> search(const std::shared_ptr<BatchRecord>& record, const JobDemand& demand)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return JobSearch::begin(
-        io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
-        [](const FoundJob&) {});
+    return JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
   }
   std::vector<IndexRange> asked_;
 };
@@ -155,6 +158,33 @@ TEST_F(JobSearchTest, APayloadOfManyMegabytesIsComputedInSeveralTasks) {
   EXPECT_TRUE(*found->payload == std::string(kPlaces, '7'));
 }
 
+// Each has its pattern and payload in memory, which no account carries until the search is done.
+TEST_F(JobSearchTest, OnePayloadOfAUserIsComputedAtATime) {
+  const ThreadRoleScope io_thread(kIoThread);
+  std::string pattern;
+  for (std::size_t i = 0; i < (8U << 20); ++i) pattern += "{}";
+  const auto record = range_with("x");
+  std::vector<std::weak_ptr<const RangePayloads>> opened;
+  std::size_t most_open = 0;
+  const OpenRange open = [&] {
+    const auto range = std::make_shared<const RangePayloads>(0, pattern_of(pattern).text);
+    opened.push_back(range);
+    const auto count = std::ranges::count_if(opened, [](const auto& one) { return !one.expired(); });
+    most_open = std::max(most_open, static_cast<std::size_t>(count));
+    return range;
+  };
+  const JobDemand demand{.index = 7, .most_rows = 0, .open_range = open};
+  std::vector<std::shared_ptr<const FoundJob>> found;
+  for (int i = 0; i < 3; ++i) {
+    found.push_back(JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {}));
+  }
+  EXPECT_GT(run_tasks(), 9U) << "each took several";
+  io_.poll();
+  EXPECT_EQ(opened.size(), 3U);
+  EXPECT_EQ(most_open, 1U);
+  for (const auto& each : found) EXPECT_TRUE(each->payload.has_value());
+}
+
 TEST_F(JobSearchTest, OneThatCannotBeReadIsLeftOut) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = range_with("x");
@@ -162,9 +192,7 @@ TEST_F(JobSearchTest, OneThatCannotBeReadIsLeftOut) {
       .index = 7, .most_rows = 0, .open_range = []() -> std::shared_ptr<const RangePayloads> {
         throw std::runtime_error("cannot read the store");
       }};
-  const auto found = JobSearch::begin(
-      io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
-      [](const FoundJob&) {});
+  const auto found = JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
   run_tasks();
   io_.poll();
   EXPECT_TRUE(found->is_done);
@@ -180,9 +208,7 @@ TEST_F(JobSearchTest, OneThatCannotBeReadNowIsAnError) {
   JobDemand read{.index = 7, .most_rows = 0, .payloads = std::make_shared<testing::AwayPayloads>(first_away)};
   for (const JobDemand& demand : {of_range, read}) {
     io_.restart();
-    const auto found = JobSearch::begin(
-        io_, [this](Reader::Task task) { tasks_.push_back(std::move(task)); }, record, demand,
-        [](const FoundJob&) {});
+    const auto found = JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
     run_tasks();
     io_.poll();
     EXPECT_TRUE(found->is_done);

@@ -202,7 +202,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
   // The batch is about to be destroyed: its results no longer count in their account, although a
-  // large batch may take another thread a while to free.
+  // large batch may take another thread a while to free. Without this call they count until then.
   void refund_results();
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----

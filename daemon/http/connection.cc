@@ -246,15 +246,13 @@ asio::awaitable<void> HttpConnection::wait_for_turn() {
 
 asio::awaitable<HttpReply> HttpConnection::come(std::function<void(HttpReply::Answer)> later) {
   auto begin = [this](auto handler, std::function<void(HttpReply::Answer)> ask) {
-    // The handler cannot be copied, but a std::function must be copyable. The page and the timer
-    // hold it; the first of them that answers takes it. If both destroy it without a call, the
-    // coroutine is destroyed with it.
-    auto waiting = std::make_shared<std::optional<decltype(handler)>>(std::move(handler));
-    const HttpReply::Answer answer = [waiting](HttpReply reply) {
-      if (!*waiting) return;
-      const auto executor = asio::get_associated_executor(**waiting);
-      asio::post(executor, [first = *std::exchange(*waiting, std::nullopt),
-                            reply = std::move(reply)]() mutable { std::move(first)(std::move(reply)); });
+    // The page and the timer hold it; the first of them that answers counts. If both destroy it
+    // without a call, the coroutine is destroyed with it.
+    const HttpReply::Answer answer = [handler = std::move(handler)](HttpReply reply) mutable {
+      const auto executor = asio::get_associated_executor(handler);
+      asio::post(executor, [handler = std::move(handler), reply = std::move(reply)]() mutable {
+        std::move(handler)(std::move(reply));
+      });
     };
     timer_.expires_after(limits_.answer_timeout);
     timer_.async_wait([answer](std::error_code error) {

@@ -8,6 +8,13 @@
 
 namespace locksley::daemon {
 
+void HttpAnswer::operator()(HttpReply reply) const {
+  if (!state_->give) return;
+  state_->waiting.reset();
+  Give give = std::exchange(state_->give, {});
+  give(std::move(reply));
+}
+
 void Router::get(std::string path, Access access, Page page) {
   entries_.push_back({std::move(path), false, access, std::move(page)});
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,8 @@ namespace locksley::daemon {
 
 class HttpHosts;
 class HttpLogin;
+
+class HttpAnswer;
 
 struct HttpReply {
   HttpStatus status = HttpStatus::kOk;
@@ -26,8 +30,34 @@ struct HttpReply {
   // If set, this object is not the reply. The function is called once, and passes the reply to its
   // argument, at once or later on the same thread. If the daemon ends before that, the argument is
   // destroyed without a call.
-  using Answer = std::function<void(HttpReply)>;
+  using Answer = HttpAnswer;
   std::function<void(Answer)> later = {};
+};
+
+// Passes on a reply that comes later. Copies are the same answer: the first call counts, the others
+// have no effect. The HTTP side's thread.
+class HttpAnswer {
+ public:
+  using Give = std::move_only_function<void(HttpReply)>;
+
+  HttpAnswer() = default;  // for a variable; must not be called
+  // Implicit, as that of a std::function.
+  template <class Function>
+    requires(!std::is_same_v<std::remove_cvref_t<Function>, HttpAnswer>)
+  HttpAnswer(Function give) : state_(std::make_shared<State>(Give(std::move(give)))) {}
+
+  void operator()(HttpReply reply) const;
+  // Expires with the first call: then no client waits for the reply any more. It has come, or it is
+  // too late for it.
+  std::weak_ptr<const void> waiting() const { return state_->waiting; }
+
+ private:
+  struct State {
+    explicit State(Give its) : give(std::move(its)) {}
+    Give give;  // empty: it has been called
+    std::shared_ptr<const void> waiting = std::make_shared<char>();
+  };
+  std::shared_ptr<State> state_;
 };
 
 // Who may access a page, if `http.login` demands a login.

@@ -138,7 +138,7 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
       kIoThread.assert_held();
       // The look holds what it has found, and the search calls this once it is done.
       const auto look = std::make_shared<std::optional<JobLookup>>();
-      auto begun = JobLookup::begin(state_, record, at,
+      auto begun = JobLookup::begin(state_, record, at, answer.waiting(),
                                     [look, answer](const FoundJob&) { answer(job_reply(**look)); });
       if (!begun) return answer(json_error(begun.error()));
       *look = *std::move(begun);
@@ -151,8 +151,8 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
   if (log) return log_reply(log->end, log->bytes, false);
   const auto later = [this, record, at = *index, after = *from](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().find_job(record, at, ~std::uint64_t{0},
-                              [answer, after](const FoundJob& job) { answer(kept_log_reply(job, after)); });
+    state_.batches().find_facts(record, at, answer.waiting(),
+                                [answer, after](const FoundJob& job) { answer(kept_log_reply(job, after)); });
   };
   return {.later = later};
 }

@@ -203,20 +203,20 @@ class Batches {
   }
   // As the functions of StoreReads.
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-                                            std::function<void(const ReadRows&)> on_read = {})
+                                            Waiting client, std::function<void(const ReadRows&)> on_read)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.read_rows(std::move(record), demand, std::move(on_read));
+    return reads_.read_rows(std::move(record), demand, std::move(client), std::move(on_read));
   }
   std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                           std::uint64_t most_rows,
-                                           std::function<void(const FoundJob&)> on_found = {})
+                                           std::uint64_t most_rows, Waiting client,
+                                           std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.find_job(record, index, most_rows, std::move(on_found));
+    return reads_.find_job(record, index, most_rows, std::move(client), std::move(on_found));
   }
   std::shared_ptr<const FoundJob> find_facts(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                             std::function<void(const FoundJob&)> on_found = {})
+                                             Waiting client, std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.find_facts(record, index, std::move(on_found));
+    return reads_.find_facts(record, index, std::move(client), std::move(on_found));
   }
 
   // ---- Results are discarded ----

@@ -105,7 +105,9 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
   ReadMemory memory(session);
-  const auto look = JobLookup::begin(session.state(), record, parsed->index, memory.on_read<FoundJob>());
+  const std::weak_ptr<const void> client = memory.begin_read();
+  const auto look =
+      JobLookup::begin(session.state(), record, parsed->index, client, memory.on_read<FoundJob>());
   command = {};
   if (!look) {
     session.fail(look.error());
@@ -162,7 +164,9 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
           !record->is_over() && record->lane->view().is_queued(*record, index).value_or(false);
       if (!is_queued) {
         ReadMemory memory(session);
-        const auto found = session.state().batches().find_facts(record, index, memory.on_read<FoundJob>());
+        const std::weak_ptr<const void> client = memory.begin_read();
+        const auto found =
+            session.state().batches().find_facts(record, index, client, memory.on_read<FoundJob>());
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
         if (!co_await session.await_rows(record, is_found)) co_return;
         if (write_kept_log(session, *found, parsed->from)) co_return;

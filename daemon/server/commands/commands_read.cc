@@ -140,7 +140,8 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
   while (!page) {
     const std::uint64_t first = std::max(row_of_cursor(demand.cursor), record->status().discarded);
     Batches& batches = session.state().batches();
-    auto read = batches.read_rows(record, demand, memory.on_read<Batches::ReadRows>());
+    const std::weak_ptr<const void> client = memory.begin_read();
+    auto read = batches.read_rows(record, demand, client, memory.on_read<Batches::ReadRows>());
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
     bool is_wanted = co_await session.await_rows(record, is_read);
     if (is_wanted && !slices.has_time()) co_await session.wait_for_slice();

@@ -20,11 +20,16 @@ class ReadMemory {
   ReadMemory(const ReadMemory&) = delete;
   ReadMemory& operator=(const ReadMemory&) = delete;
 
-  // To be called at the end of a read; counts read.memory_bytes(). No effect once this is
-  // destroyed. What an earlier read has brought does not count any more.
+  // For whom the next read reads: expires when this is destroyed, or the read after it begins. What
+  // an earlier read has brought does not count any more.
+  std::weak_ptr<const void> begin_read() {
+    counted_ = std::make_shared<Counted>(session_);
+    return counted_;
+  }
+  // To be called at the end of the read that has begun; counts read.memory_bytes(). No effect once
+  // this is destroyed.
   template <class Read>
   std::function<void(const Read&)> on_read() {
-    counted_ = std::make_shared<Counted>(session_);
     return [counted = std::weak_ptr(counted_)](const Read& read) {
       kIoThread.assert_held();
       if (const auto still_wanted = counted.lock()) still_wanted->session.count_read(read.memory_bytes());

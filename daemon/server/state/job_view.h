@@ -48,12 +48,12 @@ class JobLookup {
   JobLookup(JobLookup&&) = default;
   JobLookup& operator=(JobLookup&&) = default;
 
-  // Begins the search (Batches::find_job()); `on_found` is called when it is done, if it is not
-  // empty. The error is the text of the error reply: the batch has no such job.
+  // Begins the search (Batches::find_job()) for `client`; `on_found` is called when it is done. The
+  // error is the text of the error reply: the batch has no such job.
   static std::expected<JobLookup, std::string> begin(ServerState& state,
                                                      const std::shared_ptr<BatchRecord>& record,
-                                                     std::uint64_t index,
-                                                     std::function<void(const FoundJob&)> on_found = {})
+                                                     std::uint64_t index, Waiting client,
+                                                     std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread);
 
   bool is_done() const { return found_->is_done; }

@@ -19,6 +19,9 @@ EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) 
 EvictableBytes bytes_of_retired(std::uint64_t stored_bytes) {
   return {.stored = stored_bytes, .record = Registry::kRetainedBytes};
 }
+// Whether the memory of the batch is free soon. Else, while a read of it is under way or a client
+// waits for it, its results go on counting in their account.
+bool is_last(const std::shared_ptr<BatchRecord>& reference) { return reference.use_count() == 1; }
 
 }  // namespace
 
@@ -155,7 +158,7 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   const ForgetBatch forgotten{
       .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
   const std::uint64_t memory = record.memory_bytes();
-  record.refund_results();
+  if (is_last(held)) record.refund_results();
   free_aside(aside_, std::move(held), memory, owner);
   return is_stored ? store_->put(forgotten, urgency) : 0;
 }
@@ -182,7 +185,7 @@ bool Retention::try_retire(BatchRecord& record) {
   const Reader::User owner = registry_.tenant_of(record).number;
   const std::uint64_t memory = record.memory_bytes();
   registry_.retire(record);
-  record.refund_results();
+  if (is_last(held)) record.refund_results();
   free_aside(aside_, std::move(held), memory, owner);
   return true;
 }

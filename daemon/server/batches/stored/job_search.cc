@@ -35,6 +35,7 @@ JobSearch::JobSearch(asio::io_context& io, Post post, std::shared_ptr<BatchRecor
                      const JobDemand& demand, std::function<void(const FoundJob&)> on_found)
     : mailbox_(IoMailbox::of(io)),
       post_(std::move(post)),
+      client_(demand.client),
       record_(std::move(record)),
       demand_(demand),
       on_found_(std::move(on_found)),
@@ -46,6 +47,7 @@ void JobSearch::post_step(std::shared_ptr<JobSearch> self, Reader::Place place) 
 }
 
 void JobSearch::step(std::shared_ptr<JobSearch> self) {
+  if (self->client_.expired()) return finish(std::move(self));
   try {
     if (!self->has_looked_ && !self->look()) return post_step(std::move(self));
     self->has_looked_ = true;
@@ -148,7 +150,7 @@ void JobSearch::finish(std::shared_ptr<JobSearch> self) {
   mailbox.post([self = std::move(self)] {
     kIoThread.assert_held();
     self->found_->is_done = true;
-    self->on_found_(*self->found_);
+    if (!self->client_.expired()) self->on_found_(*self->found_);
     // The client has left.
     if (self->found_.use_count() == 1 && is_freed_aside(self->found_->memory_bytes())) {
       self->post_([found = std::move(self->found_)] {}, Reader::Place::kLast);

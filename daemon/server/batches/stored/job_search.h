@@ -17,8 +17,13 @@
 
 namespace locksley::daemon {
 
+// For whom another thread reads. It expires, on the I/O thread, when no client waits any more: the
+// read then ends at once, without a result, and does not call the function for its end.
+using Waiting = std::weak_ptr<const void>;
+
 // A request to JobSearch.
 struct JobDemand {
+  Waiting client = {};
   std::uint64_t index = 0;
   // About how many rows to search for its result; 0: the job has no result.
   std::uint64_t most_rows = ~std::uint64_t{0};
@@ -52,7 +57,8 @@ struct FoundJob {
 // It finds most rows in its first step (SearchOrder); at worst it looks at all rows, in tasks of
 // some milliseconds, between which the reader serves others. A payload of many megabytes is
 // computed from its pattern in such tasks, too; between those only other users are served, so that
-// a user with many searches has one such payload in the making.
+// a user with many searches has one such payload in the making. A search for which no client waits
+// any more ends with its next task.
 //
 // Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
 // to the I/O thread.
@@ -61,7 +67,7 @@ class JobSearch final {
   using Post = std::function<void(Reader::Task, Reader::Place)>;
 
   // `post` runs a task on the reader's thread. `on_found` is called on the I/O thread, when it is
-  // done.
+  // done, unless JobDemand::client has expired.
   static std::shared_ptr<const FoundJob> begin(asio::io_context& io, Post post,
                                                std::shared_ptr<BatchRecord> record, const JobDemand& demand,
                                                std::function<void(const FoundJob&)> on_found)
@@ -90,6 +96,7 @@ class JobSearch final {
 
   IoMailbox& mailbox_;
   const Post post_;
+  const Waiting client_;
   const std::shared_ptr<BatchRecord> record_;
   JobDemand demand_;
   std::function<void(const FoundJob&)> on_found_;

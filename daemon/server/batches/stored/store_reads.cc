@@ -55,17 +55,21 @@ void StoreReads::begin(std::shared_ptr<BatchRecord> record, std::shared_ptr<Outc
 }
 
 std::shared_ptr<const StoreReads::ReadRows> StoreReads::read_rows(
-    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
+    std::shared_ptr<BatchRecord> record, const ResultsDemand& demand, Waiting client,
     std::function<void(const ReadRows&)> on_read) {
   auto rows = std::make_shared<ReadRows>();
-  const auto read = [demand](const BatchRecord& batch, ReadRows& into) {
+  const auto read = [demand, client](const BatchRecord& batch, ReadRows& into) {
+    if (client.expired()) return;
     try {
       into.page = read_results(batch, demand);
     } catch (const std::runtime_error& error) {
       into.page = std::unexpected(error.what());
     }
   };
-  begin<ReadRows>(std::move(record), rows, read, std::move(on_read));
+  const auto tell = [client = std::move(client), on_read = std::move(on_read)](const ReadRows& done) {
+    if (on_read && !client.expired()) on_read(done);
+  };
+  begin<ReadRows>(std::move(record), rows, read, tell);
   return rows;
 }
 
@@ -98,9 +102,10 @@ std::shared_ptr<const ReadFailures> StoreReads::read_failures(
 
 std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<BatchRecord>& record,
                                                      std::uint64_t index, std::uint64_t most_rows,
+                                                     Waiting client,
                                                      std::function<void(const FoundJob&)> on_found) {
   const bool is_in_store = record->is_stored() && !record->stored.is_rejected;
-  JobDemand demand{.index = index, .most_rows = most_rows};
+  JobDemand demand{.client = std::move(client), .index = index, .most_rows = most_rows};
   BatchPayloads& payloads = record->payloads();
   if (!payloads.in_memory(index)) {
     demand.open_range = payloads.open_range();
@@ -111,9 +116,10 @@ std::shared_ptr<const FoundJob> StoreReads::find_job(const std::shared_ptr<Batch
 }
 
 std::shared_ptr<const FoundJob> StoreReads::find_facts(const std::shared_ptr<BatchRecord>& record,
-                                                       std::uint64_t index,
+                                                       std::uint64_t index, Waiting client,
                                                        std::function<void(const FoundJob&)> on_found) {
-  return search(record, {.index = index, .wants_output = false}, std::move(on_found));
+  return search(record, {.client = std::move(client), .index = index, .wants_output = false},
+                std::move(on_found));
 }
 
 std::shared_ptr<const FoundJob> StoreReads::search(const std::shared_ptr<BatchRecord>& record,

@@ -38,6 +38,7 @@ struct ReadFailures {
 // Each call returns at once, with an object that the read fills. As soon as the read has ended, the
 // I/O thread sets its `is_done`, calls the function that was given (none, if it is empty), and
 // wakes the waiters of the batch for BatchRecord::kReadRows. Until then only `round` may be read.
+// If no client waits any more (Waiting), the read does not begin, or ends early.
 // The object is shared by the caller and the read. If the caller has dropped it before the read
 // ends, another thread frees it if it is large; else the caller does so (Batches::free_dropped()).
 //
@@ -64,7 +65,7 @@ class StoreReads {
     std::size_t memory_bytes() const { return page ? page->memory_bytes() : 0; }
   };
   std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-                                            std::function<void(const ReadRows&)> on_read)
+                                            Waiting client, std::function<void(const ReadRows&)> on_read)
       LOCKSLEY_REQUIRES(kIoThread);
   // Where a row lies in the store.
   struct FoundRow {
@@ -80,12 +81,12 @@ class StoreReads {
   // The result of one job, and its payload if that is not in memory and may be wanted. `most_rows`:
   // as in JobDemand.
   std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                           std::uint64_t most_rows,
+                                           std::uint64_t most_rows, Waiting client,
                                            std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread);
   // The facts of the result of one job, without its output and payload.
   std::shared_ptr<const FoundJob> find_facts(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                             std::function<void(const FoundJob&)> on_found)
+                                             Waiting client, std::function<void(const FoundJob&)> on_found)
       LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -120,13 +120,19 @@ TEST_F(HttpBodyTest, AReplyThatComesTooLateIsLeftOut) {
   HttpReply::Answer late;
   router_.get_below("/api/late/", Access::kEverybody, [](const HttpRequest&) { return HttpReply{}; });
   router_.post_below("/api/late/", [&late](const HttpRequest&) -> HttpReply {
-    return {.later = [&late](const HttpReply::Answer& answer) { late = answer; }};
+    return {.later = [&late](const HttpReply::Answer& answer) {
+      late = answer;
+      EXPECT_FALSE(late.waiting().expired());
+    }};
   });
   const auto server = start({.answer_timeout = 50ms});
   HttpClient client(server);
   client.send(post("/api/late/", "x"));
   EXPECT_THAT(client.read_reply(), HasSubstr("no answer in time"));
-  asio::post(io_, [&late] { std::exchange(late, {})({.body = "late"}); });
+  asio::post(io_, [&late] {
+    EXPECT_TRUE(late.waiting().expired()) << "a search for it may end";
+    std::exchange(late, {})({.body = "late"});
+  });
   client.send(post("/api/later", "next"));
   EXPECT_THAT(client.read_reply(), EndsWith("later next"));
 }

@@ -9,7 +9,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/batch/batch_failures.h"
 #include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/store.h"
 #include "tests/support/registry_fixture.h"
@@ -384,6 +386,36 @@ TEST_F(RetentionTest, ABatchThatIsInMemoryAloneLeavesNothingToDelete) {
   end(*record);
   EXPECT_THAT(retention_.forget(*record, Urgency::kWithNext), Optional(0u));
   EXPECT_FALSE(is_there("a"));
+}
+
+// Else a client could fill the memory with batches that it forgets while they are read.
+TEST_F(RetentionTest, ResultsOfAForgottenBatchCountUntilItsLastReadHasEnded) {
+  const ThreadRoleScope io_thread(kIoThread);
+  ResultAccount& results = tenant().account.results();
+  for (const bool is_read : {false, true}) {
+    BatchOptions options;
+    options.id = "a";
+    options.results = &results;
+    auto record = std::make_shared<BatchRecord>(std::move(options), handler_,
+                                                std::make_unique<RangedPayloads>(RangeJobs{}), nullptr, lane_,
+                                                BatchRecord::Origin::kSubmit, registry_.numbers().take());
+    registry_.add(record);
+    BatchHistory history;
+    history.jobs = history.rows = 1;
+    history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 1;
+    history.failed_unread = true;
+    record->restore(history);
+    end(*record);
+    record->failures().set_list(std::make_shared<const std::vector<IndexRange>>(1, IndexRange{0, 1}), 1);
+    const std::uint64_t bytes = results.bytes();
+    EXPECT_GT(bytes, 0U);
+    BatchRecord& forgotten = *record;
+    if (!is_read) record.reset();
+    EXPECT_TRUE(retention_.forget(forgotten, Urgency::kWithNext).has_value());
+    EXPECT_EQ(results.bytes(), is_read ? bytes : 0);
+    record.reset();
+    EXPECT_EQ(results.bytes(), 0U);
+  }
 }
 
 // ---- Whose batches go ----

@@ -36,7 +36,8 @@ class JobSearchTest : public ::testing::Test {
   }
   std::shared_ptr<const FoundJob> begin(const std::shared_ptr<BatchRecord>& record)
       LOCKSLEY_REQUIRES(kIoThread) {
-    const JobDemand demand{.index = 7, .most_rows = 0, .open_range = record->payloads().open_range()};
+    const JobDemand demand{
+        .client = client_, .index = 7, .most_rows = 0, .open_range = record->payloads().open_range()};
     return JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
   }
   // As a reader does for one user.
@@ -60,6 +61,8 @@ class JobSearchTest : public ::testing::Test {
   Lane lane_{"cpu", FairRing::Options{}};
   asio::io_context io_;
   std::deque<Reader::Task> tasks_;
+  // The client that waits.
+  std::shared_ptr<int> client_ = std::make_shared<int>();
 };
 
 // Has rows of jobs that no test looks for, and keeps which rows it was asked for. All have the same
@@ -110,7 +113,7 @@ TEST_F(RowSearchTest, EachRowIsLookedAtOnce) {
   constexpr std::uint64_t kRows = 10'000;
   for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{5'000}, kRows - 1}) {
     asked_.clear();
-    search(with_rows(kRows), {.index = index});
+    search(with_rows(kRows), {.client = client_, .index = index});
     run_tasks();
     EXPECT_EQ(count_of(asked_), kRows) << index;
     const std::vector<IndexRange> all{{0, kRows}};
@@ -122,7 +125,7 @@ TEST_F(RowSearchTest, EachRowIsLookedAtOnce) {
 TEST_F(RowSearchTest, AResultForWhichNoClientWaitsIsFreedByTheReader) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = with_rows(1, std::string(2U << 20, 'x'));
-  const JobDemand demand{.index = OtherRows::kOtherJob};
+  const JobDemand demand{.client = client_, .index = OtherRows::kOtherJob};
   auto found = search(record, demand);
   run_tasks();
   io_.poll();
@@ -136,9 +139,30 @@ TEST_F(RowSearchTest, AResultForWhichNoClientWaitsIsFreedByTheReader) {
   EXPECT_EQ(tasks_.size(), 1U);
 }
 
+TEST_F(RowSearchTest, ASearchForWhichNoClientWaitsAnyMoreEndsWithItsNextTask) {
+  const ThreadRoleScope io_thread(kIoThread);
+  auto record = with_rows(10'000'000);
+  const std::weak_ptr<BatchRecord> batch = record;
+  int calls = 0;
+  auto found = JobSearch::begin(io_, post(), record, {.client = client_}, [&](const FoundJob&) { ++calls; });
+  record.reset();
+  Reader::Task first = std::move(tasks_.front());
+  tasks_.pop_front();
+  first();
+  ASSERT_EQ(tasks_.size(), 1U) << "it goes on";
+  const std::size_t asked = asked_.size();
+  client_.reset();
+  EXPECT_EQ(run_tasks(), 1U);
+  EXPECT_EQ(asked_.size(), asked) << "it has looked at no more rows";
+  io_.poll();
+  EXPECT_EQ(calls, 0);
+  EXPECT_TRUE(batch.expired()) << "its memory is free";
+}
+
 TEST_F(RowSearchTest, AnOutputThatIsNotWantedIsNotCopied) {
   const ThreadRoleScope io_thread(kIoThread);
-  const auto found = search(with_rows(1, "output"), {.index = OtherRows::kOtherJob, .wants_output = false});
+  const auto found = search(with_rows(1, "output"),
+                            {.client = client_, .index = OtherRows::kOtherJob, .wants_output = false});
   run_tasks();
   ASSERT_TRUE(found->row.has_value());
   EXPECT_EQ(found->row->output, "");
@@ -173,7 +197,7 @@ TEST_F(JobSearchTest, OnePayloadOfAUserIsComputedAtATime) {
     most_open = std::max(most_open, static_cast<std::size_t>(count));
     return range;
   };
-  const JobDemand demand{.index = 7, .most_rows = 0, .open_range = open};
+  const JobDemand demand{.client = client_, .index = 7, .most_rows = 0, .open_range = open};
   std::vector<std::shared_ptr<const FoundJob>> found;
   for (int i = 0; i < 3; ++i) {
     found.push_back(JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {}));
@@ -188,10 +212,12 @@ TEST_F(JobSearchTest, OnePayloadOfAUserIsComputedAtATime) {
 TEST_F(JobSearchTest, OneThatCannotBeReadIsLeftOut) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = range_with("x");
-  const JobDemand demand{
-      .index = 7, .most_rows = 0, .open_range = []() -> std::shared_ptr<const RangePayloads> {
-        throw std::runtime_error("cannot read the store");
-      }};
+  const JobDemand demand{.client = client_,
+                         .index = 7,
+                         .most_rows = 0,
+                         .open_range = []() -> std::shared_ptr<const RangePayloads> {
+                           throw std::runtime_error("cannot read the store");
+                         }};
   const auto found = JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});
   run_tasks();
   io_.poll();
@@ -203,9 +229,12 @@ TEST_F(JobSearchTest, OneThatCannotBeReadIsLeftOut) {
 TEST_F(JobSearchTest, OneThatCannotBeReadNowIsAnError) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = range_with("x");
-  JobDemand of_range{.index = 7, .most_rows = 0, .open_range = [] { return nullptr; }};
+  JobDemand of_range{.client = client_, .index = 7, .most_rows = 0, .open_range = [] { return nullptr; }};
   std::atomic<std::uint64_t> first_away = 7;
-  JobDemand read{.index = 7, .most_rows = 0, .payloads = std::make_shared<testing::AwayPayloads>(first_away)};
+  JobDemand read{.client = client_,
+                 .index = 7,
+                 .most_rows = 0,
+                 .payloads = std::make_shared<testing::AwayPayloads>(first_away)};
   for (const JobDemand& demand : {of_range, read}) {
     io_.restart();
     const auto found = JobSearch::begin(io_, post(), record, demand, [](const FoundJob&) {});

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -57,6 +58,7 @@ class StoreReadsTest : public RegistryFixture {
   }
 
   static constexpr ResultsDemand kFirst{.cursor = 0, .count = 1, .max_bytes = 1000};
+  const std::shared_ptr<int> client_ = std::make_shared<int>();  // that waits
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
   testing::StoreBench bench_;
@@ -74,7 +76,7 @@ class StoreReadsTest : public RegistryFixture {
 TEST_F(StoreReadsTest, ALargePageForWhichNoClientWaitsIsFreedOnAnotherThread) {
   const ThreadRoleScope io_thread(kIoThread);
   bool has_ended = false;
-  reads_.read_rows(with_row_of(2U << 20), kFirst, [&](const StoreReads::ReadRows& read) {
+  reads_.read_rows(with_row_of(2U << 20), kFirst, client_, [&](const StoreReads::ReadRows& read) {
     EXPECT_GT(read.memory_bytes(), 2U << 20);
     has_ended = true;
   });
@@ -85,12 +87,27 @@ TEST_F(StoreReadsTest, ALargePageForWhichNoClientWaitsIsFreedOnAnotherThread) {
 TEST_F(StoreReadsTest, APageForWhichACommandWaitsStaysAsItIs) {
   const ThreadRoleScope io_thread(kIoThread);
   bool has_ended = false;
-  const auto read =
-      reads_.read_rows(with_row_of(2U << 20), kFirst, [&](const StoreReads::ReadRows&) { has_ended = true; });
+  const auto read = reads_.read_rows(with_row_of(2U << 20), kFirst, client_,
+                                     [&](const StoreReads::ReadRows&) { has_ended = true; });
   run(has_ended);
   EXPECT_EQ(freed_aside_, 0);
   ASSERT_TRUE(read->page.has_value());
   EXPECT_EQ(read->page->rows, 1U);
+}
+
+TEST_F(StoreReadsTest, APageForWhichNoClientWaitsAnyMoreIsNotRead) {
+  const ThreadRoleScope io_thread(kIoThread);
+  auto client = std::make_shared<int>();
+  bool was_told = false;
+  std::promise<void> left;
+  store_->read([&] { left.get_future().get(); });
+  const auto read = reads_.read_rows(with_row_of(2U << 20), kFirst, client,
+                                     [&](const StoreReads::ReadRows&) { was_told = true; });
+  client.reset();
+  left.set_value();
+  run(read->is_done);
+  EXPECT_EQ(read->memory_bytes(), ResultsPage{}.memory_bytes());
+  EXPECT_FALSE(was_told);
 }
 
 }  // namespace

@@ -149,6 +149,11 @@ class Records(UsersTest):
             opened += 1
             self.assertLess(opened, 1000, "open batches have no bound")
         self.assertGreater(opened, 50)
+        # A customer is smaller than a batch: some may fit into what is left.
+        customers = 0
+        while not str(alice.ask("CUSTOMER", "SET", f"{customers:0128}", "WEIGHT", 2)).startswith("QUEUEFULL"):
+            customers += 1
+            self.assertLess(customers, 20, "customers do not count")
         makes_room = "nothing was (accepted|set), try again; to make room, FORGET finished batches, or RETAIN them for less time"
         for command in (("SUBMIT", "echo", "JOBS", "x"), ("CUSTOMER", "SET", "c" * 128, "WEIGHT", 2)):
             self.assert_error(f"QUEUEFULL .*users.alice.max_record_bytes is .*{makes_room}", alice.ask(*command))

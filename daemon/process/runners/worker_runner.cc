@@ -87,6 +87,7 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
   if (max_jobs != 0) most = std::min(most, max_jobs - std::min(max_jobs - 1, answered));
   std::uint64_t started = 0;
   verdict_ = Verdict::kNone;
+  has_read_ahead_ = false;
   job_begins_.clear();
   while (started < most) {
     const auto job = turn_->start_job();

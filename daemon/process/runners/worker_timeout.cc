@@ -1,6 +1,8 @@
 // The time limit of a worker's jobs, and of its start.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/units.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/worker_runner.h"
@@ -8,9 +10,14 @@
 namespace locksley::daemon {
 namespace {
 
-// How often the runner looks whether a new process has begun to read. No event says so. (A guess:
-// the job's time limit begins so much later at most.)
+// How often the runner looks whether a new process has begun to read. No event says so. At first
+// this often, and then more and more seldom, so that a program which never reads costs nothing: the
+// job's time limit begins later by a sixteenth of the time that the program took. (Guesses.)
 constexpr Nanoseconds kStartCheck = std::chrono::milliseconds(20);
+constexpr Nanoseconds kSeldomStartCheck = std::chrono::seconds(1);
+Nanoseconds next_check_after(Nanoseconds elapsed) {
+  return std::clamp(elapsed / 16, kStartCheck, kSeldomStartCheck);
+}
 
 // A new process has so much time, and a job's time limit, until it reads its first job. (A guess:
 // few programs take longer to load.)
@@ -21,7 +28,8 @@ constexpr Nanoseconds kLongestStart = std::chrono::minutes(1);
 void WorkerRunner::arm_timeout() {
   const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
   if (limit.count() == 0) return;
-  timeout_.expires_at(Instant(is_starting_ ? steady_now() + kStartCheck : oldest_since_ + limit));
+  const Nanoseconds now = steady_now();
+  timeout_.expires_at(Instant(is_starting_ ? now + next_check_after(now - began_) : oldest_since_ + limit));
   timeout_.async_wait([this](const asio::error_code& error) {
     if (error) return;
     kProcessThread.assert_held();

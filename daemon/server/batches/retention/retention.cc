@@ -20,7 +20,7 @@ EvictableBytes bytes_of_retired(std::uint64_t stored_bytes) {
   return {.stored = stored_bytes, .record = Registry::kRetainedBytes};
 }
 // Whether the memory of the batch is free soon. Else, while a read of it is under way or a client
-// waits for it, its results go on counting in their account.
+// waits for it, its results go on counting in their account, if a client has forgotten it.
 bool is_last(const std::shared_ptr<BatchRecord>& reference) { return reference.use_count() == 1; }
 
 }  // namespace
@@ -158,7 +158,8 @@ std::optional<Ticket> Retention::forget(BatchRecord& record, Urgency urgency) {
   const ForgetBatch forgotten{
       .sequence = sequence, .rows = rows_of(record.status(), record.stored.parts, record.stored.has_changes)};
   const std::uint64_t memory = record.memory_bytes();
-  if (is_last(held)) record.refund_results();
+  // What an eviction forgets makes room at once, else the eviction would go on to further batches.
+  if (urgency == Urgency::kWithNext || is_last(held)) record.refund_results();
   free_aside(aside_, std::move(held), memory, owner);
   return is_stored ? store_->put(forgotten, urgency) : 0;
 }
@@ -185,7 +186,7 @@ bool Retention::try_retire(BatchRecord& record) {
   const Reader::User owner = registry_.tenant_of(record).number;
   const std::uint64_t memory = record.memory_bytes();
   registry_.retire(record);
-  if (is_last(held)) record.refund_results();
+  record.refund_results();
   free_aside(aside_, std::move(held), memory, owner);
   return true;
 }

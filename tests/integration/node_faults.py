@@ -12,9 +12,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
 from local_worker import told_to_stop
 from locksley_daemon import DEADLINE_S
-from node_addresses import JOINED, LOADING, NIL, lease_of, reclaimed
+from scripted_daemons import JOINED, NIL, lease_of, reclaimed
 from scripted_upstream import array, number
-from standby_server import StandbyServer
+from standby_server import LOADING, StandbyServer
 
 
 def setUpModule():

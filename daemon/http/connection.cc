@@ -215,6 +215,8 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
     if (identity.status != HttpStatus::kOk) co_return HttpLogin::refusal(identity.status);
     request_.caller = std::move(identity.caller);
   }
+  const bool is_user = request_.caller.kind == HttpCaller::Kind::kUser;
+  payer_ = is_user ? HttpPayer(request_.caller.user) : HttpPayer(network_);
   if (turns_ != nullptr && !turns_->slices.has_time()) {
     allow(limits_.answer_timeout);
     co_await wait_for_turn();

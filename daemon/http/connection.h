@@ -44,10 +44,7 @@ class HttpConnection {
 
   ServedPages served_pages() const { return served_pages_; }
   const asio::ip::address& network() const { return network_; }
-  HttpPayer payer() const {
-    if (request_.caller.kind == HttpCaller::Kind::kUser) return request_.caller.user;
-    return network_;
-  }
+  const HttpPayer& payer() const { return payer_; }
   bool is_stopped() const { return stopped_; }
   // Whether it waits for its client: for a request or the rest of one, or for the client to close.
   bool is_waiting() const { return !stopped_ && phase_ != Phase::kAnswering && phase_ != Phase::kSending; }
@@ -110,6 +107,7 @@ class HttpConnection {
 
   HttpStream stream_;
   const asio::ip::address network_;
+  HttpPayer payer_ = network_;
   asio::steady_timer timer_;
   const Router& router_;
   const HttpTurns* const turns_;  // null: a request does not wait

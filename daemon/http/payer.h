@@ -9,8 +9,9 @@
 
 namespace locksley::daemon {
 
-// A user, by name, while a reply to a request of this user is made or sent; otherwise the network
-// of the peer. The holder of the token has no name, and pays as its network.
+// A user, by name, from the time at which a request of this user was identified until another one
+// of the connection is; otherwise the network of the peer. The holder of the token has no name, and
+// pays as its network.
 using HttpPayer = std::variant<asio::ip::address, std::string>;
 
 }  // namespace locksley::daemon

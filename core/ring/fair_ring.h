@@ -435,8 +435,9 @@ class FairRing {
   void pass_to_least(RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     pass(seat, is_alone(seat) ? time_to_pass(seat.level) : least_to_pass(seat.group));
   }
-  // While something waits at a closed gate, the clocks count all charges: the levels there follow
-  // them, and what moves a clock must not move the node that it is computed from.
+  // While something waits at a closed gate, the clocks count all charges. The levels there move on
+  // with their clock (FairLevel::follow()): if a clock were computed from a settled node on such a
+  // level, each of its steps would move that node, and so the clock again.
   bool counts_all_charges() const LOCKSLEY_REQUIRES(mutex_) { return !gates_.closed().empty(); }
   VirtualTime time_to_pass(const RingLevel& level) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     if (!level.top().fair.has_pending() || counts_all_charges()) return level.top_time();

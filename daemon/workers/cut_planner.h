@@ -37,7 +37,7 @@ class CutPlanner {
   using Workers = std::map<std::uint64_t, RemoteWorker>;  // by connection
 
   CutPlanner(Workers& workers, const WorkerAccounts& accounts, Nanoseconds now)
-      : workers_(workers), accounts_(accounts), next_search_(now) {}
+      : workers_(workers), accounts_(accounts), may_search_(now), next_search_(now) {}
   CutPlanner(const CutPlanner&) = delete;
   CutPlanner& operator=(const CutPlanner&) = delete;
 
@@ -49,10 +49,13 @@ class CutPlanner {
 
   // ---- For idle workers: a search in each lane ----
 
-  // When the next search may begin.
+  // Whether a search may begin, since something has happened.
+  bool may_search(Nanoseconds now) const { return now >= may_search_; }
+  // When the next search is due if nothing happens.
   Nanoseconds next_search() const { return next_search_; }
-  // A search begins. `leases`: the number of those of all workers, which says how long it takes.
-  void begin_search(std::size_t leases, Nanoseconds now);
+  // A search begins. `leases`, `slots`: the numbers of those of all workers, which say how long it
+  // takes.
+  void begin_search(std::size_t leases, std::uint64_t slots, Nanoseconds now);
   // The leases of the lane to cut for its CLAIMs that wait, `waiting`: at most one for each idle
   // worker, those included whose order has yet to be answered. Ends orders that have stood for the
   // length of a lease, or whose lease has no more jobs to give.
@@ -87,6 +90,7 @@ class CutPlanner {
 
   Workers& workers_;
   const WorkerAccounts& accounts_;
+  Nanoseconds may_search_;
   Nanoseconds next_search_;
 };
 

@@ -58,7 +58,7 @@ class RoundTrip {
 struct WaitingClaim {
   ClaimCommand claim;  // without views: its handlers are in `lanes`
   std::vector<ServedLane> lanes;
-  std::uint64_t order = 0;  // of its arrival
+  std::uint64_t order = 0;  // of its arrival, or RemoteWorker::idle_order
   Nanoseconds until{};
 };
 
@@ -149,6 +149,9 @@ class RemoteWorker {
   SlotTimes slots;
   std::map<std::uint64_t, std::unique_ptr<OutLease>> leases;  // by number
   std::optional<WaitingClaim> waiting;
+  // The place among the CLAIMs that wait which its CLAIMs for idle slots keep until it gets a
+  // lease: each command ends a CLAIM, and the worker sends another one. 0: none.
+  std::uint64_t idle_order = 0;
   RoundTrip round_trip;
   std::optional<Nanoseconds> beaten;  // its last BEAT
   Nanoseconds heard{};                // when its last bytes came, or its first lease after it had none

@@ -18,7 +18,7 @@ namespace locksley::daemon {
 // Owned by the link. One thread. The workers outlive their CLAIMs here.
 class WaitingClaims {
  public:
-  // By the number of their user's account, then in the order of their arrival.
+  // By the number of their user's account, then by WaitingClaim::order.
   using Group = std::map<std::pair<std::uint64_t, std::uint64_t>, RemoteWorker*>;
 
   // `gates`: those of the lane that the CLAIM wants. Needs: the worker's CLAIM waits, and is not
@@ -34,7 +34,7 @@ class WaitingClaims {
   // Called with each CLAIM. It may remove that one, and after the last one this object. False: no
   // more are visited.
   using Visit = std::function<bool(RemoteWorker&)>;
-  // Visits the CLAIMs in the order of their arrival, but for those for which there are no jobs, or
+  // Visits the CLAIMs by WaitingClaim::order, but for those for which there are no jobs, or
   // whose user has no room, when it is their turn. Takes O(groups + users of groups with jobs), and
   // O(log) for each CLAIM that is visited.
   void visit(const HasJobs& has_jobs, const HasRoom& has_room, const Visit& visit) const;

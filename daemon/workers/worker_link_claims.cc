@@ -98,6 +98,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.leases.emplace(out.number, std::move(lease));
   places_.add(out.number, worker.connection);
   worker.begin_leases(first_slot, out.lease.width(), now_);
+  worker.idle_order = 0;
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
   worker.account.charge(&WorkerUse::leased_bytes, out.lease.payload_bytes());
@@ -143,6 +144,10 @@ void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Se
   command.handlers.clear();
   worker.waiting = WaitingClaim{
       .claim = std::move(command), .lanes = std::move(lanes), .order = ++last_wait_, .until = until};
+  if (worker.waits_idle()) {
+    if (worker.idle_order == 0) worker.idle_order = last_wait_;
+    worker.waiting->order = worker.idle_order;
+  }
   for (const ServedLane& served : worker.waiting->lanes) {
     waiting_[served.lane].add(worker, served.gates);
     // The last look for jobs follows in serve_waiting().

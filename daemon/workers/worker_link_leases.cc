@@ -322,8 +322,8 @@ void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
 }
 
 void WorkerLink::cut_for_idle_workers() {
-  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || now_ < planner_.next_search()) return;
-  planner_.begin_search(stats_.leases, now_);
+  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || !planner_.may_search(now_)) return;
+  planner_.begin_search(stats_.leases, stats_.slots, now_);
   for (const auto& [lane, waiting] : waiting_) {
     for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, waiting, now_)) {
       order_cut(cut, /*is_for_idle_worker=*/true);

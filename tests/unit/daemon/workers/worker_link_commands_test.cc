@@ -121,6 +121,25 @@ TEST_F(WorkerLinkTest, ABlockedClaimGetsTheFirstJobs) {
   EXPECT_EQ(link->take_ready().size(), 2U);
 }
 
+// A worker with several slots sends other commands while it waits, and each of them ends its CLAIM.
+TEST_F(WorkerLinkTest, AWorkerWithAnIdleSlotKeepsItsPlaceUntilItGetsALease) {
+  const WorkerLink::Id early = joined(), late = joined();
+  EXPECT_EQ(say(early, "CLAIM BLOCK 1000"), "");
+  EXPECT_EQ(say(late, "CLAIM BLOCK 1000"), "");
+  EXPECT_EQ(say(early, "BEAT"), "$-1 *0");
+  EXPECT_EQ(say(early, "CLAIM SLOT 1 BLOCK 1000"), "");
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(early)));
+  EXPECT_EQ(sent(late), "");
+  EXPECT_EQ(say(early, "CLAIM SLOT 0 BLOCK 1000"), "")
+      << "the other slot: its turn comes after those that wait";
+  host.submit("echo", 1);
+  link->wake(now);
+  EXPECT_TRUE(parse(sent(late)));
+  EXPECT_EQ(sent(early), "");
+}
+
 TEST_F(WorkerLinkTest, AnAcknowledgementIsSentWithTheJobsForWhichTheWorkerWaits) {
   const WorkerLink::Id id = joined();
   host.submit("echo", 1);

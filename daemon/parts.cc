@@ -113,6 +113,7 @@ ServingParts::ServingParts(const config::Config& config, SchedulerParts& jobs, S
                                             [&pool = jobs.pool] { return pool.has_free_worker(); }),
                       kExitUnavailable)),
       server({.io = io,
+              .tenants = tenants,
               .handlers = jobs.handlers->directory(),
               .lanes = jobs.handlers->lanes(),
               .pool = jobs.pool,

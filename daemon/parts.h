@@ -16,6 +16,7 @@
 #include "daemon/http_port.h"
 #include "daemon/live_handlers.h"
 #include "daemon/network/network_threads.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/server.h"
 #include "daemon/standby/standby.h"
 #include "daemon/startup.h"
@@ -95,6 +96,7 @@ struct ServingParts {
   void take_part_in(Reconfiguration& reconfiguration, const std::shared_ptr<spdlog::logger>& log);
 
   SchedulerParts& scheduler;
+  Tenants tenants;
   asio::io_context io;
   Authenticator authenticator;
   const std::unique_ptr<NetworkThreads> network;  // null: the I/O thread does their work

@@ -46,8 +46,8 @@ class ResultAccount {
   // Of the root. Any thread calls the function after an account has reached its own limit, and
   // after an account that a lane waits for has room again. The caller may hold the mutex of a
   // batch, or of a lane's ShownJobs: the function must call neither. It may call
-  // Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set once, before the first
-  // charge.
+  // Lane::Groups::reopen_tenants(). It must be quick and must not throw. Set before the first
+  // charge, and set again, to none, only when no other thread can charge or refund any more.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
   // Effective from the next is_full() on. The caller then calls Lane::Groups::reopen_tenants(): a
@@ -109,7 +109,7 @@ class ResultAccount {
 
   // Constant.
   ResultAccount* const parent_;
-  std::function<void()> changed_;  // of the root; constant after on_change()
+  std::function<void()> changed_;  // of the root; set by on_change()
 
   // Written by set_limit().
   std::atomic<std::uint64_t> limit_{kNoLimit};

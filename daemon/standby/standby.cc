@@ -35,6 +35,7 @@
 #include "daemon/metrics/metrics_page.h"
 #include "daemon/metrics/process_metrics.h"
 #include "daemon/metrics/server_metrics.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/cluster_metrics.h"
@@ -77,7 +78,8 @@ class Standby::Desk {
   const config::Config& config_;
   ClusterBoard& cluster_;
   asio::io_context& io_;
-  // Empty: the server needs them.
+  // Without jobs: the server needs them.
+  Tenants tenants_;
   Lane lane_{"standby", FairRing::Options{}};
   Pool pool_{lane_};
   HandlerDirectory handlers_;
@@ -103,6 +105,7 @@ Standby::Desk::Desk(Standby& standby)
       io_(standby.io_),
       authenticator_(io_.get_executor()),
       server_({.io = io_,
+               .tenants = tenants_,
                .handlers = handlers_,
                .lanes = {&lane_},
                .pool = pool_,

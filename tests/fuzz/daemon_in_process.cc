@@ -70,6 +70,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
   }
   config.listen.port = 0;
   server_ = std::make_unique<daemon::Server>(daemon::Server::Parts{.io = io_,
+                                                                   .tenants = tenants_,
                                                                    .handlers = handlers_,
                                                                    .lanes = {&lane_},
                                                                    .pool = pool_,

@@ -16,6 +16,7 @@
 #include "core/pool/pool.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/server.h"
 #include "daemon/store/store.h"
@@ -66,6 +67,7 @@ class DaemonInProcess {
   Pool pool_;
   daemon::HandlerDirectory handlers_;
   std::unique_ptr<daemon::Store> store_;
+  daemon::Tenants tenants_;
   asio::io_context io_{1};
   daemon::Authenticator authenticator_{io_.get_executor()};
   std::unique_ptr<daemon::Server> server_;

@@ -13,6 +13,7 @@
 #include "core/lane/lane.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/records/registry.h"
 
@@ -48,7 +49,8 @@ class RegistryFixture : public ::testing::Test {
   ServerStats stats_{names_};
   Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
   Lane lane_{"cpu", FairRing::Options{}};
-  Registry registry_{stats_};
+  Tenants tenants_;
+  Registry registry_{tenants_, stats_};
 };
 
 }  // namespace locksley::daemon

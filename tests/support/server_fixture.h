@@ -21,6 +21,7 @@
 #include "core/tasks/context.h"
 #include "daemon/auth/authenticator.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -117,6 +118,7 @@ class ServerFixture : public ::testing::Test {
     config.listen.port = 0;
     if (change) change(config);
     server_ = std::make_unique<Server>(Server::Parts{.io = io_,
+                                                     .tenants = tenants_,
                                                      .handlers = handlers_,
                                                      .lanes = {&lane_},
                                                      .pool = pool_,
@@ -161,6 +163,7 @@ class ServerFixture : public ::testing::Test {
   Lane lane_{"cpu", FairRing::Options{.parallelism = 2}};
   Pool pool_{lane_};
   HandlerDirectory handlers_;
+  Tenants tenants_;
   asio::io_context io_{1};
   Authenticator authenticator_{io_.get_executor()};
   Store* store_ = nullptr;  // set before start(); the test stops it

@@ -32,7 +32,7 @@ class StoredBatchesFixture : public ::testing::Test {
   // After the constructor of a test's own fixture, which may change bench_.
   void SetUp() override {
     store_ = std::move(daemon::Store::open(bench_.options(), silent_log()).value());
-    batches_.emplace(io_, slices_, config_, handlers_, stats_, store_.get(), silent_log());
+    batches_.emplace(io_, slices_, config_, handlers_, tenants_, stats_, store_.get(), silent_log());
     const ThreadRoleScope io_thread(daemon::kIoThread);
     user_.emplace(batches_->registry().tenants().of("default"));
     ASSERT_TRUE(batches_->restore_all().has_value());
@@ -89,6 +89,7 @@ class StoredBatchesFixture : public ::testing::Test {
   Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
   Lane lane_{"cpu", FairRing::Options{}};
   daemon::HandlerDirectory handlers_;
+  daemon::Tenants tenants_;
   asio::io_context io_{1};
   daemon::Slices slices_{io_.get_executor()};
   std::unique_ptr<daemon::Store> store_;

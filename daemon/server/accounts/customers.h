@@ -49,10 +49,10 @@ struct Customer {
 // over keeps no customer in memory. What a customer with a name itself takes while it is used is
 // charged to the user's Resource::kRecordBytes, from the first use to the last.
 //
-// Owned by the Registry, as Tenants is, which outlives it; batches that are not over refer to their
-// customer. The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer
-// with the empty name. Trees, since a hash table moves all its entries at once when it grows, and
-// clients choose the names.
+// Owned by the Registry; Tenants outlives it. Batches that are not over refer to their customer.
+// The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer with the
+// empty name. Trees, since a hash table moves all its entries at once when it grows, and clients
+// choose the names.
 class Customers {
  public:
   explicit Customers(Tenants& tenants) : tenants_(tenants), limits_(std::make_shared<CustomerLimits>()) {}

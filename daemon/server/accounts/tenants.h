@@ -35,9 +35,10 @@ struct Tenant {
   double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };
 
-// All tenants, and the account of all together. Owned by the Registry; the I/O thread only. Nothing
-// blocks. A tenant is never removed, so references to it are valid as long as this object lives.
-// Their number is bounded by what operators have configured.
+// All tenants, and the account of all together. Owned by the program; outlives the Server and the
+// records of all batches. The I/O thread only. Nothing blocks. A tenant is never removed, so
+// references to it are valid as long as this object lives. Their number is bounded by what
+// operators have configured.
 class Tenants {
  public:
   Tenants() = default;

@@ -20,14 +20,14 @@ constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 
 Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& config,
-                 HandlerDirectory& handlers, ServerStats& stats, Store* store,
+                 HandlerDirectory& handlers, Tenants& tenants, ServerStats& stats, Store* store,
                  std::shared_ptr<spdlog::logger> log)
     : config_(config),
       io_(io),
       slices_(slices),
       store_(store),
       log_(std::move(log)),
-      registry_(stats),
+      registry_(tenants, stats),
       events_(stats, slices),
       change_queue_(
           [this, &mailbox = IoMailbox::of(io_)] {

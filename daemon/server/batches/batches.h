@@ -14,6 +14,7 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/batches/changes/batch_changes.h"
 #include "daemon/server/batches/changes/customer_changes.h"
 #include "daemon/server/batches/changes/result_relief.h"
@@ -54,10 +55,10 @@ class Batches {
   using ReadRows = StoreReads::ReadRows;
 
   // Long work is done in `slices`. `config` is what is in force; it may change between calls.
-  // `store` may be null: all is in memory alone. Else it is recovered and started by restore_all()
-  // before anything else is done.
+  // `tenants`: as in Registry. `store` may be null: all is in memory alone. Else it is recovered
+  // and started by restore_all() before anything else is done.
   Batches(asio::io_context& io, Slices& slices, const config::Config& config, HandlerDirectory& handlers,
-          ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
+          Tenants& tenants, ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 

@@ -17,8 +17,12 @@ std::uint64_t random_seed() {
 }
 }  // namespace
 
-Registry::Registry(ServerStats& stats)
-    : stats_(stats), customers_(tenants_), charges_(tenants_, customers_, stats), retained_(random_seed()) {}
+Registry::Registry(Tenants& tenants, ServerStats& stats)
+    : stats_(stats),
+      tenants_(tenants),
+      customers_(tenants_),
+      charges_(tenants_, customers_, stats),
+      retained_(random_seed()) {}
 
 BatchRecord* Registry::find_in_memory(const Tenant& tenant, std::string_view id) const {
   const auto* const found = by_id_.find({tenant.number, id});

@@ -47,13 +47,14 @@ class Registry {
   using Loaded = std::expected<std::shared_ptr<BatchRecord>, std::string>;
   using Load = std::function<Loaded(std::uint64_t sequence)>;
 
-  explicit Registry(ServerStats& stats);
+  // `tenants` outlives the registry and every record, also one that a posted function holds.
+  Registry(Tenants& tenants, ServerStats& stats);
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
   void load_with(Load load) LOCKSLEY_REQUIRES(kIoThread) { load_ = std::move(load); }
 
-  // All tenants. The registry keeps the accounts of what each has in use.
+  // All tenants. The registry charges their accounts with what each has in use.
   Tenants& tenants() LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   const Tenants& tenants() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_; }
   // The tenant that owns the batch.
@@ -217,7 +218,7 @@ class Registry {
   void unschedule(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerStats& stats_;
-  Tenants tenants_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Tenants& tenants_;
   Customers customers_ LOCKSLEY_GUARDED_BY(kIoThread);
   BatchCharges charges_ LOCKSLEY_GUARDED_BY(kIoThread);
   SequenceNumbers numbers_ LOCKSLEY_GUARDED_BY(kIoThread);

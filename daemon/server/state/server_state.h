@@ -20,6 +20,7 @@
 #include "daemon/base/loop/turns.h"
 #include "daemon/base/time.h"
 #include "daemon/metrics/server_stats.h"
+#include "daemon/server/accounts/tenants.h"
 #include "daemon/server/accounts/users.h"
 #include "daemon/server/batches/batches.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
@@ -48,6 +49,8 @@ class ServerState {
   // All parts outlive the ServerState.
   struct Parts {
     asio::io_context& io;
+    // Outlives `io`: functions that wait there may hold batches, whose results are charged.
+    Tenants& tenants;
     HandlerDirectory& handlers;
     std::vector<Lane*> lanes;  // the pool's first
     Pool& pool;

@@ -25,6 +25,8 @@ ResultRelief::ResultRelief(Parts parts) : parts_(parts), evicting_(parts_.slices
   });
 }
 
+ResultRelief::~ResultRelief() { parts_.registry.tenants().account_of_all().results().on_change({}); }
+
 void ResultRelief::relieve() {
   is_posted_ = false;
   if (std::exchange(is_relieving_, true)) {

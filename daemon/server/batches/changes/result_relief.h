@@ -45,6 +45,8 @@ class ResultRelief {
   };
   // Sets the function of ResultAccount::on_change().
   explicit ResultRelief(Parts parts);
+  // Takes that function back: records that are destroyed later still refund their results.
+  ~ResultRelief();
   ResultRelief(const ResultRelief&) = delete;
   ResultRelief& operator=(const ResultRelief&) = delete;
 

@@ -1,5 +1,6 @@
 // When a batch is forgotten that is not kept after its end.
 #include "daemon/server/batches/news/batch_news.h"
+#include "daemon/server/accounts/tenants.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
@@ -48,12 +49,13 @@ class BatchNewsTest : public ::testing::Test {
   Handler handler_{"echo", "", [](JobContext&, std::string_view) {}};
   Lane lane_{"cpu", FairRing::Options{}};
   HandlerDirectory handlers_;
+  Tenants tenants_;
   asio::io_context io_{1};
   OwnedCounter polls_, blocked_;
   Turns turns_{io_.get_executor(), polls_};
   Slices slices_{io_.get_executor()};
-  Batches batches_{
-      io_, slices_, config_, handlers_, stats_, nullptr, std::make_shared<spdlog::logger>("test")};
+  Batches batches_{io_,      slices_, config_, handlers_,
+                   tenants_, stats_,  nullptr, std::make_shared<spdlog::logger>("test")};
   User user_{batches_.registry().tenants().of("default")};
 };
 

@@ -106,6 +106,7 @@ void Batch::restore(const BatchHistory& history) {
   started_at_ = history.started_at;
   finished_at_ = history.finished_at;
   attempt_ = history.attempt;
+  earlier_failures_ = history.earlier_failures;
   retried_ = history.retried;
   SupersededRows superseded;
   superseded.below = history.superseded;

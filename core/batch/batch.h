@@ -377,8 +377,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // As in BatchStatus, but without a requeue that has begun.
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);  // null until a job is retried
-  std::unique_ptr<JobNotes> notes_ LOCKSLEY_GUARDED_BY(mutex_);   // null until a job makes a note
+  std::uint32_t earlier_failures_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // as in BatchHistory
+  std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);    // null until a job is retried
+  std::unique_ptr<JobNotes> notes_ LOCKSLEY_GUARDED_BY(mutex_);     // null until a job makes a note
 
   // Written under mutex_, read by any thread: see the functions that read them.
   std::atomic<bool> over_{false};

@@ -117,7 +117,9 @@ struct BatchHistory {
   std::vector<IndexRange> failed;         // disjoint
   bool failed_unread = false;             // `failed` is left out; Batch::Failures::set_list() brings it later
   std::vector<JobAttempts> job_attempts;  // of jobs that may run again; disjoint
-  std::vector<NotedJob> notes;            // of jobs that may run again
+  // How often a failed job that is not in `job_attempts` may have failed before it failed for good.
+  std::uint32_t earlier_failures = 0;
+  std::vector<NotedJob> notes;  // of jobs that may run again
   std::int64_t submitted_at = 0;
   std::int64_t started_at = 0;
   std::int64_t finished_at = 0;

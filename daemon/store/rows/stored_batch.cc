@@ -1,5 +1,6 @@
 #include "daemon/store/rows/stored_batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/index_ranges.h"
@@ -23,6 +24,15 @@ void apply(const StepRow& step, BatchHistory& history) {
     history.cancelled = true;
     history.stop_reason = step.stop_reason;
   }
+}
+
+// How often a job of a batch that is over may have failed before it failed for good: the row of the
+// end does not say so of each job. A bound, since each RETRY begins the count anew.
+std::uint32_t most_earlier_failures(std::uint32_t retries, std::uint64_t retry_rounds) {
+  // A bound, so that attempts do not overflow.
+  constexpr std::uint64_t kMostRounds = 10'000;
+  const std::uint64_t rounds = std::min(retry_rounds, kMostRounds) + 1;
+  return static_cast<std::uint32_t>(rounds * (retries + 1) - 1);
 }
 
 }  // namespace
@@ -102,6 +112,7 @@ std::expected<void, std::string> BatchAssembly::end(std::string_view value) {
   history.failed = std::move(row.failed);
   history.failed_unread = row.failed_apart != 0;
   history.notes = std::move(row.notes);
+  history.earlier_failures = most_earlier_failures(batch_.accepted.options.retries, history.retry_rounds);
   history.closed = true;
   history.jobs = history.totals.total();
   batch_.has_results_inside = !split->inside.empty();

@@ -154,6 +154,30 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   EXPECT_EQ(batch->attempts().of(3), 6u);
 }
 
+TEST_F(BatchHistoryTest, ARetryOfABatchThatWasOverRepeatsNoAttempt) {
+  const auto batch = make();
+  BatchHistory history;
+  history.jobs = 4;
+  history.closed = true;
+  history.finished_at = 1;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 1;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 3;
+  history.failed = {{1, 4}};
+  history.attempt = 2;
+  history.earlier_failures = 5;
+  batch->restore(history);
+  EXPECT_EQ(batch->attempts().of(1), 2u);
+  const std::vector<IndexRange> some{{1, 2}};
+  ASSERT_EQ(batch->failures().begin_requeue(some).jobs, 1u);
+  (void)batch->failures().requeue();
+  EXPECT_EQ(batch->attempts().of(1), 8u) << "attempts 2 to 7 may have been";
+  EXPECT_EQ(batch->attempts().of(0), 2u);
+  ASSERT_EQ(batch->failures().begin_requeue().jobs, 2u);
+  (void)batch->failures().requeue();
+  EXPECT_EQ(batch->attempts().of(1), 8u);
+  EXPECT_EQ(batch->attempts().of(3), 8u);
+}
+
 TEST_F(RestoredBatchTest, WithoutTheListOfItsFailedJobsABatchIsNotRetried) {
   const auto over = make();
   BatchHistory history;

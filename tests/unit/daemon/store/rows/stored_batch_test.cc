@@ -90,6 +90,22 @@ TEST(StoredBatchTest, ABatchThatIsOverIsReadAsOverAndLeavesNoPayloads) {
   }
 }
 
+TEST(StoredBatchTest, OfABatchThatIsOverItIsKnownHowOftenAJobMayHaveFailed) {
+  StoreBench bench;
+  bench.open();
+  auto accepted = accept_batch(1, 3);
+  accepted.row.options.retries = 2;
+  bench.commit(std::move(accepted));
+  StepMaker steps(1);
+  bench.put(StepMaker::as_last(steps.end_jobs({{0, 3}}, ended(2, 1), {{1, JobStatus::kError, "bad"}})));
+  bench.close();
+  auto store = Store::open(bench.options(), testing::silent_log());
+  ASSERT_TRUE(store.has_value()) << store.error();
+  const std::vector<StoredBatch> batches = recover(**store);
+  ASSERT_EQ(batches.size(), 1U);
+  EXPECT_EQ(batches[0].history.earlier_failures, 2U);
+}
+
 // Results that a client has discarded.
 TEST(StoredBatchTest, DiscardedResultsLeaveTheStoreAndTheOthersStay) {
   for (const std::uint64_t steps_of_one : {3U, 40U}) {

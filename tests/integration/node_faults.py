@@ -13,7 +13,7 @@ import node_package
 from local_worker import told_to_stop
 from locksley_daemon import DEADLINE_S
 from scripted_daemons import JOINED, NIL, lease_of, reclaimed
-from scripted_upstream import array, number
+from scripted_upstream import array, bulk, number
 from standby_server import LOADING, StandbyServer
 
 
@@ -90,6 +90,14 @@ class Remote(unittest.TestCase):
         self.assertEqual(self.worker.wait(DEADLINE_S), 0)
         self.assertEqual(self.heard(server, "SETTLE"), [["lease", "ok", "0", '"well"']])
         self.assertIn("left alone", self.worker.stderr.read())
+
+    def test_a_slot_that_ends_unexpectedly_ends_its_worker(self):
+        """Else the worker would go on with its BEATs, and the job would run for ever. Here the package fails at a range that has no number."""
+        numbers = array(bulk("no number"), NIL)
+        lease = array(bulk("lease"), number(7), bulk("far"), *map(number, (0, 1, 1, 0)), NIL, NIL, bulk("b7"), bulk("alice"), NIL, numbers, NIL)
+        self.work_for("", CLAIM=lambda _: lease)
+        self.assertEqual(self.worker.wait(DEADLINE_S), 70)
+        self.assertIn("slot 0 ended by an unexpected error, and this worker with it", self.worker.stderr.read())
 
     def test_of_what_a_job_says_the_last_is_sent(self):
         server = self.work_for('{"task": "saysMuch", "args": [10000]}')

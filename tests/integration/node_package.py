@@ -83,6 +83,11 @@ const queue = new Locksley(undefined, { codec });
 queue.inline();
 const batch = await queue.task('fails', () => { throw new RangeError('é漢'.repeat(50_000)); }).map([1]);
 for await (const { output, error } of batch) console.log(output.length < 65536, error.exception, /^RangeError: (é漢){500}/.test(error.text), error.attempt);
+
+// One that does not take errors.
+codec.dumps = (v) => { if (v.exception) throw new Error('not this'); return Buffer.from(JSON.stringify(v)); };
+codec.loads = (b) => JSON.parse(b);
+for await (const error of (await queue.named('fails').map([1])).failed()) console.log(error.text);
 """
 SECURE = """
 import { Locksley } from '@locksley/client';
@@ -134,7 +139,7 @@ class Pages(unittest.TestCase):
     def test_an_error_is_a_line_that_the_daemon_takes(self):
         (INSTALLED / "wide.mjs").write_text(WIDE)
         said = subprocess.run([NODE, "wide.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(said.stdout, "true RangeError true 1\n", said.stderr)
+        self.assertEqual(said.stdout, "true RangeError true 1\nRangeError\n", said.stderr)
 
     def test_types(self):
         (INSTALLED / "good.mts").write_text(GOOD)

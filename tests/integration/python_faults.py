@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,9 +17,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from local_worker import told_to_stop
 from locksley_daemon import DEADLINE_S, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, locksley, tasks, url_of
+from scripted_daemons import JOINED, NIL, lease_of
+from scripted_upstream import array
+from standby_server import StandbyServer
 from store_daemon import StoreTest
 
 from locksley import wire, worker
+
+# A remote worker with a bug in the package itself.
+BROKEN_SLOT = """
+import sys, unittest.mock, package_tasks
+from locksley import remote
+
+with unittest.mock.patch.object(remote, "run_job", side_effect=ZeroDivisionError("a bug")):
+    remote.RemoteWorker(package_tasks.far, sys.argv[1]).run()
+"""
 
 
 class Stops(unittest.TestCase):
@@ -131,6 +144,54 @@ class Ends(unittest.TestCase):
             return 1 / 0
 
         self.assertEqual(self.end_of(divides), "ZeroDivisionError")
+
+    def test_errors_that_cannot_be_shown(self):
+        """By their own fault, by that of the codec, or because there is no memory for it."""
+
+        class Odd(Exception):
+            def __str__(self):
+                sys.exit(3)
+
+        class Noted(Exception):
+            @property
+            def __notes__(self):
+                raise KeyError
+
+        def raises(error):
+            def unusual():
+                raise error
+
+            return unusual
+
+        self.assertEqual(self.end_of(raises(Odd())), "Odd")
+        self.assertEqual(self.end_of(raises(Noted("a note"))), "Noted: a note")
+        self.assertEqual(self.end_of(raises(SyntaxError("m", ("f", 1, 1, 5)))), "SyntaxError: m (f, line 1)")
+        with unittest.mock.patch("traceback.format_exception", side_effect=MemoryError):
+            self.assertEqual(self.end_of(raises(ValueError("short"))), "ValueError: short")
+        self.app = locksley.App(codec=unittest.mock.Mock(dumps=unittest.mock.Mock(side_effect=SystemExit), loads=locksley.JSON.loads))
+        self.app.task(name="unusual")(raises(ValueError("secret")))
+        self.assertEqual(worker.run_job(self.app, locksley.Job("b", 0, "python"), b'{"task": "unusual"}'), ("error", b"ValueError"))
+
+    def test_a_message_of_any_length_is_cut_and_does_not_hide_the_traceback(self):
+        def unusual():
+            raise ValueError("x" * 10_000_000)
+
+        self.app.task(unusual)
+        _, output = worker.run_job(self.app, locksley.Job("b", 0, "python"), b'{"task": "unusual"}')
+        error = locksley.errors.decode_failure("b", 0, "error", output, locksley.JSON)
+        self.assertEqual(error.message, "ValueError: ".ljust(4096, "x"))
+        self.assertIn("in unusual", error.remote_traceback)
+
+    def test_a_slot_that_ends_unexpectedly_ends_its_worker(self):
+        """Else the worker would go on with its BEATs, and the job would run for ever."""
+        leases = [lease_of("{}")]
+        does = {"JOIN": lambda: JOINED, "CLAIM": lambda: leases.pop() if leases else NIL, "BEAT": array}
+        server = StandbyServer(lambda words: does[words[0]]())
+        self.addCleanup(server.close)
+        done = subprocess.run([sys.executable, "-B", "-c", BROKEN_SLOT, f"redis://{server.address}"], env=ENVIRONMENT, capture_output=True, text=True,
+                              timeout=DEADLINE_S)
+        self.assertEqual(done.returncode, 70, done.stderr)
+        self.assertRegex(done.stderr, "(?s)slot 0 ended by an unexpected error, and this worker with it.*a bug")
 
 
 class Threads(unittest.TestCase):

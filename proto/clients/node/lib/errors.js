@@ -40,6 +40,9 @@ class RemoteError extends LocksleyError {
   }
 }
 
+// Cut before it is split: a message may be as long as the memory is large.
+const onOneLine = (text) => text.slice(0, LONGEST_LINE).split(/\s+/).join(' ');
+
 // Name, message and stack of anything that was thrown, also of what cannot be shown.
 function described(error) {
   try {
@@ -49,17 +52,22 @@ function described(error) {
   }
 }
 
+// The output of a job whose task threw this: of whatever cannot be encoded, its name.
 export function encodeFailure(error, attempt, codec) {
   const [name, text, stack] = described(error);
-  const exception = name.split(/\s+/).join(' ');
-  const message = `${exception}: ${text}`.split(/\s+/).join(' ').slice(0, LONGEST_LINE);
+  const exception = onOneLine(name);
+  const message = onOneLine(`${exception}: ${text}`);
   const detail = { exception, attempt, traceback: (stack || message).slice(0, LONGEST_STACK) };
   if (codec === JSON_CODEC) return Buffer.from(`${message}\t${JSON.stringify(detail)}`);
-  for (let { traceback } = detail, line = message; ; ) { // a codec may make many bytes of a character
-    const encoded = `${exception}\t${Buffer.from(codec.dumps({ ...detail, traceback, message: line })).toString('base64')}`;
-    if (encoded.length <= LONGEST || line === '') return Buffer.from(encoded);
-    if (traceback.length > line.length) traceback = traceback.slice(0, traceback.length / 2);
-    else line = line.slice(0, line.length / 2);
+  try {
+    for (let { traceback } = detail, line = message; ; ) { // a codec may make many bytes of a character
+      const encoded = `${exception}\t${Buffer.from(codec.dumps({ ...detail, traceback, message: line })).toString('base64')}`;
+      if (encoded.length <= LONGEST || line === '') return Buffer.from(encoded);
+      if (traceback.length > line.length) traceback = traceback.slice(0, traceback.length / 2);
+      else line = line.slice(0, line.length / 2);
+    }
+  } catch {
+    return Buffer.from(exception);
   }
 }
 

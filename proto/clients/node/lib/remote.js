@@ -259,7 +259,10 @@ export class RemoteWorker {
       slot.leases -= 1;
       this.stir();
     };
-    slot.running = runs();
+    slot.running = runs().catch((error) => { // a bug. The jobs of this lease would never end
+      console.error(`locksley: slot ${slot.number} ended by an unexpected error, and this worker with it: its jobs run elsewhere:`, error);
+      process.exit(70);
+    });
   }
 
   // A command for each run of indexes with the same status.

@@ -6,6 +6,7 @@ application's codec, as base64. With such a codec the line for people names the 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import traceback
 from typing import Any
@@ -82,22 +83,35 @@ _BY_STATUS = {kind.status: kind for kind in (JobError, JobTimeout, JobCrashed, J
 
 
 def encode_failure(error: BaseException, attempt: int, codec: Codec) -> bytes:
-    """The output of a job whose task raised this."""
+    """The output of a job whose task raised this: of whatever cannot be encoded, the name of its class."""
     name = type(error).__name__
     try:
-        line = " ".join(f"{name}: {error}".split())[:_LONGEST_LINE] if str(error) else name
-    except Exception:  # a message that cannot be formatted
-        line = name
+        return _encoded(name, *_described(name, error), attempt, codec)
+    except BaseException:  # of the codec, or there is no memory
+        return name.encode(errors="replace")
+
+
+def _described(name: str, error: BaseException) -> tuple[str, str]:
+    """A line, and the traceback. An exception's own methods may raise anything; and a message may be as long as the memory is large."""
+    line = name
+    parts: list[str] = []
     frames = error.__traceback__.tb_next if error.__traceback__ else None  # without this package's own
-    text = "".join(traceback.format_exception(type(error), error, frames))[-_LONGEST_TRACEBACK:]
+    try:
+        said = str(error)
+        line = " ".join(f"{name}: {said[:_LONGEST_LINE]}".split())[:_LONGEST_LINE] if said else name
+    except BaseException:
+        said = ""
+    with contextlib.suppress(BaseException):
+        parts = traceback.format_exception(type(error), error, frames) if len(said) <= _LONGEST_LINE else []
+    return line, "".join(parts or [*traceback.format_tb(frames), line])[-_LONGEST_TRACEBACK:]
+
+
+def _encoded(name: str, line: str, text: str, attempt: int, codec: Codec) -> bytes:
     detail = {"exception": name, "attempt": attempt, "traceback": text}
     if codec is JSON:
         return f"{line}\t{json.dumps(detail, ensure_ascii=False)}".encode(errors="replace")
     while True:  # a codec may make many bytes of a character
-        try:
-            encoded = name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "traceback": text, "message": line}))
-        except Exception:
-            return name.encode()
+        encoded = name.encode() + b"\t" + base64.b64encode(codec.dumps({**detail, "traceback": text, "message": line}))
         if len(encoded) <= _LONGEST or not line:
             return encoded
         line, text = (line, text[-(len(text) // 2) :]) if len(text) > len(line) else (line[: len(line) // 2], text)

@@ -214,12 +214,18 @@ class RemoteWorker:
         self.stir()
 
     def _run_leases(self, slot: int) -> None:
-        while True:
-            lease = self._queues[slot].get()
-            began = time.monotonic()
-            lease.run()
-            self._took_s[slot], lease.has_run = time.monotonic() - began, True
-            self.stir()
+        try:
+            while True:
+                lease = self._queues[slot].get()
+                began = time.monotonic()
+                lease.run()
+                self._took_s[slot], lease.has_run = time.monotonic() - began, True
+                self.stir()
+        except BaseException:  # a bug, or there is no memory. Without this thread, the jobs of its lease would never end
+            try:
+                log.critical("slot %d ended by an unexpected error, and this worker with it: its jobs run elsewhere", slot, exc_info=True)
+            finally:
+                os._exit(70)
 
     def _join(self, connection: Any) -> float:
         """Seconds from BEAT to BEAT."""

@@ -223,7 +223,8 @@ class Transport:
         self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None]]] = {}
 
     async def ask(self, commands: list[Command]) -> list[Any]:
-        return await self._exchange(commands, redis.ConnectionPool, self._free.setdefault(os.getpid(), []), time.sleep)
+        free = self._free.setdefault(os.getpid(), [])
+        return await self._exchange(lambda: self._attempt(commands, redis.ConnectionPool, free), time.sleep)
 
     async def aask(self, commands: list[Command]) -> list[Any]:
         loop = asyncio.get_running_loop()
@@ -231,7 +232,20 @@ class Transport:
             free: list[Any] = []
             self._async_free[loop] = free, self._close_with(loop, free)
             await self._async_free[loop][1].__anext__()
-        return await self._exchange(commands, redis_asyncio.ConnectionPool, self._async_free[loop][0], asyncio.sleep)
+        free = self._async_free[loop][0]
+        return await self._exchange(lambda: self._apart(self._attempt(commands, redis_asyncio.ConnectionPool, free)), asyncio.sleep)
+
+    async def _apart(self, attempt: Coroutine[Any, Any, list[Any]]) -> list[Any]:
+        """In a task of its own, since redis-py loses cancellations: it uses asyncio.wait_for, which before Python 3.12 drops one that comes just
+        at the end, and it may fail while it closes the connection. asyncio.wait drops none."""
+        task = asyncio.ensure_future(attempt)
+        try:
+            await asyncio.wait([task])
+        finally:
+            if not task.done():
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())  # else asyncio would log an exception
+                task.cancel()
+        return task.result()
 
     async def _close_with(self, loop: asyncio.AbstractEventLoop, free: list[Any]) -> AsyncGenerator[None, None]:
         """As asyncio.run() closes the asynchronous generators that are left, a loop that ends closes its connections."""
@@ -242,11 +256,11 @@ class Transport:
             for _, connection in free:
                 await connection.disconnect()
 
-    async def _exchange(self, commands: list[Command], pool: Any, free: list[Any], sleep: Callable[[float], Any]) -> list[Any]:
+    async def _exchange(self, attempt: Callable[[], Awaitable[list[Any]]], sleep: Callable[[float], Any]) -> list[Any]:
         delay, end = _FIRST_DELAY_S, 0.0
         while True:
             try:
-                return await self._attempt(commands, pool, free)
+                return await attempt()
             except (Refused, Unreachable) as error:
                 end = end or time.monotonic() + self._patience
                 if (isinstance(error, Refused) and error.code not in LATER + ELSEWHERE) or time.monotonic() >= end:

@@ -153,6 +153,80 @@ class Executors(DaemonTest):
                 connection("CLOSE", batch["id"])
                 wait_for("the batch to be forgotten", lambda: connection.listed() == [])
 
+    def pool_whose_stream_meets(self, meets):
+        """A pool of `echo` whose first job has ended. meets(id) is called once, just before the second ADDAT."""
+        app, task = echo_app(url_of(self.daemon))
+        self.addCleanup(app.close)
+        ask, calls = app.transport.ask, [meets]
+
+        async def asks(commands):
+            if commands[0][0] == "ADDAT" and commands[0][2] > 0 and calls:
+                calls.pop()(commands[0][1])
+            return await ask(commands)
+
+        patch = unittest.mock.patch.object(app.transport, "ask", asks)
+        patch.start()
+        self.addCleanup(patch.stop)
+        pool = locksley.Executor(app)
+        self.assertEqual(pool.submit(task, "a").result(DEADLINE_S), job_of("a"))
+        return pool, task
+
+    def test_it_outlives_a_batch_that_ends_while_jobs_are_sent(self):
+        connection = self.connect(self.daemon)
+
+        def forget(batch):
+            connection("CANCEL", batch)
+            wait_for("the batch to be forgotten, by the thread that reads", lambda: connection.listed() == [])
+
+        for meets in (lambda batch: connection("CANCEL", batch), lambda batch: connection("CLOSE", batch), forget):
+            pool, task = self.pool_whose_stream_meets(meets)
+            with pool._changed:  # so that they are sent together
+                sent = [pool.submit(task, letter) for letter in "bcd"]
+            self.assertEqual([future.result(DEADLINE_S) for future in sent], list(map(job_of, "bcd")))
+            self.assertEqual(pool.submit(task, "e").result(DEADLINE_S), job_of("e"))
+            self.ends(pool)
+        self.assertEqual(connection.listed(), [])
+
+    def test_a_shutdown_cancels_jobs_whose_batch_ended_while_they_were_sent(self):
+        pool, task = self.pool_whose_stream_meets(lambda _: pool.shutdown(wait=False, cancel_futures=True))
+        with pool._changed:
+            sent = [pool.submit(task, letter) for letter in "bcd"]
+        self.assertEqual([type(future.exception(DEADLINE_S)) for future in sent], [futures.CancelledError] * 3)
+        self.ends(pool)
+
+    def test_it_outlives_a_batch_that_is_full(self):
+        app, task = echo_app(url_of(self.start({"limits": {"max_batch_jobs": 100}})))
+        self.addCleanup(app.close)
+        with locksley.Executor(app) as pool:
+            self.assertEqual(list(pool.map(task, range(250))), list(map(job_of, range(250))))
+            for value in range(110):
+                self.assertEqual(pool.submit(task, value).result(DEADLINE_S), job_of(value))
+
+    def test_batches_that_end_before_they_have_a_job_are_not_opened_for_ever(self):
+        app, task = echo_app(url_of(self.daemon))
+        self.addCleanup(app.close)
+        ask, connection = app.transport.ask, self.connect(self.daemon)
+
+        async def asks(commands):
+            if commands[0][0] == "ADDAT":
+                connection("CLOSE", commands[0][1])
+            return await ask(commands)
+
+        with unittest.mock.patch.object(app.transport, "ask", asks):
+            pool = locksley.Executor(app)
+            self.assertRegex(str(pool.submit(task, "a").exception(DEADLINE_S)), "^3 batches of this executor ended before they had a job")
+            self.ends(pool)
+
+    def test_futures_that_a_shutdown_cancels_are_done(self):
+        """Also for futures.wait(), which knows only those that have been notified."""
+        pool = locksley.Executor(tasks.app, max_workers=1)
+        waiting = [pool.submit(tasks.identity, value) for value in range(100)]
+        waits = threading.Thread(target=futures.wait, args=(waiting,), daemon=True)
+        waits.start()
+        pool.shutdown(cancel_futures=True)
+        waits.join(DEADLINE_S)
+        self.assertFalse(waits.is_alive())
+
     def test_a_program_that_ends_without_shutdown_has_all_its_results(self):
         environment = dict(ENVIRONMENT, LOCKSLEY_URL=url_of(self.daemon))
 

@@ -1,8 +1,8 @@
 """Executor: the interface of concurrent.futures, for programs that have a ProcessPoolExecutor.
 
-All that is submitted to one executor is one batch, which is streamed in; after its end, another one, since the daemon closes a batch that is
-open for long after its connection broke. A thread sends, another one reads results. As with the executors of the standard library, a program
-ends once all that it has submitted has ended, also if it does not call shutdown()."""
+All that is submitted to one executor is one batch, which is streamed in; after its end, another one, since a batch may be cancelled, late,
+or full, and the daemon closes one that is open for long after its connection broke. A thread sends, another one reads results. As with the
+executors of the standard library, a program ends once all that it has submitted has ended, also if it does not call shutdown()."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from .wire import each, now, one
 
 _WINDOW = 10_000  # jobs that are sent and have not ended, at most
 _CHUNK_JOBS, _CHUNK_BYTES = 1000, 4 << 20  # of one command, which may be larger by one payload
+_EMPTY_BATCHES = 3  # one after the other: such a pool would go on without an end
 
 
 class Executor(futures.Executor):
@@ -50,7 +51,7 @@ class Executor(futures.Executor):
         self._changed = threading.Condition()
         self._waiting: collections.deque[tuple[bytes, Future[Any]]] = collections.deque()
         self._running: dict[int, Future[Any]] = {}  # by index
-        self._closed = self._is_opening = self._is_open = False  # open: the batch is there
+        self._closed = self._drops = self._is_sending = self._is_open = False  # open: the batch is there
         self._broken: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
@@ -85,11 +86,10 @@ class Executor(futures.Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._changed:
-            self._closed = True
+            self._closed, self._drops = True, self._drops or cancel_futures
             dropped = [self._waiting.popleft()[1] for _ in range(len(self._waiting) if cancel_futures else 0)]
             self._changed.notify_all()
-        for future in dropped:
-            future.cancel()
+        _cancel(dropped)
         if cancel_futures and self._threads:
             with contextlib.suppress(Refused):  # it is over, and forgotten, or not there yet
                 self._batch.cancel()
@@ -103,7 +103,7 @@ class Executor(futures.Executor):
         except BaseException as error:
             with self._changed:
                 self._broken = self._broken or error
-                lost = [future for _, future in self._waiting if future.set_running_or_notify_cancel()] + list(self._running.values())
+                lost = [future for _, future in self._waiting if _begins(future)] + list(self._running.values())
                 self._waiting.clear()
                 self._running.clear()
                 self._changed.notify_all()
@@ -113,22 +113,26 @@ class Executor(futures.Executor):
                 self._batch.cancel()
 
     def _send(self) -> None:
-        ask = self._app.transport.ask
+        ask, empty = self._app.transport.ask, 0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._broken or (not self._is_open and (self._waiting or self._closed)))
                 if self._broken or not self._waiting:
                     return
-                self._is_opening = True  # from here on it has a reader
-            now(one(ask, "OPEN", self._handler, "ID", self._batch.id, *self._words))
+                self._is_sending, batch, at = True, self._batch, 0  # from here on it has a reader
+            now(one(ask, "OPEN", self._handler, "ID", batch.id, *self._words))
             with self._changed:
-                self._is_opening, self._is_open = False, True
+                self._is_open = True
                 self._changed.notify_all()
-            at = 0
-            while payloads := self._take(at):
-                at = self._add(payloads, at)
+            payloads: list[bytes] = []
+            while not payloads and (payloads := self._take(at)):
+                at = self._add(batch, payloads, at)
+            self._give_back(payloads, at)
+            empty = empty + 1 if payloads and not at else 0
+            if empty == _EMPTY_BATCHES:
+                raise LocksleyError(f"{empty} batches of this executor ended before they had a job, the last one is {batch.id}")
             with contextlib.suppress(Refused):  # it has ended before
-                now(one(ask, "CLOSE", self._batch.id))
+                now(one(ask, "CLOSE", batch.id))
 
     def _take(self, at: int) -> list[bytes]:
         """What is to be sent, as soon as it is submitted and the window is open; nothing where the batch ends."""
@@ -143,34 +147,54 @@ class Executor(futures.Executor):
                     break
                 while self._waiting and len(self._running) < self._window and len(payloads) < _CHUNK_JOBS and size < _CHUNK_BYTES:
                     payload, future = self._waiting.popleft()
-                    if future.set_running_or_notify_cancel():
+                    if _begins(future):
                         self._running[at + len(payloads)] = future
                         payloads.append(payload)
                         size += len(payload)
         return payloads
 
-    def _add(self, payloads: list[bytes], at: int) -> int:
-        """How many jobs the batch has then. One that is too large by itself fails alone."""
-        try:
-            return int(now(one(self._app.transport.ask, "ADDAT", self._batch.id, at, *payloads)))
-        except Refused as refused:
-            if refused.code != "TOOBIG":
-                raise
-            if len(payloads) > 1:
-                for payload in payloads:
-                    at = self._add([payload], at)
-                return at
-            with self._changed:  # those after it become one less
-                unsent = [self._running.pop(index) for index in sorted(self._running) if index >= at]
-                self._running.update(enumerate(unsent[1:], at))
-            for future in unsent[:1]:
-                future.set_exception(refused)
-            return at
+    def _add(self, batch: Batch[Any], payloads: list[bytes], at: int) -> int:
+        """How many jobs the batch has then. One that is too large by itself fails alone. Those that it does not take since it has ended, or is
+        full, are left in `payloads`."""
+        size = len(payloads)
+        while payloads:
+            try:
+                at = int(now(one(self._app.transport.ask, "ADDAT", batch.id, at, *payloads[:size])))
+                del payloads[:size]
+            except Refused as refused:
+                if refused.code in ("CLOSED", "NOBATCH"):
+                    break
+                if refused.code != "TOOBIG":
+                    raise
+                if (size := min(size, len(payloads)) // 2) == 0:
+                    if at and str(refused).startswith("TOOBIG jobs of the batch"):
+                        break
+                    size = 1
+                    del payloads[0]
+                    with self._changed:  # those after it become one less
+                        unsent = self._unsent(at)
+                        self._running.update(enumerate(unsent[1:], at))
+                    unsent[0].set_exception(refused)
+        return at
+
+    def _unsent(self, at: int) -> list[Future[Any]]:
+        return [self._running.pop(index) for index in sorted(self._running) if index >= at]
+
+    def _give_back(self, payloads: list[bytes], at: int) -> None:
+        """For the next batch."""
+        with self._changed:
+            unsent = self._unsent(at)
+            if not self._drops:
+                self._waiting.extendleft(reversed(list(zip(payloads, unsent))))
+            dropped = unsent if self._drops else []
+            self._is_sending = False
+            self._changed.notify_all()
+        _cancel(dropped)
 
     def _read(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_open or self._broken or (self._closed and not self._waiting and not self._is_opening))
+                self._changed.wait_for(lambda: self._is_open or self._broken or (self._closed and not self._waiting and not self._is_sending))
                 if not self._is_open:
                     return
                 batch = self._batch
@@ -189,6 +213,19 @@ class Executor(futures.Executor):
                 self._changed.notify_all()
             with contextlib.suppress(Refused):  # a user who may not: it expires
                 batch.forget()
+
+
+def _begins(future: Future[Any]) -> bool:
+    """False where it was cancelled. It may have begun before, if its job was given back."""
+    return future.running() or future.set_running_or_notify_cancel()
+
+
+def _cancel(dropped: list[Future[Any]]) -> None:
+    for future in dropped:
+        if future.cancel():
+            future.set_running_or_notify_cancel()  # else futures.wait() would not take it for done
+        else:  # it has begun, and its job was given back
+            future.set_exception(futures.CancelledError())
 
 
 _begun: weakref.WeakSet[Executor] = weakref.WeakSet()  # while it runs, its threads keep it

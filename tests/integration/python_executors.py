@@ -10,12 +10,14 @@ import threading
 import time
 import unittest
 import unittest.mock
+import urllib.parse
 from concurrent import futures
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from python_package import echo_app, job_of
 from python_tasks import ENVIRONMENT, HANDLER, locksley, tasks, url_of
+from users import PASSWORD, users
 
 # Its main thread ends long before its jobs have been sent.
 ENDS_EARLY = """
@@ -105,6 +107,16 @@ class Executors(DaemonTest):
         with locksley.Executor(app) as pool:
             self.assertRegex(str(pool.submit(task, 1).exception(DEADLINE_S)), "NOHANDLER")
         app.close()
+
+    def test_a_user_who_may_not_discard_results_has_all_of_them(self):
+        daemon = self.start(users(alice={"commands": ["submit", "read"], "handlers": ["echo"]}))
+        password = urllib.parse.quote(PASSWORD.format("alice"))
+        app, task = echo_app(f"redis://alice:{password}@{daemon.host}:{daemon.port}")
+        self.addCleanup(app.close)
+        with locksley.Executor(app) as pool:
+            for value in range(5):  # each has a page of its own
+                self.assertEqual(pool.submit(task, value).result(DEADLINE_S), job_of(value))
+            self.assertEqual(list(pool.map(task, range(3000))), list(map(job_of, range(3000))))
 
     def ends(self, pool):
         end = threading.Thread(target=pool.shutdown)

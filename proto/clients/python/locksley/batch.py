@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
-from .errors import JobError, LocksleyError, decode_failure
+from .errors import JobError, LocksleyError, Refused, decode_failure
 from .wire import BLOCK_MS, Ask, as_map, one, text, twins, with_names
 
 if TYPE_CHECKING:
@@ -103,11 +103,18 @@ class Batch(Generic[R]):
         return f"Batch({self.id!r})"
 
     async def read(self, ask: Ask, /, only_failed: bool = False, discard: bool = False) -> AsyncIterator[Result[R]]:
-        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered."""
+        """In the order of completion; those of a batch that runs as they come. `discard`: the daemon drops what was delivered, if the
+        user may do that."""
         options = ["FAILED"] if only_failed else []
         cursor = "0"
         while True:
-            after, rows = await one(ask, "RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options)
+            try:
+                after, rows = await one(ask, "RESULTS", self.id, "FROM", cursor, "COUNT", _PAGE_ROWS, "BLOCK", BLOCK_MS, *options)
+            except Refused as refused:
+                if refused.code != "NOPERM" or "DISCARD" not in options:
+                    raise
+                options, discard = [], False
+                continue
             for index, status, output in rows:
                 yield Result(self.id, self.codec, int(index), sys.intern(text(status)), output)
             cursor = text(after)

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import unittest
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
-from locksley_daemon import DEADLINE_S, DaemonTest
+from locksley_daemon import DEADLINE_S
 from node_package import NODE
+from users import PASSWORD, UsersTest
 
 HEAD = """
 import { Locksley } from '@locksley/client';
@@ -177,13 +179,23 @@ for (let i = 0; i < 12; i += 1) await (await echo.map(['a'], { signal })).wait()
 console.log(getEventListeners(signal, 'abort').length);
 queue.close();
 """
+# A user who has room for fewer jobs than the package sends at a time; and limits that no part of the jobs would fit into.
+ROOM = """
+const echo = queue.named('echo', { handler: 'echo', raw: true });
+for (const count of [1000, 12_001]) { // one command, and a stream
+  const values = await (await echo.map(Array.from({ length: count }, (_, i) => `${i}`))).values();
+  console.log(values.length, values.every((value, i) => String(value) === `${i}`));
+}
+for (const items of [Array(20_001).fill('a'), ['a', 'x'.repeat(2000)]]) console.log(await echo.map(items, { name: 'refused' }).catch((error) => error.code));
+queue.close();
+"""
 
 
 def setUpModule():
     node_package.setUpModule()
 
 
-class Ends(DaemonTest):
+class Ends(UsersTest):
     def run_to_its_end(self, text, url=None):
         """What it prints. It fails for a program that does not end."""
         (node_package.INSTALLED / "program.mjs").write_text(text)
@@ -238,6 +250,14 @@ class Ends(DaemonTest):
 
     def test_sources_that_are_silent_or_refused_or_pause_or_fail(self):
         self.assertEqual(self.with_a_daemon(SOURCES).split(), "enough closed NOHANDLER 4 line 3000 2000 1".split())
+
+    def test_a_user_may_have_room_for_few_jobs(self):
+        alice = {"commands": ["submit", "read"], "handlers": ["echo"], "max_queued_jobs": 300}
+        daemon = self.start_with({"limits": {"max_batch_jobs": 20_000, "max_payload": 1000}}, alice=alice)
+        url = f"redis://alice:{urllib.parse.quote(PASSWORD.format('alice'))}@{daemon.host}:{daemon.port}"
+        self.assertEqual(self.run_to_its_end(HEAD + ROOM, url).split(), "1000 true 12001 true TOOBIG TOOBIG".split())
+        [_, batches] = self.log_in(daemon, "alice")("LIST", "MATCH", "refused")
+        self.assertEqual(len(batches), 1, "a part of what was one command has been accepted")
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-"""Programs with the Python package that are run again with the same id for a batch."""
+"""Programs with the Python package that are run again with the same id for a batch, and streams that do not go through at once."""
 
 import pathlib
 import sys
 import unittest
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DaemonTest
 from python_package import echo_app
 from python_tasks import locksley, url_of
+from users import PASSWORD, UsersTest
 
 from locksley import wire
 from locksley.app import option_words, stream
@@ -49,6 +51,29 @@ class Again(DaemonTest):
         for other in ("abd", "abcd", ""):
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
                 self.identity.map(other, id="mine")
+
+
+class Parts(UsersTest):
+    """Streams of a user who has room for fewer jobs than the package sends at a time."""
+
+    def begin(self, settings=None):
+        self.daemon = self.start_with(settings, alice={"commands": ["submit", "read"], "handlers": ["echo"], "max_queued_jobs": 300})
+        password = urllib.parse.quote(PASSWORD.format("alice"))
+        app, task = echo_app(f"redis://alice:{password}@{self.daemon.host}:{self.daemon.port}")
+        self.addCleanup(app.close)
+        return task
+
+    def test_a_user_may_have_room_for_few_jobs(self):
+        task = self.begin()
+        for count in (1000, 12_001):  # one command, and a stream
+            self.assertEqual([value["args"][0] for value in task.map(range(count)).values()], list(range(count)))
+
+    def test_what_no_part_of_would_help_is_refused_at_once(self):
+        task = self.begin({"limits": {"max_batch_jobs": 200, "max_payload": 1000}})
+        for items in (range(201), ["a", "x" * 2000]):
+            with self.assertRaisesRegex(locksley.Refused, "TOOBIG"):
+                task.map(items)
+        self.assertEqual(self.log_in(self.daemon, "alice")("LIST")[1], [])
 
 
 if __name__ == "__main__":

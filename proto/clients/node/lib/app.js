@@ -113,8 +113,10 @@ async function submit(transport, handler, names, words, chunks, signal) {
   if (isLast) {
     const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(payloads.length > 0 ? ['JOBS', ...payloads] : ['RANGE', 0, 0])]], signal);
     if (!(reply instanceof Refused)) return nameOf(transport, names, signal);
-    const [added] = reply.code === 'EXISTS' ? await transport.ask([['ADDAT', await nameOf(transport, names, signal), 0, ...payloads.slice(0, 1)]], signal) : [reply];
-    if (added instanceof Refused) throw reply; // that one was not streamed
+    if (reply.code === 'EXISTS') {
+      const [added] = await transport.ask([['ADDAT', await nameOf(transport, names, signal), 0, ...payloads.slice(0, 1)]], signal);
+      if (added instanceof Refused) throw reply; // that one was not streamed
+    } else if (!reply.mayGoInParts) throw reply;
   }
   let there = 0;
   const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
@@ -124,16 +126,16 @@ async function submit(transport, handler, names, words, chunks, signal) {
     there = status.jobs;
   }
   id = await nameOf(transport, names, signal);
-  let [window, at, began] = [[], 0, Date.now()];
+  let [window, at, sent, began] = [[], 0, there, Date.now()];
   for (;;) {
     const missing = payloads.slice(Math.max(0, there - at));
     at += payloads.length;
-    if (missing.length > 0) window.push(['ADDAT', id, at - missing.length, ...missing]);
+    if (missing.length > 0) window.push(missing);
     const following = isLast ? null : chunks.next();
     following?.catch(() => {}); // it is thrown below, unless a command fails before
     if (window.length > 0 && (window.length === WINDOW || Date.now() - began > LINGER_MS || !(await comesSoon(following)))) {
-      await ask(window);
-      [window, began] = [[], Date.now()];
+      await add(transport, id, sent, window, signal);
+      [window, sent, began] = [[], at, Date.now()];
     }
     if (isLast) break;
     [payloads, isLast] = await following;
@@ -141,6 +143,24 @@ async function submit(transport, handler, names, words, chunks, signal) {
   const [total] = await ask([['CLOSE', id]]);
   if (total !== at) throw new LocksleyError(`the batch ${id} has ${total} jobs, not these ${at}`);
   return id;
+}
+
+// Adds these chunks from index `at` on: halves, and so on, of one that is too much at a time, since a user may have room for few jobs.
+async function add(transport, id, at, chunks, signal) {
+  const commands = [];
+  for (const payloads of chunks) {
+    commands.push(['ADDAT', id, at, ...payloads]);
+    at += payloads.length;
+  }
+  const replies = await transport.ask(commands, signal);
+  const refused = replies.findIndex((reply) => reply instanceof Refused);
+  if (refused === -1) return;
+  if (!replies[refused].mayGoInParts || chunks[refused].length === 1) throw replies[refused];
+  for (const [, , first, ...payloads] of commands.slice(refused)) {
+    const half = Math.ceil(payloads.length / 2);
+    await add(transport, id, first, [payloads.slice(0, half)], signal);
+    if (half < payloads.length) await add(transport, id, first + half, [payloads.slice(half)], signal);
+  }
 }
 
 // What a batch may be called that has this id and is for this customer: for user/customer it may be user/id, since an admin may have a batch of its

@@ -19,6 +19,11 @@ export class Refused extends LocksleyError {
     super(text);
     this.code = /^[A-Z]+(?= )/.exec(text)?.[0] ?? 'ERR';
   }
+
+  // Whether fewer jobs at a time may be taken.
+  get mayGoInParts() {
+    return this.code === 'TOOBIG' && !/limits\.max_(batch_jobs|payload)/.test(this.message);
+  }
 }
 
 // No daemon answered while the application's patience lasted.

@@ -83,13 +83,27 @@ async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: I
             await one(ask, "SUBMIT", handler, "ID", id, *words, *jobs)
             return await _name_of(ask, id, customer)
         except Refused as refused:
-            if refused.code != "EXISTS" or not first:
+            if refused.code == "EXISTS" and first:
+                try:
+                    await one(ask, "ADDAT", await _name_of(ask, id, customer), 0, first[0][0])
+                except Refused:  # that one was not streamed
+                    raise refused from None
+            elif not (first and refused.may_go_in_parts):
                 raise
-            try:
-                await one(ask, "ADDAT", await _name_of(ask, id, customer), 0, first[0][0])
-            except Refused:  # that one was not streamed
-                raise refused from None
     return await stream(ask, handler, id, words, itertools.chain(first, chunks), customer)
+
+
+async def _add(ask: Ask, id: str, at: int, payloads: list[bytes]) -> None:
+    """Sends halves, and so on, of what is too much at a time: a user may have room for few jobs."""
+    try:
+        if payloads:
+            await one(ask, "ADDAT", id, at, *payloads)
+    except Refused as refused:
+        if not refused.may_go_in_parts or len(payloads) == 1:
+            raise
+        half = len(payloads) // 2
+        await _add(ask, id, at, payloads[:half])
+        await _add(ask, id, at + half, payloads[half:])
 
 
 async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]], customer: str = "") -> str:
@@ -109,8 +123,7 @@ async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iter
     for chunk in chunks:
         missing = chunk[max(0, there - at) :]
         at += len(chunk)
-        if missing:
-            await one(ask, "ADDAT", id, at - len(missing), *missing)
+        await _add(ask, id, at - len(missing), missing)
     if (total := await one(ask, "CLOSE", id)) != at:
         raise LocksleyError(f"the batch {id} has {total} jobs, not these {at}")
     return id

@@ -32,6 +32,11 @@ class Refused(LocksleyError):
     def __str__(self) -> str:
         return " ".join(self.args)
 
+    @property
+    def may_go_in_parts(self) -> bool:
+        """Whether fewer jobs at a time may be taken."""
+        return self.code == "TOOBIG" and "limits.max_batch_jobs" not in str(self) and "limits.max_payload" not in str(self)
+
 
 class Unreachable(LocksleyError, ConnectionError):
     """No daemon answered while the application's patience lasted."""

@@ -167,7 +167,7 @@ class Executor(futures.Executor):
                 if refused.code != "TOOBIG":
                     raise
                 if (size := min(size, len(payloads)) // 2) == 0:
-                    if at and str(refused).startswith("TOOBIG jobs of the batch"):
+                    if at and "limits.max_batch_jobs" in str(refused):
                         break
                     size = 1
                     del payloads[0]

@@ -173,6 +173,9 @@ async function* fails() {
   throw new Error('line 3000');
 }
 console.log(await echo.map(fails(), { id: 'fails' }).catch((error) => error.message), await jobs('fails'));
+console.log((await queue.batch('fails').status()).state, await echo.map(fails(), { name: 'unknown' }).catch((error) => error.message));
+const [[, [unknown]]] = await queue.transport.ask([['LIST', 'MATCH', 'unknown']]);
+console.log(String(unknown[unknown.findIndex((word) => String(word) === 'state') + 1]));
 
 const { signal } = new AbortController();
 for (let i = 0; i < 12; i += 1) await (await echo.map(['a'], { signal })).wait();
@@ -249,7 +252,7 @@ class Ends(UsersTest):
         self.assertEqual(self.run_to_its_end(HEAD + EVENTS, "redis://127.0.0.1:1"), "Unreachable\nhere\n")
 
     def test_sources_that_are_silent_or_refused_or_pause_or_fail(self):
-        self.assertEqual(self.with_a_daemon(SOURCES).split(), "enough closed NOHANDLER 4 line 3000 2000 1".split())
+        self.assertEqual(self.with_a_daemon(SOURCES).split(), "enough closed NOHANDLER 4 line 3000 2000 open line 3000 cancelled 1".split())
 
     def test_a_user_may_have_room_for_few_jobs(self):
         alice = {"commands": ["submit", "read"], "handlers": ["echo"], "max_queued_jobs": 300}

@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Programs with the Python package that are run again with the same id for a batch, and streams that do not go through at once."""
 
+import asyncio
+import itertools
 import pathlib
 import sys
 import unittest
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest
+from locksley_daemon import DaemonTest, wait_for
 from python_package import echo_app
 from python_tasks import locksley, url_of
 from users import PASSWORD, UsersTest
@@ -51,6 +53,61 @@ class Again(DaemonTest):
         for other in ("abd", "abcd", ""):
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
                 self.identity.map(other, id="mine")
+
+
+class Interrupted(UsersTest):
+    """While the jobs are streamed in, under an id that the program did not choose."""
+
+    def states(self, connection):
+        return [batch["state"] for batch in connection.listed()]
+
+    def interrupt(self, task, kind, **options):
+        def items():
+            yield from range(11_000)  # two chunks, and a part of one
+            raise kind("in the middle")
+
+        with self.assertRaisesRegex(kind, "in the middle"):
+            task.map(items(), **options)
+
+    def test_a_batch_that_is_not_known_is_cancelled_and_another_one_stays_open(self):
+        daemon = self.start()
+        app, task = echo_app(url_of(daemon))
+        self.addCleanup(app.close)
+        for kind in (ValueError, KeyboardInterrupt):
+            self.interrupt(task, kind)
+        self.assertEqual(self.states(self.connect(daemon)), ["cancelled"] * 2)
+        self.interrupt(task, ValueError, id="mine")
+        self.assertEqual(self.states(self.connect(daemon)), ["open"] + ["cancelled"] * 2)
+
+    def test_it_is_closed_for_a_user_who_may_not_cancel(self):
+        daemon = self.start_with(alice={"commands": ["submit", "read"], "handlers": ["echo"]})
+        app, task = echo_app(f"redis://alice:{urllib.parse.quote(PASSWORD.format('alice'))}@{daemon.host}:{daemon.port}")
+        self.addCleanup(app.close)
+        self.interrupt(task, ValueError)
+        connection = self.log_in(daemon, "alice")
+        wait_for("the batch to be over", lambda: self.states(connection) == ["done"])
+
+    def test_a_coroutine_that_is_cancelled(self):
+        daemon = self.start()
+        app, task = echo_app(url_of(daemon))
+
+        async def main():
+            is_streaming, items = asyncio.Event(), itertools.count()
+
+            def watched():
+                for item in items:
+                    if item == 12_000:
+                        is_streaming.set()
+                    yield item
+
+            streams = asyncio.ensure_future(task.amap(watched(), keep="none"))
+            await is_streaming.wait()
+            streams.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await streams
+
+        asyncio.run(main())
+        self.assertEqual(self.states(self.connect(daemon)), ["cancelled"])
 
 
 class Parts(UsersTest):

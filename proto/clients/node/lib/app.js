@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Batch, OVER, asStatus } from './batch.js';
 import { JSON_CODEC, RAW_CODEC } from './codec.js';
-import { LocksleyError, Refused } from './errors.js';
+import { LocksleyError, Refused, Unreachable } from './errors.js';
 import { Inline } from './inline.js';
 import { Transport, checked } from './wire.js';
 
@@ -106,10 +106,9 @@ class Chunks {
 
 // One SUBMIT if there are few; else a stream, which goes on where an earlier run of the program with the same id broke off. That run may have streamed
 // as few, because they came slowly. Returns what the batch is called: its id; user/id if an admin has made it for another user.
-async function submit(transport, handler, names, words, chunks, signal) {
-  let id = names.at(-1);
-  const ask = async (commands) => checked(await transport.ask(commands, signal));
-  let [payloads, isLast] = await chunks.next();
+async function submit(transport, handler, names, words, chunks, signal, isKnown) {
+  const id = names.at(-1);
+  const [payloads, isLast] = await chunks.next();
   if (isLast) {
     const [reply] = await transport.ask([['SUBMIT', handler, 'ID', id, ...words, ...(payloads.length > 0 ? ['JOBS', ...payloads] : ['RANGE', 0, 0])]], signal);
     if (!(reply instanceof Refused)) return nameOf(transport, names, signal);
@@ -118,6 +117,19 @@ async function submit(transport, handler, names, words, chunks, signal) {
       if (added instanceof Refused) throw reply; // that one was not streamed
     } else if (!reply.mayGoInParts) throw reply;
   }
+  try {
+    return await stream(transport, handler, names, words, [payloads, isLast], chunks, signal);
+  } catch (error) {
+    // Without the id, no later run can go on. Where no daemon answers there is nothing to do: it closes the batch some time after its connection broke.
+    const ends = names.flatMap((name) => [['CANCEL', name], ['CLOSE', name]]); // CLOSE: for a user who may not cancel
+    if (!isKnown && !signal?.aborted && !(error instanceof Unreachable)) await transport.ask(ends, AbortSignal.timeout(CANCEL_MS)).catch(() => {});
+    throw error;
+  }
+}
+
+async function stream(transport, handler, names, words, [payloads, isLast], chunks, signal) {
+  let id = names.at(-1);
+  const ask = async (commands) => checked(await transport.ask(commands, signal));
   let there = 0;
   const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
   if (opened instanceof Refused) {
@@ -245,7 +257,7 @@ export class Task {
     const chunks = new Chunks(items, (item) => this.payload(argsOf(item)), signal);
     const cancel = () => batch.cancel().catch(() => {}); // it may be gone
     try {
-      batch.id = await submit(this.app.transport, this.handler, names, words, chunks, signal);
+      batch.id = await submit(this.app.transport, this.handler, names, words, chunks, signal, options.id !== undefined);
     } catch (error) {
       // Where no daemon answers, it goes on in the background for as long as the application's patience.
       if (signal?.aborted) await Promise.race([cancel(), sleep(CANCEL_MS, undefined, { ref: false })]);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -14,13 +15,14 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast, overload
 
 from .batch import Batch, as_status
 from .codec import JSON, RAW, Codec
-from .errors import LocksleyError, Refused
+from .errors import LocksleyError, Refused, Unreachable
 from .inline import Inline
 from .wire import Ask, Transport, one, twins, with_names
 
 R = TypeVar("R")
 _CHUNK_JOBS, _CHUNK_BYTES = 5000, 4 << 20  # guesses; the daemon's disk is waited for once a chunk
 _LINGER_S = 0.2  # jobs of a slow iterable do not wait for others for longer
+_CANCEL_S = 1.0  # a guess: who interrupts a program does not want to wait
 _OPTIONS = "name weight timeout retries deadline keep delay retain slots max_fails trace for_ after after_ok ephemeral".split()
 
 
@@ -72,9 +74,10 @@ async def _name_of(ask: Ask, id: str, customer: str) -> str:
     return id
 
 
-async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: Iterator[bytes], customer: str) -> str:
+async def _submit(ask: Ask, handler: str, id: str | None, words: list[Any], payloads: Iterator[bytes], customer: str) -> str:
     """One SUBMIT if there are few; else a stream. An earlier run may have streamed as few, because they came slowly. Returns what the batch is called:
     its id; user/id if an admin has made it for another user."""
+    is_known, id = id is not None, new_id() if id is None else id
     chunks = _chunks(payloads)
     first = list(itertools.islice(chunks, 2))
     if len(first) < 2:
@@ -90,7 +93,15 @@ async def _submit(ask: Ask, handler: str, id: str, words: list[Any], payloads: I
                     raise refused from None
             elif not (first and refused.may_go_in_parts):
                 raise
-    return await stream(ask, handler, id, words, itertools.chain(first, chunks), customer)
+    try:
+        return await stream(ask, handler, id, words, itertools.chain(first, chunks), customer)
+    except BaseException as error:
+        # Without the id, no later run can go on. Without a daemon there is nothing to do: it closes the batch some time after its connection broke.
+        if not is_known and not isinstance(error, (Unreachable, GeneratorExit)):
+            names = [id, f"{customer.partition('/')[0]}/{id}"] if "/" in customer else [id]
+            with contextlib.suppress(Exception):  # CLOSE: for a user who may not cancel
+                await ask([(word, name) for name in names for word in ("CANCEL", "CLOSE")], patience=_CANCEL_S)
+        raise
 
 
 async def _add(ask: Ask, id: str, at: int, payloads: list[bytes]) -> None:
@@ -157,7 +168,7 @@ class Task(Generic[R]):
         options = {"name": self.name, **self.options, **options}
         words, customer = option_words(options), str(options.get("for_") or "")
         payloads = (self.payload(call, kwargs) for call in calls)
-        return Batch(self.app, await _submit(ask, self.handler, new_id() if id is None else id, words, payloads, customer), self.codec)
+        return Batch(self.app, await _submit(ask, self.handler, id, words, payloads, customer), self.codec)
 
     async def _map(
         self, ask: Ask, /, items: Iterable[Any], *more: NoReturn, id: str | None = None, kwargs: Mapping[str, Any] = {}, **options: Any

@@ -111,10 +111,10 @@ class Inline:
     def __exit__(self, *_: object) -> None:
         self.restore()
 
-    async def ask(self, commands: list[Command]) -> list[Any]:
+    async def ask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
         return [self._reply(*command) for command in commands]
 
-    async def aask(self, commands: list[Command]) -> list[Any]:
+    async def aask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
         """For a coroutine that is a job: in another thread, since a job that it submits may need its event loop."""
         loop = asyncio.get_running_loop()
         return await (loop.run_in_executor(None, now, self.ask(commands)) if loop in loops.values() else self.ask(commands))

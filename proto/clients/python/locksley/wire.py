@@ -20,7 +20,7 @@ import random
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from urllib.parse import urlsplit
 
 from .errors import Refused, Unreachable
@@ -36,7 +36,6 @@ redis_asyncio: Any = importlib.import_module("redis.asyncio")
 
 T = TypeVar("T")
 Command = Sequence[Any]
-Ask = Callable[[list[Command]], Awaitable[list[Any]]]  # sends commands together, and returns their replies
 
 BLOCK_MS = 5000  # of a command that waits: shorter than the time-outs of clients and of what is between
 REPLY_S, CONNECT_S = 30.0, 5.0  # time-outs
@@ -50,6 +49,12 @@ _CODES = {redis.exceptions.NoPermissionError: "NOPERM", redis.ReadOnlyError: "RE
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.05, 2.0
 
 log = logging.getLogger("locksley")
+
+
+class Ask(Protocol):
+    """Sends commands together, and returns their replies. `patience`: another than the application's."""
+
+    def __call__(self, commands: list[Command], *, patience: float | None = None) -> Awaitable[list[Any]]: ...
 
 
 def now(waiting: Awaitable[T]) -> T:
@@ -222,18 +227,19 @@ class Transport:
         self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
         self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None]]] = {}
 
-    async def ask(self, commands: list[Command]) -> list[Any]:
+    async def ask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
         free = self._free.setdefault(os.getpid(), [])
-        return await self._exchange(lambda: self._attempt(commands, redis.ConnectionPool, free), time.sleep)
+        return await self._exchange(lambda: self._attempt(commands, redis.ConnectionPool, free), time.sleep, patience)
 
-    async def aask(self, commands: list[Command]) -> list[Any]:
+    async def aask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
         loop = asyncio.get_running_loop()
         if loop not in self._async_free:
             free: list[Any] = []
             self._async_free[loop] = free, self._close_with(loop, free)
             await self._async_free[loop][1].__anext__()
         free = self._async_free[loop][0]
-        return await self._exchange(lambda: self._apart(self._attempt(commands, redis_asyncio.ConnectionPool, free)), asyncio.sleep)
+        exchange = self._exchange(lambda: self._apart(self._attempt(commands, redis_asyncio.ConnectionPool, free)), asyncio.sleep, patience)
+        return await (exchange if patience is None else asyncio.wait_for(exchange, patience))
 
     async def _apart(self, attempt: Coroutine[Any, Any, list[Any]]) -> list[Any]:
         """In a task of its own, since redis-py loses cancellations: it uses asyncio.wait_for, which before Python 3.12 drops one that comes just
@@ -256,17 +262,18 @@ class Transport:
             for _, connection in free:
                 await connection.disconnect()
 
-    async def _exchange(self, attempt: Callable[[], Awaitable[list[Any]]], sleep: Callable[[float], Any]) -> list[Any]:
+    async def _exchange(self, attempt: Callable[[], Awaitable[list[Any]]], sleep: Callable[[float], Any], patience: float | None) -> list[Any]:
         delay, end = _FIRST_DELAY_S, 0.0
+        patience = self._patience if patience is None else patience
         while True:
             try:
                 return await attempt()
             except (Refused, Unreachable) as error:
-                end = end or time.monotonic() + self._patience
+                end = end or time.monotonic() + patience
                 if (isinstance(error, Refused) and error.code not in LATER + ELSEWHERE) or time.monotonic() >= end:
                     raise
                 if delay == 2 * _FIRST_DELAY_S:  # not the first time: a connection that broke is made anew without a word
-                    log.warning("%s; trying again for %g s", error, self._patience)
+                    log.warning("%s; trying again for %g s", error, patience)
             await _outcome(sleep(delay * random.uniform(0.5, 1.0)))
             delay = min(2 * delay, _LONGEST_DELAY_S)
 

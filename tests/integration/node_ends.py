@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -192,6 +193,20 @@ for (const count of [1000, 12_001]) { // one command, and a stream
 for (const items of [Array(20_001).fill('a'), ['a', 'x'.repeat(2000)]]) console.log(await echo.map(items, { name: 'refused' }).catch((error) => error.code));
 queue.close();
 """
+# Many commands at once, one of which is aborted while it waits for its turn, beside many that wait for a job.
+MANY = """
+const long = await sleeps.submit(HOUR);
+const waits = Array.from({ length: 100 }, () => long.wait());
+const turn = new AbortController();
+const submits = Array.from({ length: 500 }, () => sleeps.map(['1'], {}));
+const aborted = sleeps.map(['1'], { signal: turn.signal }).catch((error) => error.name);
+await new Promise((resolve) => setImmediate(resolve));
+turn.abort();
+console.log(await aborted, new Set((await Promise.all(submits)).map((batch) => batch.id)).size);
+await long.cancel();
+console.log((await Promise.all(waits)).length);
+queue.close();
+"""
 
 
 def setUpModule():
@@ -261,6 +276,12 @@ class Ends(UsersTest):
         self.assertEqual(self.run_to_its_end(HEAD + ROOM, url).split(), "1000 true 12001 true TOOBIG TOOBIG".split())
         [_, batches] = self.log_in(daemon, "alice")("LIST", "MATCH", "refused")
         self.assertEqual(len(batches), 1, "a part of what was one command has been accepted")
+
+    def test_many_commands_at_once_have_few_connections_and_do_not_wait_for_those_that_wait_for_jobs(self):
+        daemon = self.start()
+        self.assertEqual(self.run_to_its_end(HEAD + MANY, f"redis://{daemon.host}:{daemon.port}"), "AbortError 500\n100\n")
+        accepted = int(re.search(r"total_connections_received:(\d+)", self.connect(daemon)("INFO"))[1])
+        self.assertLessEqual(accepted, 1 + 100 + 64)
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""The Python package under asyncio: what a program cancels ends at once, whatever it was about to hear."""
+"""The Python package under asyncio: what a program cancels ends at once, whatever it was about to hear; how many connections there are."""
 
 import asyncio
 import pathlib
+import re
 import sys
 import unittest
 import unittest.mock
@@ -15,9 +16,34 @@ from python_tasks import url_of
 from locksley import wire
 
 
-class Cancellations(DaemonTest):
+class AsyncioTest(DaemonTest):
     def setUp(self):
-        self.app, self.echo = echo_app(url_of(self.start()))
+        self.daemon = self.start()
+        self.app, self.echo = echo_app(url_of(self.daemon))
+        self.sleeps = self.app.named("x", handler="sleep", raw=True)
+
+
+class Connections(AsyncioTest):
+    def test_many_commands_at_once_have_few_connections_and_do_not_wait_for_those_that_wait_for_jobs(self):
+        connection = self.connect(self.daemon)
+
+        async def main():
+            long = await self.sleeps.asubmit(b"3600000")
+            waits = [asyncio.ensure_future(long.await_end()) for _ in range(100)]
+            while "connected_clients:101\r" not in connection("INFO"):  # with that of the test
+                await asyncio.sleep(0.01)
+            batches = await asyncio.wait_for(asyncio.gather(*map(self.echo.asubmit, range(500))), DEADLINE_S)
+            self.assertEqual(len({batch.id for batch in batches}), 500)
+            await long.acancel()
+            await asyncio.gather(*waits)
+            await self.app.aclose()
+
+        asyncio.run(asyncio.wait_for(main(), DEADLINE_S))
+        accepted = int(re.search(r"total_connections_received:(\d+)", connection("INFO"))[1])
+        self.assertLessEqual(accepted, 1 + 100 + wire._AT_ONCE)
+
+
+class Cancellations(AsyncioTest):
 
     async def is_obeyed(self, awaitable, turns):
         """Whether it is cancelled by cancel() after so many turns of the event loop. False if it had ended before that."""
@@ -37,8 +63,7 @@ class Cancellations(DaemonTest):
             for turns in range(100):
                 await self.is_obeyed(self.echo.asubmit(1), turns)
                 self.assertTrue(await self.is_obeyed(self.echo.amap(range(200_000), keep="none"), turns))
-                batch = self.app.named("x", handler="sleep", raw=True)
-                long = await batch.asubmit(b"3600000")
+                long = await self.sleeps.asubmit(b"3600000")
                 self.assertTrue(await self.is_obeyed(long.await_end(), turns))
                 await long.acancel()
 
@@ -51,7 +76,7 @@ class Cancellations(DaemonTest):
             raise wire.redis.TimeoutError("the connection did not close in time")
 
         async def main():
-            batch = await self.app.named("x", handler="sleep", raw=True).asubmit(b"3600000")
+            batch = await self.sleeps.asubmit(b"3600000")
             task = asyncio.ensure_future(batch.await_end())
             await asyncio.sleep(0.05)
             with unittest.mock.patch.object(wire.redis_asyncio.Connection, "disconnect", fails):

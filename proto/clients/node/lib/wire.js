@@ -10,6 +10,7 @@ export const BLOCK_MS = 5000; // of a command that waits: shorter than the time-
 export const REPLY_TIMEOUT_MS = 30_000;
 export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
+const AT_ONCE = 64; // commands that do not wait for jobs: a guess; each has a connection
 const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
 
 // A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused; also for what accepts connections and
@@ -63,10 +64,40 @@ export function asMap(reply) {
   return map;
 }
 
+// For so many at a time, in the order in which they came.
+class Room {
+  #left = AT_ONCE;
+  #waiting = new Set();
+
+  async enter(signal) {
+    if (this.#left > 0) return void (this.#left -= 1);
+    await new Promise((resolve, reject) => {
+      const abort = () => {
+        this.#waiting.delete(enter);
+        reject(signal.reason);
+      };
+      const enter = () => {
+        signal?.removeEventListener('abort', abort);
+        resolve();
+      };
+      this.#waiting.add(enter);
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  }
+
+  leave() {
+    const [next] = this.#waiting;
+    if (!next) return void (this.#left += 1);
+    this.#waiting.delete(next);
+    next();
+  }
+}
+
 export class Transport {
   #addresses;
   #patience;
   #options;
+  #room = new Room();
   #free = []; // with their URLs; they do not keep the process from ending
   closings = 0; // how often it was closed
 
@@ -80,8 +111,10 @@ export class Transport {
   async ask(commands, signal) {
     let until = null;
     let delay = 25;
+    const room = ['WAIT', 'RESULTS'].includes(commands[0][0]) ? null : this.#room;
     for (;;) {
       signal?.throwIfAborted();
+      await room?.enter(signal);
       const { closings } = this;
       let { redis, url } = this.#free.pop() ?? { redis: null, url: this.#addresses.url };
       let trouble;
@@ -102,6 +135,8 @@ export class Transport {
         for (const other of this.#free.splice(0)) other.redis.disconnect();
         trouble = error instanceof Refused ? error : new Unreachable(`no answer from ${hostOf(url)}: ${error.message}`, { cause: error });
         this.#addresses.turn(url, error.message);
+      } finally {
+        room?.leave();
       }
       until ??= Date.now() + this.#patience;
       if (Date.now() >= until) throw trouble;

@@ -47,6 +47,7 @@ STRANGE = redis.exceptions.InvalidResponse  # of a port that speaks another prot
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
 _CODES = {redis.exceptions.NoPermissionError: "NOPERM", redis.ReadOnlyError: "READONLY", redis.exceptions.BusyLoadingError: "LOADING"}
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.05, 2.0
+_AT_ONCE = 64  # commands of an event loop that do not wait for jobs: a guess; each has a connection
 
 log = logging.getLogger("locksley")
 
@@ -225,7 +226,7 @@ class Transport:
     def __init__(self, urls: str | Sequence[str], patience: float, options: Mapping[str, Any]) -> None:
         self._addresses, self._patience = Addresses(urls, 7770, options), patience
         self._free: dict[int, list[Any]] = {}  # by process: after a fork the connections are the parent's
-        self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None]]] = {}
+        self._async_free: dict[asyncio.AbstractEventLoop, tuple[list[Any], AsyncGenerator[None, None], asyncio.Semaphore]] = {}
 
     async def ask(self, commands: list[Command], *, patience: float | None = None) -> list[Any]:
         free = self._free.setdefault(os.getpid(), [])
@@ -235,10 +236,16 @@ class Transport:
         loop = asyncio.get_running_loop()
         if loop not in self._async_free:
             free: list[Any] = []
-            self._async_free[loop] = free, self._close_with(loop, free)
+            self._async_free[loop] = free, self._close_with(loop, free), asyncio.Semaphore(_AT_ONCE)
             await self._async_free[loop][1].__anext__()
-        free = self._async_free[loop][0]
-        exchange = self._exchange(lambda: self._apart(self._attempt(commands, redis_asyncio.ConnectionPool, free)), asyncio.sleep, patience)
+        free, _, room = self._async_free[loop]
+        turn: Any = contextlib.AsyncExitStack() if commands[0][0] in ("WAIT", "RESULTS") else room
+
+        async def attempt() -> list[Any]:
+            async with turn:
+                return await self._attempt(commands, redis_asyncio.ConnectionPool, free)
+
+        exchange = self._exchange(lambda: self._apart(attempt()), asyncio.sleep, patience)
         return await (exchange if patience is None else asyncio.wait_for(exchange, patience))
 
     async def _apart(self, attempt: Coroutine[Any, Any, list[Any]]) -> list[Any]:

@@ -173,8 +173,11 @@ void UpstreamLink::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
     if (kept_.contains(awaited.results)) drop(awaited.results);
     return;
   }
+  const std::string_view error = reply.text();
+  // For want of memory the upstream closes the connection. The results go on the next one.
+  if (error.starts_with("QUEUEFULL")) return fail(std::string(error));
   if (lease == nullptr) return;
-  if (reply.text().starts_with("LOST")) return lose(*lease);
+  if (error.starts_with("LOST")) return lose(*lease);
   // The results were refused, and would be refused again: their jobs go back.
   const auto results = kept_.find(awaited.results);
   if (results == kept_.end()) return;

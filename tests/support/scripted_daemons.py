@@ -101,6 +101,21 @@ class ScriptedDaemons:
         self.assertEqual({words[0] for words in self.named(server, "SETTLE")}, {"third"})
         self.assertEqual(self.settled, ["1", "1"])
 
+    def test_results_for_which_a_daemon_has_no_memory_are_sent_again_on_the_next_connection(self):
+        does, refusals, closes = self.says(1, RECLAIM=lambda _: reclaimed("again", 1)), [b"-QUEUEFULL no memory\r\n"], []
+
+        def says(words):
+            if words[0].upper() == "SETTLE" and refusals:
+                closes.append("the server closes the connection")
+                return refusals.pop()
+            if closes:
+                raise OSError(closes.pop())
+            return does(words)
+
+        self.let_go()
+        [server] = self.work_for(says)
+        self.assertEqual(self.named(server, "SETTLE"), [["lease", "ok", "0", "1"], ["again", "ok", "0", "1"]])
+
     def test_a_daemon_that_does_not_know_the_names_of_leases_is_asked_without_them(self):
         breaks = [True]
 

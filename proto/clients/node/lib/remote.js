@@ -280,7 +280,8 @@ export class RemoteWorker {
       ask('SETTLE', lease.name, status, first, ...outputs).then(
         () => this.#acknowledged(lease, indexes),
         (error) => {
-          if (!(error instanceof Refused)) return; // the connection broke: RECLAIM says what became of them
+          // The connection broke, or the daemon closes it: RECLAIM says what became of them.
+          if (!(error instanceof Refused) || LATER.has(error.code)) return;
           console.error(`locksley: jobs ${first} to ${indexes.at(-1)} of batch ${lease.id}: ${error.message}`);
           this.#acknowledged(lease, indexes);
         },

@@ -96,6 +96,8 @@ class Lease:
 
     def _settled(self, reply: Any) -> None:
         """Replies come in the order of the commands."""
+        if isinstance(reply, Refused) and reply.code in LATER:  # on the next connection
+            raise reply
         first, _, outputs = self._sent.pop(0)
         if isinstance(reply, Refused):
             log.warning("jobs %d to %d of batch %s: %s", first, first + len(outputs) - 1, self.id, reply)

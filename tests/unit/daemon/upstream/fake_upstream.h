@@ -35,7 +35,7 @@ class FakeUpstream {
   std::vector<std::string> remote = {"echo", "resize"};
   bool holds_settles = false;  // replies of SETTLE, and all after them, come with release()
   bool is_draining = false;
-  bool refuses_settles = false;  // with TOOBIG
+  std::string settle_refusal;  // not empty: the reply of SETTLE
   std::string refuses_join;
   Words addresses;  // of its cluster
   std::string store = "store-1";
@@ -277,7 +277,7 @@ class FakeUpstream {
 
   void settle(const Words& words, proto::ReplyWriter& writer) {
     const auto found = leases.find(words[1]);
-    if (refuses_settles) return writer.error("TOOBIG the jobs of the lease are in too many parts");
+    if (!settle_refusal.empty()) return writer.error(settle_refusal);
     if (found == leases.end()) return writer.error("LOST the lease is gone");
     const Lease& lease = found->second;
     const std::uint64_t first = std::stoull(words[3]);

@@ -456,12 +456,31 @@ TEST_F(UpstreamLinkTest, ALostLeaseIsStoppedAndItsResultsGoNowhere) {
 TEST_F(UpstreamLinkTest, JobsWhoseResultsWereRefusedGoBack) {
   make(8, 1);
   join();
-  upstream->refuses_settles = true;
+  upstream->settle_refusal = "TOOBIG the jobs of the lease are in too many parts";
   run(8);
   exchange();
-  upstream->refuses_settles = false;
+  upstream->settle_refusal.clear();
   EXPECT_EQ(upstream->count_of("YIELD"), 1U);
   run_all();
+}
+
+TEST_F(UpstreamLinkTest, ResultsForWhichTheUpstreamHadNoMemoryAreSentAgainOnTheNextConnection) {
+  make(8, 1);
+  join();
+  upstream->settle_refusal = "QUEUEFULL unfinished commands of workers take too much";
+  run(8);
+  exchange();
+  EXPECT_TRUE(link->is_broken());
+  EXPECT_NE(link->stats().kept_bytes, 0U);
+  upstream->settle_refusal.clear();
+  disconnect();
+  advance(1s);
+  join();
+  exchange();
+  EXPECT_EQ(upstream->count_of("RECLAIM"), 1U);
+  EXPECT_EQ(upstream->count_of("YIELD"), 0U);
+  EXPECT_TRUE(upstream->all_recorded());
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
 }
 
 TEST_F(UpstreamLinkTest, ALeaseThatTheHostCannotRunIsYielded) {

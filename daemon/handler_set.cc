@@ -140,17 +140,17 @@ std::vector<std::string> warnings_about_handlers(const config::Config& config) {
       if (!known.contains(name)) warn_of_unknown("users." + user + ".handlers", name);
     }
   }
-  // Two such results at the same time are half of the limit, which is all that the workers of a
-  // user alone may send.
+  // While such results come, no connection of a user alone has to give way (InputBudget).
   const config::Bytes most{
       std::min(config.workers.max_leased_bytes.count / 4, config.limits.max_command.count)};
   for (const auto& [name, handler] : config.handlers) {
     if (!is_remote(handler) || handler.max_output.count <= most.count) continue;
-    warnings.push_back(fmt::format(
-        "handlers.{}.max_output: {} is more than {}, a quarter of workers.max_leased_bytes or "
-        "limits.max_command: the connection of a "
-        "worker that sends a larger result may be closed, and after three times the job ends as crashed",
-        name, config::to_string(handler.max_output), config::to_string(most)));
+    warnings.push_back(
+        fmt::format("handlers.{}.max_output: {} is more than {}, a quarter of workers.max_leased_bytes or "
+                    "limits.max_command: while larger results come, other workers may have to connect again "
+                    "and send theirs "
+                    "again",
+                    name, config::to_string(handler.max_output), config::to_string(most)));
   }
   return warnings;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -105,6 +106,12 @@ class CommandReader {
 
   // Bytes that were received and not yet handed out in a command.
   std::size_t buffered_bytes() const { return command_bytes_ + (written_ - read_); }
+
+  // How much of the bulk string that is being received has yet to come, as its length says.
+  std::size_t awaited_bytes() const {
+    const std::size_t has_come = written_ - read_;
+    return state_ == State::kBulkBody ? bulk_bytes_ - std::min(bulk_bytes_, has_come) : 0;
+  }
 
   // Memory used for input, including the blocks and slices of the unfinished command. The server
   // limits the sum over all connections.

@@ -2,26 +2,56 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
-#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 namespace locksley::daemon {
 
-// Counts the bytes of commands that have not arrived whole, of all connections and of each user. A
-// user's connections may have no more of them than are still free: half of the budget, if no other
-// user has any.
+// Counts the bytes of commands that have not arrived whole, of all connections and of each user,
+// and says which connections may read on. A connection that may not waits, and its peer with it,
+// until there is room. So that some commands always end:
 //
-// Owned by the LinkService; outlives its shares. One thread. Nothing blocks.
+// - A connection reads kLittle of its command whatever the others hold, unless the command is known
+//   to be larger: BEATs and CLAIMs pass by large results.
+// - A connection reads if its user then holds a third of what is free, at most: a quarter of the
+//   budget if no other user has any. Strangers are one user. A large argument counts whole from its
+//   beginning, so that two do not wait for each other half way.
+// - The first of a user, whose command began before those of its others, reads until the user holds
+//   as much as is free: half of the budget for a user alone.
+// - The first of all reads until its user has half of the budget. If the budget is used up before,
+//   or if the user's other connections hold part of that half, the last of them gives way, and is
+//   closed. So at a quarter of the budget for the largest command of a single user none is closed.
+// - A connection that is not waiting, and of whose command too little comes, gives way after
+//   kPatience looks, if others of its user wait for room, or the first of another user does.
+//
+// Owned by the LinkService; outlives its shares. One thread. Nothing blocks. A set() takes O(1),
+// but O(log n) when a large command is found or ends, and O(users that wait) while some wait.
 class InputBudget {
-  struct OfUser {
-    std::uint64_t shares = 0;  // that name the entry; without any it is erased
-    std::uint64_t bytes = 0;
-  };
+  struct OfUser;
   using Users = std::map<std::string, OfUser>;
 
  public:
+  // Up to so much a connection reads whatever others hold. A guess: some commands without results.
+  static constexpr std::uint64_t kLittle = 16 * 1024;
+  // So much comes of a command between looks, in kPatience of them, of the slowest peer that is
+  // waited for. Guesses: links are faster, and interruptions are shorter.
+  static constexpr std::uint64_t kLeastProgress = 64 * 1024;
+  static constexpr int kPatience = 10;  // looks; the owner looks once a second
+
+  // One connection.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // It waited, and may read again. Called by functions of other connections: acts later.
+    virtual void input_has_room() = 0;
+    // It gives way: calls set(0) at once, and closes.
+    virtual void free_input() = 0;
+  };
+
   explicit InputBudget(std::uint64_t most) : most_(most) {}
   InputBudget(const InputBudget&) = delete;
   InputBudget& operator=(const InputBudget&) = delete;
@@ -29,55 +59,80 @@ class InputBudget {
   // The part of one connection. Strangers count as one user, with the empty name.
   class Share {
    public:
-    explicit Share(InputBudget& budget) : budget_(budget), user_(budget.enter({})) {}
-    ~Share() {
-      set(0);
-      budget_.leave(user_);
+    Share(InputBudget& budget, Owner& owner)
+        : budget_(budget), owner_(owner), user_(budget.users_.try_emplace(std::string()).first) {
+      ++user_->second.shares;
     }
+    ~Share();
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    void set_user(const std::string& user) {
-      const std::uint64_t bytes = bytes_;
-      set(0);
-      budget_.leave(std::exchange(user_, budget_.enter(user)));
-      set(bytes);
-    }
-    // Sets the bytes of the connection. False: they have grown, and the user has more bytes than
-    // are still free; the caller closes the connection.
-    bool set(std::uint64_t bytes) {
-      if (bytes == bytes_) return true;
-      const bool grows = bytes > bytes_;
-      // Modulo 2^64.
-      std::uint64_t& of_user = user_->second.bytes;
-      of_user += bytes - bytes_;
-      budget_.used_ += bytes - bytes_;
-      bytes_ = bytes;
-      return !grows || (budget_.used_ <= budget_.most_ && of_user <= budget_.most_ - budget_.used_);
-    }
+    void set_user(const std::string& user);
+    // So many bytes have been received.
+    void received(std::uint64_t bytes) { progress_ += bytes; }
+    // A command has come whole: what the connection holds at the next set() is of the next one.
+    void ended_command() { is_next_command_ = true; }
+    // Sets the bytes of the connection.
+    void set(std::uint64_t bytes);
+    // How many bytes may be read now; 0: the connection is to wait() until input_has_room(). None:
+    // its command can never come whole. `awaited`: so many of the command have yet to come, as far
+    // as is known.
+    std::optional<std::uint64_t> room(std::uint64_t awaited);
+    void wait();
+    bool is_waiting() const { return is_waiting_; }
+    // A look, about once a second after begin_look(). True: it is to give way, since too little has
+    // come of its command for long while others wait.
+    bool is_stuck();
 
    private:
+    friend InputBudget;
+    void enter_order();
+    void leave_order();
+    void stop_waiting();
+    bool is_stranger() const { return user_->first.empty(); }
+
     InputBudget& budget_;
+    Owner& owner_;
     Users::iterator user_;
     std::uint64_t bytes_ = 0;
+    std::uint64_t awaited_ = 0;
+    std::uint64_t place_ = 0;       // in the order in which commands were found to be large; 0: it is not
+    std::uint64_t progress_ = 0;    // bytes since the last look that found enough
+    int looks_ = 0;                 // since then
+    bool is_waiting_ = false;       // for room; it has a place
+    bool is_next_command_ = false;  // ended_command() since the last set()
   };
 
   std::uint64_t used() const { return used_; }
   std::uint64_t most_of_user_alone() const { return most_ / 2; }
+  bool is_awaited() const { return !waiting_users_.empty(); }
+  // Share::is_stuck() of all connections follows.
+  void begin_look();
 
  private:
-  Users::iterator enter(const std::string& user) {
-    const auto entry = by_user_.try_emplace(user).first;
-    ++entry->second.shares;
-    return entry;
-  }
-  void leave(Users::iterator user) {
-    if (--user->second.shares == 0) by_user_.erase(user);
-  }
+  using Order = std::map<std::uint64_t, Share*>;  // by Share::place_
+  struct OfUser {
+    std::uint64_t shares = 0;  // that name the entry; without any it is erased
+    std::uint64_t bytes = 0;
+    Order large;    // whose command is known to be larger than kLittle
+    Order waiting;  // those of them that wait
+  };
+
+  std::uint64_t free() const { return used_ < most_ ? most_ - used_ : 0; }
+  bool is_first(const Share& share) const { return !large_.empty() && large_.begin()->second == &share; }
+  bool may_grow(const Share& share) const;
+  // The one that gives way so that the first of all can go on; null: none can.
+  Share* last_beside(const Share& first) const;
+  void wake_waiting();
+  void leave(Users::iterator user);
 
   const std::uint64_t most_;
   std::uint64_t used_ = 0;
-  Users by_user_;
+  Users users_;
+  Order large_;  // of all users, without strangers
+  std::set<OfUser*> waiting_users_;
+  std::uint64_t last_place_ = 0;
+  bool first_waits_ = false;  // as begin_look() found: the first of a user, for other users
 };
 
 }  // namespace locksley::daemon

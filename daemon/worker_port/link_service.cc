@@ -22,6 +22,10 @@ namespace {
 
 // How often the link asks whether the store has room again. A guess.
 constexpr auto kRoomPeriod = std::chrono::milliseconds(10);
+// InputBudget::kPatience counts these.
+constexpr auto kInputPeriod = std::chrono::seconds(1);
+// Workers wait 30 s for a sign of life.
+constexpr std::uint64_t kLooksToShowLife = 5;
 // How old the view may be. A guess: people and scrapers do not notice it.
 constexpr auto kViewPeriod = std::chrono::milliseconds(50);
 // A timer that is this late shows that the thread did not run, and has read nothing. The workers of
@@ -64,6 +68,7 @@ LinkService::LinkService(Parts parts, const WorkerLinkOptions& options, Machines
       input_(options.max_leased_bytes),
       timer_(io_),
       room_timer_(io_),
+      input_timer_(io_),
       stop_timer_(io_),
       view_timer_(io_) {}
 
@@ -203,6 +208,7 @@ void LinkService::stop_once_replied() {
 void LinkService::end() {
   timer_.cancel();
   room_timer_.cancel();
+  input_timer_.cancel();
   view_timer_.cancel();
   work_.reset();
   for (const auto& [id, session] : sessions_) session->drop("the daemon ends");
@@ -282,6 +288,26 @@ void LinkService::watch_room() {
       for (const auto& [id, session] : sessions_) session->wake();
     }
     link_->wake(boot_time());
+    after_link();
+  });
+}
+
+void LinkService::watch_input() {
+  if (std::exchange(input_timer_is_armed_, true)) return;
+  input_timer_.expires_after(kInputPeriod);
+  input_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    kLinkThread.assert_held();
+    input_timer_is_armed_ = false;
+    if (link_ == nullptr || !input_.is_awaited()) return;
+    watch_input();
+    if (!has_room()) return;  // no connection is read
+    input_.begin_look();
+    const bool shows_life = ++input_looks_ % kLooksToShowLife == 0;
+    for (const auto& [id, session] : sessions_) {
+      session->look_at_input();
+      if (shows_life) session->show_life();
+    }
     after_link();
   });
 }

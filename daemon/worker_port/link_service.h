@@ -113,6 +113,9 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // Wakes all connections soon, once the store has room: a connection pauses, perhaps for lack of
   // it.
   void watch_room() LOCKSLEY_REQUIRES(kLinkThread);
+  // Looks at commands that have not come whole, about once a second, for as long as connections
+  // wait for room for their input.
+  void watch_input() LOCKSLEY_REQUIRES(kLinkThread);
   // To be called after calls of the link: sends the bytes that these have written, and sets the
   // timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
@@ -185,6 +188,9 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   std::optional<Nanoseconds> timer_at_ LOCKSLEY_GUARDED_BY(kLinkThread);  // of boot_time(); none: not armed
   Timer room_timer_;
   bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  Timer input_timer_;
+  bool input_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  std::uint64_t input_looks_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;
   Timer stop_timer_;
   Nanoseconds stop_by_ LOCKSLEY_GUARDED_BY(kLinkThread){};  // of boot_time()
   Timer view_timer_;

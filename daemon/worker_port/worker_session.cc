@@ -19,7 +19,7 @@ WorkerSession::WorkerSession(LinkService& service, Transport transport, std::str
       connection_(std::move(transport), std::move(peer), service.turns(), service.io().get_executor()),
       id_(service.link().connect({}, proto::Protocol::kResp2)),
       reader_(proto::Limits::before_authentication()),
-      input_(service.input()),
+      input_(service.input(), *this),
       stranger_(service.strangers(), id_, connection_.transport().address()) {
   stranger_.enter(connection_.connected_at());
 }
@@ -57,6 +57,7 @@ Coroutine<void> WorkerSession::converse() {
   while (!is_dropped()) {
     if (!is_logged_in() && now() >= connection_.connected_at() + service_.directory().login_timeout)
       co_return;
+    if (needs_input && !is_closing()) input_.set(input_bytes());
     const bool may_receive = needs_input && !is_closing() && may_execute();
     if (may_receive && transport().can_receive() && !receive()) break;
     TurnEnd turn = is_closing() ? TurnEnd::kClose : execute();
@@ -76,12 +77,13 @@ Coroutine<void> WorkerSession::converse() {
     if (turn == TurnEnd::kClose) {
       drop_input();
       co_await say_goodbye();
+      if (is_sent_away_) co_await await_return();
       co_return;
     }
     const bool has_more = turn == TurnEnd::kYield || transport().can_receive();
     is_paused_ = !may_execute();
     if (is_paused_) service_.watch_room();
-    if (has_more && !is_paused_) {
+    if (has_more && !is_paused_ && !input_.is_waiting()) {
       // First the other users have their turns, and this user's other connections.
       co_await service_.slices().wait_for_slice(wakeup().line());
       continue;
@@ -90,7 +92,7 @@ Coroutine<void> WorkerSession::converse() {
     if (reader_.is_idle()) reader_.release();
     input_.set(input_bytes());
     if (!is_logged_in()) wake_at(connection_.connected_at() + service_.directory().login_timeout);
-    if (!is_paused_) transport().wait_readable(*this);
+    if (!is_paused_ && !input_.is_waiting()) transport().wait_readable(*this);
     if (!wakeup().take()) co_await wakeup().wait();
   }
 }
@@ -125,8 +127,24 @@ Coroutine<bool> WorkerSession::shake_hands() {
 }
 
 bool WorkerSession::receive() {
+  WorkerLink& link = service_.link();
+  const std::optional<std::uint64_t> room = input_.room(reader_.awaited_bytes());
+  if (!room) {
+    fail_and_close(
+        "TOOBIG the command takes more than half of workers.max_leased_bytes, which is all that one user may "
+        "have");
+    drop_input();
+    return true;
+  }
+  if (*room == 0) {
+    input_.wait();
+    if (!std::exchange(is_stopped_, true)) link.stops_reading(id_, boot_time());
+    service_.watch_input();
+    return true;
+  }
+  if (std::exchange(is_stopped_, false)) link.reads_again(id_, boot_time());
   std::span<std::byte> space = reader_.prepare();
-  space = space.first(std::min(space.size(), kMostRead));
+  space = space.first(static_cast<std::size_t>(std::min<std::uint64_t>({space.size(), kMostRead, *room})));
   const Transport::Received received = transport().receive(space);
   if (received.bytes == 0) return !is_dropped();
   if (received.is_first && !transport().is_tls() && space.front() == Transport::kTlsFirstByte) {
@@ -135,13 +153,9 @@ bool WorkerSession::receive() {
     return true;
   }
   reader_.commit(received.bytes);
-  service_.link().heard(id_, boot_time());
-  if (input_.set(input_bytes())) return true;
-  fail(
-      "TOOBIG the unfinished commands of the user's workers take more of workers.max_leased_bytes than they "
-      "leave free");
-  life().go_to(Life::kLastReply);
-  drop_input();
+  link.heard(id_, boot_time());
+  input_.received(received.bytes);
+  input_.set(input_bytes());
   return true;
 }
 
@@ -169,6 +183,7 @@ WorkerSession::TurnEnd WorkerSession::execute() {
         if (reader_.error().kind == proto::ProtocolError::Kind::kProtocol) fail(reader_.error().message);
         return TurnEnd::kClose;
       case proto::ReadStatus::kComplete:
+        input_.ended_command();
         break;
     }
     if (command_.arguments.empty()) continue;
@@ -184,6 +199,8 @@ WorkerSession::TurnEnd WorkerSession::execute() {
 
 void WorkerSession::send() {
   if (is_dropped() || service_.link().is_put_off(id_)) return;
+  // Its coroutine sends the rest, and goes on when the peer has gone.
+  if (is_sent_away_) return wakeup().wake();
   if (!flush()) return drop("the peer has gone");
   if (!service_.link().output(id_).empty()) transport().wait_writable(*this);
   if ((is_paused_ && may_execute()) || is_closing()) wakeup().wake();
@@ -256,6 +273,44 @@ void WorkerSession::give_way() {
 
 void WorkerSession::fail(std::string_view text) { service_.link().reply(id_).error(text); }
 
+void WorkerSession::fail_and_close(std::string_view text) {
+  service_.link().end_claim(id_, boot_time());
+  fail(text);
+  life().go_to(Life::kLastReply);
+}
+
+void WorkerSession::close_for_memory(std::string_view text) {
+  fail_and_close(text);
+  service_.link().send_away(id_);
+  is_sent_away_ = true;
+  LogLine("connection of a worker closed for lack of memory")
+      .with("peer", peer())
+      .with("reason", text)
+      .write(service_.log(), spdlog::level::info);
+  drop_input();
+  wakeup().wake();
+}
+
+void WorkerSession::free_input() {
+  kLinkThread.assert_held();
+  close_for_memory(
+      "QUEUEFULL unfinished commands of workers take more than workers.max_leased_bytes has room for: "
+      "connect again, RECLAIM, and send it again");
+}
+
+void WorkerSession::look_at_input() {
+  // While its replies wait for the store, it may not be read.
+  if (service_.link().holds_replies(id_) || !input_.is_stuck()) return;
+  close_for_memory(fmt::format(
+      "QUEUEFULL less than {} bytes of a command have come in {} s, while others wait for the room "
+      "in workers.max_leased_bytes that it takes: connect again, RECLAIM, and send it again",
+      InputBudget::kLeastProgress, InputBudget::kPatience));
+}
+
+void WorkerSession::show_life() {
+  if (input_.is_waiting()) service_.link().show_life(id_);
+}
+
 Coroutine<void> WorkerSession::say_goodbye() {
   kLinkThread.assert_held();
   // The last reply is behind those that wait for the store.
@@ -271,9 +326,21 @@ Coroutine<void> WorkerSession::say_goodbye() {
   co_await connection_.say_goodbye(*this, flush_all);
 }
 
+Coroutine<void> WorkerSession::await_return() {
+  kLinkThread.assert_held();
+  transport().close();
+  place_.reset();
+  const Instant until = now() + service_.link().time_to_return();
+  while (!is_dropped() && now() < until && service_.link().has_leases(id_)) {
+    wake_at(until);
+    if (!wakeup().take()) co_await wakeup().wait();
+  }
+}
+
 void WorkerSession::end() {
   stranger_.leave();
   connection_.close();
+  drop_input();
   user_.reset();
   place_.reset();
   service_.ended(*this);

@@ -33,10 +33,10 @@ class LinkService;
 // Owned by the service until the coroutine ends, and by pending waits. The link thread only.
 // Nothing blocks. An error of the connection ends this connection alone: what its worker holds goes
 // back.
-class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
+class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, private InputBudget::Owner {
  public:
   WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);
-  ~WorkerSession();
+  ~WorkerSession() override;
   static constexpr std::size_t kMostRead = 256 * 1024;  // by one read; a guess
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;
@@ -58,6 +58,11 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
   // Drops it, because it has not logged in and a new connection needs its place.
   void give_way() LOCKSLEY_REQUIRES(kLinkThread);
+  // A look at a command of which too little comes while other connections wait for room
+  // (InputBudget).
+  void look_at_input() LOCKSLEY_REQUIRES(kLinkThread);
+  // It waits for room, and its worker has seen no sign of this daemon for a while.
+  void show_life() LOCKSLEY_REQUIRES(kLinkThread);
   // Called by Transport.
   void socket_is_ready() { wakeup().wake_here(); }
   void wake() { wakeup().wake(); }
@@ -83,10 +88,19 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   bool is_dropped() const { return connection_.life().is_dropped(); }
   bool is_closing() const { return connection_.life().is_closing(); }
 
+  // InputBudget::Owner
+  void input_has_room() override { wakeup().wake(); }
+  void free_input() override;
+
   // worker_session.cc
   Coroutine<void> converse();
   Coroutine<bool> shake_hands();
   Coroutine<void> say_goodbye();
+  // After the farewell of a connection that was closed for lack of memory: its worker has time to
+  // reclaim its leases on another one.
+  Coroutine<void> await_return();
+  // False: the peer has gone. Reads nothing, and begins to wait, if there is no room for more
+  // input.
   bool receive() LOCKSLEY_REQUIRES(kLinkThread);
   // What commands that have not arrived whole take: their bytes, or the memory that they are held
   // in beyond one block, whichever is more. Many short arguments take more memory than bytes.
@@ -103,6 +117,10 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   void measure_round_trip() LOCKSLEY_REQUIRES(kLinkThread);
   void wake_at(Instant at) { connection_.wake_at(*this, at); }
   void fail(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
+  // The same, and the connection closes; a CLAIM that waits ends before.
+  void fail_and_close(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
+  // Closes the connection for lack of memory for its input.
+  void close_for_memory(std::string_view text) LOCKSLEY_REQUIRES(kLinkThread);
   void end() LOCKSLEY_REQUIRES(kLinkThread);
 
   // worker_session_login.cc
@@ -143,8 +161,10 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession> {
   ConnectionPlace place_;
   Credential logged_in_by_ = Credential::kNone;
   Instant measured_at_{};
-  bool has_unsent_ = false;  // the socket did not take all bytes of the last flush()
-  bool is_paused_ = false;   // may_execute() said no; send() wakes the coroutine when it says yes
+  bool has_unsent_ = false;    // the socket did not take all bytes of the last flush()
+  bool is_stopped_ = false;    // since it waits for room for its input, it has read nothing
+  bool is_sent_away_ = false;  // closed for lack of memory
+  bool is_paused_ = false;     // may_execute() said no; send() wakes the coroutine when it says yes
 };
 
 }  // namespace locksley::daemon

@@ -159,8 +159,12 @@ class RemoteWorker {
   // begun none since; none: it has not.
   std::optional<Nanoseconds> held_up;
   bool is_silent = false;  // it lost its leases since it said nothing, and has said nothing since
-  // It has reclaimed leases of this connection on another one: so it has given this one up.
+  // It has reclaimed leases of this connection on another one, so it has given this one up; or the
+  // owner has closed this one.
   bool is_given_up = false;
+  // Whether the owner reads what it sends, and since when; 0: always.
+  bool is_read = true;
+  Nanoseconds read_since{};
   // When a command was found to have come in part; none: the last one has come whole.
   std::optional<Nanoseconds> unfinished_since;
   Nanoseconds joined{};

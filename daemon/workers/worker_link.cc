@@ -93,6 +93,32 @@ void WorkerLink::has_unfinished(Id id, Nanoseconds now) {
   if (worker != workers_.end() && !worker->second.unfinished_since) worker->second.unfinished_since = now_;
 }
 
+void WorkerLink::stops_reading(Id id, Nanoseconds now) {
+  now_ = std::max(now_, now);
+  if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.is_read = false;
+}
+
+void WorkerLink::reads_again(Id id, Nanoseconds now) {
+  const auto worker = workers_.find(id);
+  if (worker == workers_.end() || std::exchange(worker->second.is_read, true)) return;
+  worker->second.read_since = now_ = std::max(now_, now);
+}
+
+void WorkerLink::show_life(Id id) {
+  const auto worker = workers_.find(id);
+  if (worker != workers_.end() && worker->second.wants_pushes) push_order(id, {.kind = Order::Kind::kNone});
+}
+
+void WorkerLink::send_away(Id id) {
+  if (const auto worker = workers_.find(id); worker != workers_.end())
+    worker->second.is_given_up = worker->second.is_silent = true;
+}
+
+bool WorkerLink::has_leases(Id id) const {
+  const auto worker = workers_.find(id);
+  return worker != workers_.end() && !worker->second.leases.empty();
+}
+
 void WorkerLink::note_round_trip(Id id, Nanoseconds sample) {
   if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.round_trip.add(sample);
 }

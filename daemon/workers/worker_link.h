@@ -1,6 +1,7 @@
 // The link to remote workers: who has joined, what each holds and is told. No I/O and no threads.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -105,6 +106,19 @@ class WorkerLink {
   void has_unfinished(Id id, Nanoseconds now);
   // The connection answers the next command by itself, such as PING: after a CLAIM that waits.
   void end_claim(Id id, Nanoseconds now);
+  // The owner does not read from the connection for lack of memory, until reads_again(): meanwhile
+  // its worker is not silent, and no job of it is late.
+  void stops_reading(Id id, Nanoseconds now);
+  void reads_again(Id id, Nanoseconds now);
+  // Shows a worker with PUSH that the owner lives.
+  void show_life(Id id);
+  // The owner closes the connection for lack of memory. No loss is counted for its leases; a
+  // RECLAIM that names one gets its jobs until disconnect(). That comes once the worker
+  // has_leases() no more, or time_to_return() has passed since the connection was closed. After
+  // end_claim().
+  void send_away(Id id);
+  bool has_leases(Id id) const;
+  std::chrono::milliseconds time_to_return() const { return options_.reclaim; }
   // A measured round trip, for example TCP's.
   void note_round_trip(Id id, Nanoseconds sample);
   // Whether to read from the connection. Asked after each call.
@@ -283,6 +297,10 @@ class WorkerLink {
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
   Nanoseconds charge_interval(const RemoteWorker& worker) const;
+  // Since when the owner reads what the worker sends.
+  Nanoseconds read_since(const RemoteWorker& worker) const {
+    return std::max(listens_since_, worker.is_read ? worker.read_since : now_);
+  }
   // Before this instant the silence of the worker proves nothing.
   Nanoseconds judged_from(const RemoteWorker& worker) const;
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.

@@ -16,7 +16,7 @@ Nanoseconds WorkerLink::charge_interval(const RemoteWorker& worker) const {
 Nanoseconds WorkerLink::judged_from(const RemoteWorker& worker) const {
   // A guess: the bytes that wait to be read are read in less.
   constexpr Nanoseconds kLongest = std::chrono::seconds(1);
-  return listens_since_ + std::min(worker.lease_time / 3, kLongest);
+  return read_since(worker) + std::min(worker.lease_time / 3, kLongest);
 }
 
 void WorkerLink::listens_again(Nanoseconds now) {
@@ -84,7 +84,8 @@ std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const
   // a reply.
   if (!worker.unfinished_since || *worker.unfinished_since > *due) return judged;
   constexpr Nanoseconds kLongest = std::chrono::seconds(30);
-  return std::max(judged, std::min(worker.heard + options_.timeout_grace, *due + kLongest));
+  const Nanoseconds latest = std::max(*due, read_since(worker)) + kLongest;
+  return std::max(judged, std::min(worker.heard + options_.timeout_grace, latest));
 }
 
 std::optional<Nanoseconds> WorkerLink::next_timer() const {
@@ -125,10 +126,7 @@ void WorkerLink::advance(Nanoseconds now) {
 
 void WorkerLink::show_life() {
   show_life_at_.reset();  // take_ready() sets it again
-  for (const Id id : connections_.note_long_waits(now_ - kLongWait)) {
-    const auto worker = workers_.find(id);
-    if (worker != workers_.end() && worker->second.wants_pushes) push_order(id, {.kind = Order::Kind::kNone});
-  }
+  for (const Id id : connections_.note_long_waits(now_ - kLongWait)) show_life(id);
 }
 
 void WorkerLink::look_at(RemoteWorker& worker) {

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Connections of remote workers that are slow, or change their user."""
 
+import concurrent.futures
 import pathlib
 import sys
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest, merged
+from locksley_daemon import DaemonTest, merged, wait_for
 from remote_worker import RemoteWorker, port_for_workers, wait_for_machines
 from resp import Connection, Error, encode
 from users import ALL, PASSWORD, users
@@ -55,6 +56,63 @@ class SlowLinks(DaemonTest):
                 beats, beaten, longest_s = beats + 1, now, max(longest_s, now - beaten)
         worker.buffer += received
         return beats, max(longest_s, time.monotonic() - beaten)
+
+
+class LargeResults(DaemonTest):
+    """Commands that have come in part may take 16 MiB, of one user 8 MiB."""
+
+    SIZE = 39 * (1 << 20) // 10
+
+    def serve(self, **settings):
+        self.daemon = self.start(merged(SETTINGS | settings, {"workers": {"max_leased_bytes": "16MiB", "lease": "1m", "reclaim": "20s"}}))
+        return self.connect(self.daemon)
+
+    def worker(self):
+        worker = RemoteWorker(self.daemon, "shout")
+        self.addCleanup(worker.close)
+        return worker
+
+    def losses(self):
+        return sum(value for name, value in self.daemon.metrics().items() if name.startswith("locksley_remote_lost_jobs_total"))
+
+    def test_machines_that_send_them_at_the_same_time_wait_for_each_other(self):
+        client = self.serve()
+        batch = client("SUBMIT", "shout", "KEEP", "failures", "JOBS", *["x"] * 24)
+        workers = [self.worker() for _ in range(12)]
+
+        def work(worker):
+            for _ in range(2):
+                lease = worker.claim("JOBS", 1)
+                self.assertEqual(worker.settle(lease, [b"x" * self.SIZE]), [1, 0])
+
+        with concurrent.futures.ThreadPoolExecutor(len(workers)) as pool:
+            list(pool.map(work, workers))
+        self.assertEqual(client.wait(batch)["ok"], 24)
+        self.assertEqual(self.losses(), 0)
+
+    def test_one_that_stops_half_way_gives_way_and_reclaims_its_job(self):
+        client = self.serve()
+        batch = client("SUBMIT", "shout", "KEEP", "failures", "JOBS", "x", "x", "x")
+        stuck, honest, idle = [self.worker() for _ in range(3)]
+        lease, other = [worker.claim("JOBS", 1) for worker in (stuck, honest)]
+        settle = encode("SETTLE", lease.name, "ok", lease.first, b"x" * (7 << 20))
+        stuck.send(settle[: 6 << 20])
+        wait_for("most of the other result to be read", lambda: self.daemon.resident_bytes() > 6 << 20)
+        began = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            settled = pool.submit(honest.settle, other, [b"x" * self.SIZE])
+            self.assertEqual(idle("PING"), "PONG", "small commands do not wait")
+            self.assert_error("QUEUEFULL", stuck.read())
+            self.assertEqual(settled.result(60), [1, 0])
+        self.assertGreater(time.monotonic() - began, 8)
+        stuck.close()
+        self.assertEqual(idle.claim("JOBS", 2, block=0).count, 1, "the other job is leased to the worker that may return")
+        again = self.worker()
+        name, ranges, _ = again("RECLAIM", lease.batch, lease.attempt, lease.first, lease.end, "LEASE", lease.name)
+        self.assertEqual(ranges, [[lease.first, lease.end]])
+        self.assertEqual(again("SETTLE", name, "ok", lease.first, "x"), [1, 0])
+        self.assertEqual(self.losses(), 0)
+        client("CANCEL", batch)
 
 
 class Logins(DaemonTest):

@@ -61,6 +61,7 @@ TEST(CommandReaderMemoryTest, AHalfSentBulkHoldsAtMostFourTimesWhatHasArrived) {
     arrived += piece.size();
     ASSERT_LE(reader.memory_bytes(), 2 * CommandReader::kBlockBytes + 4 * arrived);
     ASSERT_GE(reader.buffered_bytes(), arrived);
+    ASSERT_EQ(reader.awaited_bytes(), 536'870'912 - arrived);
   }
 }
 

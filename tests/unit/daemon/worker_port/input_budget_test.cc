@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <list>
 #include <optional>
 #include <string>
@@ -10,60 +12,228 @@
 namespace locksley::daemon {
 namespace {
 
-TEST(InputBudgetTest, AUserHasAsMuchAsItLeavesFree) {
-  InputBudget budget(100);
-  InputBudget::Share first(budget);
-  InputBudget::Share second(budget);
-  InputBudget::Share other(budget);
-  first.set_user("alice");
-  second.set_user("alice");
-  other.set_user("bob");
-  EXPECT_TRUE(first.set(30));
-  EXPECT_TRUE(second.set(20));
-  EXPECT_FALSE(second.set(21)) << "alice has more than half";
-  EXPECT_TRUE(second.set(20)) << "shrinking is never refused";
-  EXPECT_TRUE(other.set(25)) << "half of what alice has left";
-  EXPECT_FALSE(other.set(26));
-  EXPECT_TRUE(second.set(0));
-  EXPECT_TRUE(other.set(35));
-  EXPECT_EQ(budget.used(), 65U);
-}
+constexpr std::uint64_t kLittle = InputBudget::kLittle;
+constexpr std::uint64_t kMost = 1'200 * kLittle;
 
-TEST(InputBudgetTest, HoweverManyUsersTakeAllTheyCanGetTheNextFindsRoom) {
-  InputBudget budget(1'000);
-  std::list<InputBudget::Share> shares;
-  for (const std::string user : {"alice", "bob", "carol", "dave", "erin"}) {
-    InputBudget::Share& share = shares.emplace_back(budget);
-    share.set_user(user);
-    std::uint64_t bytes = 0;
-    while (share.set(bytes + 1)) ++bytes;
-    EXPECT_GT(bytes, 0U) << user;
-    share.set(bytes);
+// A connection that may hold a part of a command. As its session, it waits if it may not read.
+struct Peer final : InputBudget::Owner {
+  Peer(InputBudget& budget, const std::string& user) : share(budget, *this) {
+    if (!user.empty()) share.set_user(user);
   }
-  EXPECT_LE(budget.used(), 1'000U);
+  void input_has_room() override { ++woken; }
+  void free_input() override {
+    is_closed = true;
+    set(0);
+  }
+  void set(std::uint64_t to) {
+    bytes = to;
+    share.set(to);
+  }
+  // One read of `size` bytes. False: it has to wait.
+  bool read(std::uint64_t size = kLittle) {
+    const auto room = share.room(awaited);
+    is_too_large = !room;
+    if (room && *room == 0) share.wait();
+    if (!room || *room < size) return false;
+    share.received(size);
+    awaited -= std::min(awaited, size);
+    set(bytes + size);
+    return true;
+  }
+  void read_all() {
+    while (!is_closed && read()) {
+    }
+  }
+  void end_command() {
+    share.ended_command();
+    set(0);
+  }
+
+  std::uint64_t bytes = 0;
+  std::uint64_t awaited = 0;
+  int woken = 0;
+  bool is_closed = false;
+  bool is_too_large = false;
+  InputBudget::Share share;
+};
+
+class InputBudgetTest : public ::testing::Test {
+ protected:
+  bool look(Peer& peer) {
+    budget.begin_look();
+    return peer.share.is_stuck();
+  }
+  InputBudget budget{kMost};
+};
+
+TEST_F(InputBudgetTest, TheFirstOfAUserGoesOnToHalfOfTheBudgetAndItsOthersWaitBeforeThat) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  EXPECT_TRUE(first.read());
+  second.read_all();
+  EXPECT_TRUE(second.share.is_waiting());
+  EXPECT_GE(budget.used(), kMost / 4);
+  EXPECT_LE(budget.used(), kMost / 4 + kLittle);
+  for (std::uint64_t left = kMost / 4; left > kLittle; left -= kLittle) EXPECT_TRUE(first.read());
+  EXPECT_FALSE(second.is_closed);
+  EXPECT_EQ(second.woken, 0);
 }
 
-TEST(InputBudgetTest, WhatAConnectionHadIsFreeAfterIt) {
-  InputBudget budget(100);
-  std::optional<InputBudget::Share> first(std::in_place, budget);
-  first->set_user("alice");
-  EXPECT_TRUE(first->set(50));
+TEST_F(InputBudgetTest, WhoWaitsGoesOnOnceTheFirstHasEnded) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  Peer third(budget, "alice");
+  for (std::uint64_t left = kMost / 4; left > kLittle; left -= kLittle) first.read();
+  for (Peer* const peer : {&second, &third}) peer->read_all();
+  EXPECT_TRUE(second.share.is_waiting());
+  EXPECT_TRUE(third.share.is_waiting());
+  first.end_command();
+  EXPECT_EQ(second.woken, 1);
+  EXPECT_EQ(third.woken, 0) << "it goes on as the second one reads";
+  EXPECT_TRUE(second.read());
+  EXPECT_EQ(third.woken, 1);
+}
+
+TEST_F(InputBudgetTest, AConnectionThatHoldsLittleReadsOnWhateverOthersHold) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  first.read();
+  second.read_all();
+  for (int i = 0; i < 100; ++i) {
+    Peer small(budget, "alice");
+    EXPECT_TRUE(small.read(kLittle - 1));
+    EXPECT_FALSE(small.read());
+  }
+}
+
+TEST_F(InputBudgetTest, TwoLargeArgumentsOfOneUserDoNotBothComeHalf) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  Peer third(budget, "alice");
+  first.read();
+  EXPECT_TRUE(third.read());
+  second.awaited = third.awaited = kMost / 5;
+  for (std::uint64_t left = kMost / 8; left > kLittle; left -= kLittle) ASSERT_TRUE(second.read());
+  EXPECT_FALSE(third.read());
+}
+
+TEST_F(InputBudgetTest, CommandsOfOneConnectionDoNotStayTheFirst) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  first.read();
+  second.read_all();
+  first.share.ended_command();
+  first.set(2 * kLittle);  // of its next one, which came with the end of the last one
+  EXPECT_EQ(second.woken, 1);
+  EXPECT_TRUE(second.read());
+  first.read_all();
+  EXPECT_TRUE(first.share.is_waiting());
+}
+
+TEST_F(InputBudgetTest, HoweverMuchOthersHoldTheNextUserFindsRoom) {
+  std::list<Peer> peers;
+  for (const std::string user : {"", "alice", "bob", "carol", "dave", "erin"}) {
+    for (int i = 0; i < 2; ++i) peers.emplace_back(budget, user).read_all();
+    EXPECT_GT(peers.back().bytes + std::prev(peers.end(), 2)->bytes, kLittle) << user;
+  }
+  EXPECT_LE(budget.used(), kMost);
+}
+
+TEST_F(InputBudgetTest, TheLastOfTheUserGivesWayIfTheFirstOfAllNeedsItsRoom) {
+  Peer first(budget, "alice");
+  Peer second(budget, "alice");
+  Peer third(budget, "alice");
+  Peer other(budget, "bob");
+  first.read();
+  for (int i = 0; i < 50; ++i) second.read();
+  third.read_all();
+  other.read();
+  while (first.bytes < kMost / 2 - 55 * kLittle) ASSERT_TRUE(first.read());
+  EXPECT_TRUE(third.is_closed);
+  EXPECT_FALSE(second.is_closed);
+  EXPECT_FALSE(other.is_closed);
+  while (first.bytes < kMost / 2) ASSERT_TRUE(first.read());
+  EXPECT_TRUE(second.is_closed);
+  EXPECT_FALSE(other.is_closed);
+  first.read_all();
+  EXPECT_TRUE(first.is_too_large) << "for the user alone";
+}
+
+TEST_F(InputBudgetTest, TheFirstsOfTwoUsersDoNotWaitForEachOther) {
+  Peer first(budget, "alice");
+  Peer second(budget, "bob");
+  bool reads = true;
+  for (int i = 0; i < 10'000 && reads; ++i) {
+    reads = first.bytes < kMost / 2 && first.read();
+    second.read();
+  }
+  EXPECT_GE(first.bytes, kMost / 2);
+  EXPECT_TRUE(second.share.is_waiting());
+  EXPECT_FALSE(second.is_closed);
+  first.end_command();
+  EXPECT_EQ(second.woken, 1);
+  while (second.bytes < kMost / 2) ASSERT_TRUE(second.read());
+}
+
+TEST_F(InputBudgetTest, OneOfWhichTooLittleComesGivesWayIfOthersOfItsUserWait) {
+  Peer stuck(budget, "alice");
+  Peer slow(budget, "alice");
+  Peer waits(budget, "alice");
+  Peer other(budget, "bob");
+  for (Peer* const peer : {&stuck, &slow, &other}) peer->read();
+  for (int i = 0; i < 2 * InputBudget::kPatience; ++i) EXPECT_FALSE(look(stuck)) << "none waits";
+  waits.read_all();
+  ASSERT_TRUE(waits.share.is_waiting());
+  for (int i = 1; i < InputBudget::kPatience; ++i) {
+    EXPECT_FALSE(look(stuck));
+    EXPECT_FALSE(look(slow));
+    if (i % 4 == 0) slow.share.received(InputBudget::kLeastProgress);
+  }
+  EXPECT_TRUE(look(stuck));
+  EXPECT_FALSE(look(slow));
+  for (int i = 0; i < 2 * InputBudget::kPatience; ++i) {
+    EXPECT_FALSE(look(waits)) << "it is not read";
+    EXPECT_FALSE(look(other)) << "of another user, whose room is enough for the first of this one";
+  }
+}
+
+TEST_F(InputBudgetTest, OneOfWhichTooLittleComesGivesWayToTheFirstOfAnotherUser) {
+  Peer stuck(budget, "alice");
+  Peer waits(budget, "bob");
+  while (stuck.bytes < kMost / 3) stuck.read();
+  waits.read_all();
+  ASSERT_TRUE(waits.share.is_waiting());
+  look(stuck);  // much had come
+  for (int i = 1; i < InputBudget::kPatience; ++i) EXPECT_FALSE(look(stuck));
+  EXPECT_TRUE(look(stuck));
+  stuck.free_input();
+  EXPECT_EQ(waits.woken, 1);
+}
+
+TEST_F(InputBudgetTest, WhatAConnectionHadIsFreeAfterIt) {
+  std::optional<Peer> first(std::in_place, budget, "alice");
+  Peer second(budget, "alice");
+  first->read();
+  second.read_all();
+  ASSERT_TRUE(second.share.is_waiting());
   first.reset();
-  EXPECT_EQ(budget.used(), 0U);
-  InputBudget::Share second(budget);
-  second.set_user("alice");
-  EXPECT_TRUE(second.set(50));
+  EXPECT_EQ(budget.used(), second.bytes);
+  EXPECT_EQ(second.woken, 1);
 }
 
-TEST(InputBudgetTest, StrangersAreOneUserUntilTheyLogIn) {
-  InputBudget budget(100);
-  InputBudget::Share first(budget);
-  InputBudget::Share second(budget);
-  EXPECT_TRUE(first.set(40));
-  EXPECT_FALSE(second.set(11));
-  second.set_user("alice");
-  EXPECT_TRUE(second.set(12));
-  EXPECT_EQ(budget.used(), 52U);
+TEST_F(InputBudgetTest, StrangersAreOneUserUntilTheyLogInAndNoneOfThemIsFirst) {
+  Peer first(budget, "");
+  Peer second(budget, "");
+  for (std::uint64_t i = 0; i < kMost / kLittle; ++i) {
+    first.read();
+    second.read();
+  }
+  EXPECT_LE(budget.used(), kMost / 4 + kLittle);
+  EXPECT_FALSE(first.read());
+  EXPECT_TRUE(first.share.is_waiting());
+  second.share.set_user("alice");
+  EXPECT_EQ(first.woken, 1);
+  while (second.bytes < kMost / 4) ASSERT_TRUE(second.read());
 }
 
 }  // namespace

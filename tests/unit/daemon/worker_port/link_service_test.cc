@@ -237,9 +237,44 @@ TEST_F(LinkServiceTest, ManyEmptyArgumentsAreChargedWithTheMemoryThatTheyTake) {
   client.send(command);
   EXPECT_EQ(
       client.line(),
-      "-TOOBIG the unfinished commands of the user's workers take more of workers.max_leased_bytes than "
-      "they leave free");
+      "-TOOBIG the command takes more than half of workers.max_leased_bytes, which is all that one user may "
+      "have");
   EXPECT_EQ(input_bytes(), 0U) << "the client has not closed";
+  stop();
+}
+
+// Two commands of a user, each as large as it may have; the first one begins, and the second one.
+TEST_F(LinkServiceTest, AConnectionForWhoseInputThereIsNoRoomWaitsUntilThereIs) {
+  constexpr std::size_t kSize = kMaxLeased / 4;
+  const auto ping = [](std::size_t size) { return "*2\r\n$4\r\nPING\r\n$" + std::to_string(size) + "\r\n"; };
+  start();
+  std::deque<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(clients.emplace_back(port_).ask("AUTH neighbour secret"), "+OK");
+    clients.back().send(ping(kSize) + std::string(300'000, 'x'));
+  }
+  const std::string rest = std::string(kSize - 300'000, 'x') + "\r\n";
+  std::vector<std::thread> senders;
+  for (Client& client : clients) senders.emplace_back([&client, &rest] { client.send(rest); });
+  for (Client& client : clients)
+    EXPECT_EQ(client.line(), "-TOOBIG on the port for workers PING takes 16384 bytes at most")
+        << "it came whole";
+  for (std::thread& sender : senders) sender.join();
+  EXPECT_EQ(input_bytes(), 0U);
+  stop();
+}
+
+TEST_F(LinkServiceTest, SmallCommandsPassByALargeOneThatStops) {
+  start();
+  Client large(port_);
+  EXPECT_EQ(large.ask("AUTH neighbour secret"), "+OK");
+  large.send("*2\r\n$4\r\nPING\r\n$" + std::to_string(kMaxLeased / 2) + "\r\n" +
+             std::string(kMaxLeased / 2 - (1 << 20), 'x'));
+  Client other(port_);
+  EXPECT_EQ(other.ask("AUTH neighbour secret"), "+OK");
+  EXPECT_EQ(other.ask("PING"), "+PONG");
+  Client stranger(port_);
+  EXPECT_EQ(stranger.ask("PING"), "-NOAUTH Authentication required.");
   stop();
 }
 

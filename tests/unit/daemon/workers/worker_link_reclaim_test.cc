@@ -138,6 +138,26 @@ TEST_F(HalfOpenTest, AWorkerThatNamesALeaseOfTheSameConnectionKeepsIt) {
   EXPECT_THAT(say(broken, "SETTLE " + lease + " ok 0 x"), ::testing::HasSubstr(":9"));
 }
 
+TEST_F(HalfOpenTest, AWorkerWhoseConnectionTheOwnerClosesReclaimsItsJobsWithoutALoss) {
+  link->end_claim(broken, now);
+  link->send_away(broken);
+  EXPECT_TRUE(link->has_leases(broken));
+  const WorkerLink::Id again = joined();
+  EXPECT_THAT(reclaim(again, lease), ::testing::EndsWith("*1 *2 :0 :10 :1"));
+  EXPECT_FALSE(link->has_leases(broken));
+  link->disconnect(broken, now);
+  EXPECT_EQ(lost(), 0U);
+}
+
+TEST_F(HalfOpenTest, IfTheWorkerDoesNotReturnItsJobsGoBackWithoutALoss) {
+  link->end_claim(broken, now);
+  link->send_away(broken);
+  EXPECT_EQ(say(joined(), "RECLAIM 1 1 0 10"), kLost) << "until it has had time to return";
+  link->disconnect(broken, now + link->time_to_return());
+  EXPECT_EQ(lost(), 0U);
+  EXPECT_NE(reclaimed(joined(), "1 1 0 10"), "");
+}
+
 TEST_F(HalfOpenTest, LossesStayAsTheyAre) {
   WorkerLink::Id id = broken;
   for (int i = 0; i < 2; ++i) {

@@ -255,6 +255,45 @@ TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentWhileItsManyRepliesWaitForTheSto
   EXPECT_EQ(link->stats().leases, 0U);
 }
 
+TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentAndNoJobOfItLateWhileItsOwnerDoesNotReadFromIt) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 2, options);
+  const WorkerLink::Id id = joined_with_pushes(), other = joined();
+  const Granted lease = claim(id, "JOBS 1");
+  ASSERT_TRUE(claim(other, "JOBS 1"));
+  link->has_unfinished(id, now);
+  link->stops_reading(id, now);
+  for (int i = 0; i < 600; ++i) pass(100ms);
+  EXPECT_EQ(batch->status().failed, 1U) << "of the other worker";
+  EXPECT_EQ(link->stats().leases, 1U);
+  link->show_life(id);
+  link->show_life(other);
+  EXPECT_EQ(sent(id), ">1 $4 NONE");
+  EXPECT_EQ(sent(other), "");
+  link->reads_again(id, now);
+  for (int i = 0; i < 100; ++i) {
+    pass(200ms);
+    link->heard(id, now);
+  }
+  EXPECT_EQ(link->stats().leases, 1U) << "the rest of the command comes";
+  EXPECT_EQ(settle_all(id, lease), "*2 :1 :0");
+  EXPECT_EQ(batch->status().ok, 1U);
+}
+
+TEST_F(WorkerLinkSilenceTest, AWorkerThatIsReadAgainIsJudgedAsBefore) {
+  host.submit("echo", 1);
+  const WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  link->stops_reading(id, now);
+  pass(1min);
+  link->reads_again(id, now);
+  pass(999ms);
+  EXPECT_EQ(link->stats().leases, 1U) << "its bytes have yet to be read";
+  pass(1ms);
+  EXPECT_EQ(link->stats().lost_by_silence, 1U);
+}
+
 TEST_F(WorkerLinkSilenceTest, AWorkerIsNotSilentWhileALargeReplyWaitsForTheStore) {
   constexpr std::size_t kPayloads = 16;
   host.submit("echo", kPayloads, {},

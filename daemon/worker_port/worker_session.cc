@@ -180,6 +180,7 @@ WorkerSession::TurnEnd WorkerSession::execute() {
       case proto::ReadStatus::kNeedMore:
         return TurnEnd::kNeedMore;
       case proto::ReadStatus::kError:
+        link.end_claim(id_, boot_time());
         if (reader_.error().kind == proto::ProtocolError::Kind::kProtocol) fail(reader_.error().message);
         return TurnEnd::kClose;
       case proto::ReadStatus::kComplete:
@@ -263,6 +264,8 @@ void WorkerSession::drop(std::string_view reason) {
       .with("peer", peer())
       .with("reason", reason)
       .write(service_.log(), spdlog::level::debug);
+  // No job is leased to it until its coroutine has ended.
+  service_.link().end_claim(id_, boot_time());
   wakeup().wake();
 }
 

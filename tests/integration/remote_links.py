@@ -114,6 +114,17 @@ class LargeResults(DaemonTest):
         self.assertEqual(self.losses(), 0)
         client("CANCEL", batch)
 
+    def test_a_connection_that_the_daemon_closes_gets_no_jobs(self):
+        client = self.serve()
+        worker, other = self.worker(), self.worker()
+        worker.send(encode("CLAIM", "BLOCK", 30_000) + b"*1\r\n!wrong\r\n")
+        self.assertIsNone(worker.read())
+        self.assert_error("ERR", worker.read())
+        batch = client("SUBMIT", "shout", "JOBS", "x")
+        self.assertEqual(other.settle(other.claim(), ["X"]), [1, 0])
+        self.assertEqual(client.wait(batch)["ok"], 1)
+        self.assertEqual(self.losses(), 0)
+
 
 class Logins(DaemonTest):
     def test_a_worker_that_has_joined_keeps_its_user(self):

@@ -278,6 +278,19 @@ TEST_F(LinkServiceTest, SmallCommandsPassByALargeOneThatStops) {
   stop();
 }
 
+TEST_F(LinkServiceTest, AConnectionThatClosesAfterAWrongCommandGetsNoJobs) {
+  start();
+  Client client(port_);
+  client.send(logins("neighbour", 1) + "JOIN w SLOTS 1 HANDLERS echo\r\n");
+  for (std::string line; line != "store" && !line.ends_with("<closed>");) line = client.line();
+  client.line();  // its length
+  client.line();
+  client.send("CLAIM BLOCK 60000\r\n*1\r\n!wrong\r\n");
+  EXPECT_EQ(client.line(), "$-1");
+  EXPECT_TRUE(client.line().starts_with("-ERR Protocol error"));
+  stop();
+}
+
 TEST_F(LinkServiceTest, WhatCameOfACommandThatIsWrongIsFreedBeforeItsConnectionCloses) {
   start();
   Client client(port_);

@@ -114,6 +114,17 @@ class LargeResults(DaemonTest):
         self.assertEqual(self.losses(), 0)
         client("CANCEL", batch)
 
+    def test_peers_that_have_not_logged_in_do_not_keep_workers_from_it(self):
+        self.serve(**users(worker={"commands": ["work"]}))
+        part = b"*10\r\n" + 9 * (b"$16384\r\n" + b"x" * 16384 + b"\r\n") + b"$16384\r\n"
+        for size in [len(part)] * 100 + [size for size in (60_000, 16_000, 4_000, 1_000, 250, 60, 16, 4, 1) for _ in range(4)]:
+            peer = Connection("127.0.0.1", port_for_workers(self.daemon))
+            self.addCleanup(peer.close)
+            peer.send(part[:size])
+            time.sleep(0.005)  # each comes for itself
+        with RemoteWorker(self.daemon, user="worker", password=PASSWORD.format("worker"), join=False) as worker:
+            self.assertEqual(worker("PING"), "PONG")
+
     def test_a_connection_that_the_daemon_closes_gets_no_jobs(self):
         client = self.serve()
         worker, other = self.worker(), self.worker()

@@ -1,6 +1,7 @@
 #include "core/lane/external_executor.h"
 
 #include <exception>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
@@ -67,6 +68,11 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
     show(job_began_);
   }
   return job;
+}
+
+void ExternalExecutor::set_starting(bool is_starting) {
+  if (std::exchange(is_starting_, is_starting) == is_starting) return;
+  lane_.running().set_starting(batch(), first_, is_starting);
 }
 
 void ExternalExecutor::allow_any_order() {
@@ -141,6 +147,7 @@ void ExternalExecutor::end_job(JobStatus status, std::string_view output,
 }
 
 void ExternalExecutor::end_turn() {
+  set_starting(false);
   turn_.set_started(started_);
   if (ended_ < started_ && running_.is_begun()) running_.save_note();
   bool gives_back_some = false;

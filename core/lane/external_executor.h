@@ -72,6 +72,11 @@ class ExternalExecutor {
   // The same of the job `index`; null: it does not run. Only after allow_any_order().
   ShownJob* running(std::uint64_t index) const;
 
+  // While `is_starting`, the program that is to run the turn's jobs has got none of them yet: it
+  // has to load, or to wait for a place. So they count as not begun (ShownJobs::first_starting()).
+  // During a turn, at whose begin and end it is false.
+  void set_starting(bool is_starting);
+
   // The jobs of this turn may end in any order. Before the first start_job().
   void allow_any_order();
   // Ascending. Only after allow_any_order().
@@ -113,6 +118,7 @@ class ExternalExecutor {
   // One thread at a time.
   std::string_view worker_;
   bool has_line_notes_ = false;
+  bool is_starting_ = false;
   ShownJob running_;
   std::string facts_;  // encoded, of the job that ends
   // After allow_any_order(): the jobs of the turn that have not ended, those that run, and those

@@ -31,6 +31,22 @@ std::size_t ShownJobs::visit(std::size_t from, std::size_t most, std::size_t not
   return from < all_.size() ? from : 0;
 }
 
+void ShownJobs::set_starting(const Batch& batch, std::uint64_t first, bool is_starting) {
+  const MutexLock lock(mutex_);
+  if (is_starting) {
+    starting_.insert({&batch, first});
+  } else {
+    starting_.erase({&batch, first});
+  }
+}
+
+std::optional<std::uint64_t> ShownJobs::first_starting(const Batch& batch) const {
+  const MutexLock lock(mutex_);
+  const auto found = starting_.lower_bound({&batch, 0});
+  if (found == starting_.end() || found->batch != &batch) return std::nullopt;
+  return found->index;
+}
+
 std::optional<ShownJobs::Log> ShownJobs::read_log(const Batch& batch, std::uint64_t index,
                                                   std::uint64_t from) const {
   const MutexLock lock(mutex_);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,13 @@ class ShownJobs {
                     const std::function<bool(const Batch&)>& is_wanted,
                     const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);
 
+  // An executor has jobs of the batch, `first` and further ones, and its program has got none of
+  // them yet (ExternalExecutor::set_starting()); or that has changed. Each executor has another
+  // `first`.
+  void set_starting(const Batch& batch, std::uint64_t first, bool is_starting) LOCKSLEY_EXCLUDES(mutex_);
+  // The lowest job of the batch of which that is known. O(log n) in the number of such executors.
+  std::optional<std::uint64_t> first_starting(const Batch& batch) const LOCKSLEY_EXCLUDES(mutex_);
+
   // What a job has written, from a byte on. None: it does not run here.
   struct Log {
     std::uint64_t end = 0;
@@ -100,6 +108,7 @@ class ShownJobs {
   mutable Mutex mutex_;
   std::vector<ShownJob*> all_ LOCKSLEY_GUARDED_BY(mutex_);
   ByJob by_job_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::set<WatchedJob> starting_ LOCKSLEY_GUARDED_BY(mutex_);
   JobWatches<> watches_ LOCKSLEY_GUARDED_BY(mutex_);
   std::shared_ptr<LogBudget> budget_ LOCKSLEY_GUARDED_BY(mutex_);
   std::function<void(Batch&)> on_log_ LOCKSLEY_GUARDED_BY(mutex_);

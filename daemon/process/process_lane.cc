@@ -93,6 +93,7 @@ void ProcessLane::place(std::unique_ptr<ExternalExecutor> turn) {
   const LaneSlots::Choice choice = slots_.choose(by_gate_[turn->gate()]->idle(), steady_now());
   LaneSlot& slot = *choice.slot;
   if (choice.has_room) return begin(slot, choice.idle, std::move(turn));
+  turn->set_starting(true);
   slot.waiting = std::move(turn);
   slots_.update(slot);
   if (choice.to_end == nullptr) return;
@@ -108,6 +109,7 @@ void ProcessLane::begin(LaneSlot& slot, ProcessRunner* idle, std::unique_ptr<Ext
   }
   ProcessRunner& runner = idle != nullptr ? *idle : empty_runner(slot, handler);
   if (idle != nullptr) std::erase(handler.idle(), idle);
+  turn->set_starting(false);
   const Nanoseconds now = steady_now();
   const std::uint64_t started = runner.begin(handler, std::move(turn), handler.may_start(now));
   handler.note_started(started, now);

@@ -125,7 +125,9 @@ void LeaseRunner::stop(LeaseKey lease) {
 
 std::uint64_t LeaseRunner::next(LeaseKey lease) {
   const LeaseBatch* const batch = find(lease);
-  return batch == nullptr ? 0 : lane_.view().first_unclaimed(*batch);
+  if (batch == nullptr) return 0;
+  const std::uint64_t unclaimed = lane_.view().first_unclaimed(*batch);
+  return std::min(unclaimed, lane_.running().first_starting(*batch).value_or(unclaimed));
 }
 
 // ---- Results ----

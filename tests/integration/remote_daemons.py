@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
 from locksley_daemon import Daemon, DaemonTest, merged, program, wait_for
-from programs import shell, worker
+from programs import PYTHON, WORKER, shell, worker
 from remote_worker import machines, port_for_workers, wait_for_machines
 from resp import pairs
 from scratch import scratch
@@ -134,6 +134,23 @@ class RemoteDaemons(DaemonTest):
         go.touch()
         self.assertEqual(connection.wait(batch)["ok"], 2)
         self.assertEqual(sorted(ledger.read_text().split()), ["0", "1"], "each ran once")
+
+    def test_the_start_of_a_worker_program_does_not_count_as_time_of_its_job(self):
+        """It takes longer than the time limit and the two seconds after which the owner enforces it."""
+        connection = self.own({"handlers": {"slow": {"remote": True}}})
+        loads = f"import runpy, time; time.sleep(6); runpy.run_path({WORKER!r}, run_name='__main__')"
+        self.machine({"handlers": {"slow": {"worker": [PYTHON, "-B", "-c", loads]}}})
+        self.assertEqual(connection("RUN", "slow", "TIMEOUT", 2000, "JOBS", "answer(1)"), [["ok", "1"]])
+
+    def test_the_end_of_another_program_does_not_count_as_time_of_a_job(self):
+        """The only slot has a worker that stays for its grace time of 6 s, though it gets no more jobs."""
+        connection = self.own({"handlers": {"stays": {"remote": True}, "cat": {"remote": True}}})
+        stays = f"import runpy, time; runpy.run_path({WORKER!r}, run_name='__main__'); time.sleep(600)"
+        on_device = {"lane": "device", "concurrency": 1}
+        handlers = {"stays": {"worker": [PYTHON, "-B", "-c", stays], "grace": "6s", **on_device}, "cat": {"command": ["cat"], **on_device}}
+        self.machine({"lanes": {"device": {"slots": ["first"]}}, "handlers": handlers})
+        self.assertEqual(connection("RUN", "stays", "JOBS", "answer(1)"), [["ok", "1"]])
+        self.assertEqual(connection("RUN", "cat", "TIMEOUT", 2000, "JOBS", "x"), [["ok", "x"]])
 
     def test_a_program_without_a_file(self):
         """`locksley work` runs a worker program that was written for one machine."""

@@ -120,6 +120,7 @@ bool WorkerRunner::counts(JobStatus status) {
 void WorkerRunner::note_answer() {
   failures_ = 0;
   is_starting_ = false;
+  turn_->set_starting(false);
   oldest_since_ = steady_now();
   if (answered_++ == 0) stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
   error_tail_.take();

@@ -28,6 +28,7 @@ constexpr Nanoseconds kLongestStart = std::chrono::minutes(1);
 void WorkerRunner::arm_timeout() {
   const Nanoseconds limit = Nanoseconds(turn_->batch().options().timeout);
   if (limit.count() == 0) return;
+  turn_->set_starting(is_starting_);
   const Nanoseconds now = steady_now();
   timeout_.expires_at(Instant(is_starting_ ? now + next_check_after(now - began_) : oldest_since_ + limit));
   timeout_.async_wait([this](const asio::error_code& error) {

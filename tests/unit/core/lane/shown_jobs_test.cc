@@ -237,5 +237,22 @@ TEST_F(ShownJobsTest, AJobThatWaitsIsQueuedWhereverItLies) {
   EXPECT_EQ(lane.view().is_queued(*batch, 0), std::optional(true)) << "it was given back";
 }
 
+TEST_F(ShownJobsTest, JobsWhoseProgramHasNotGotThemAreStarting) {
+  const auto batch = submit(3);
+  const auto other = submit(3);
+  EXPECT_EQ(lane.running().first_starting(*batch), std::nullopt);
+  ASSERT_TRUE(executor.begin_turn(1, kAnySize));
+  Batch& begun = executor.batch();
+  Batch& waits = &begun == batch.get() ? *other : *batch;
+  executor.set_starting(true);
+  EXPECT_EQ(lane.running().first_starting(begun), std::optional<std::uint64_t>(0));
+  EXPECT_EQ(lane.running().first_starting(waits), std::nullopt);
+  executor.set_starting(false);
+  EXPECT_EQ(lane.running().first_starting(begun), std::nullopt);
+  executor.set_starting(true);
+  executor.end_turn();
+  EXPECT_EQ(lane.running().first_starting(begun), std::nullopt) << "a turn that is over starts nothing";
+}
+
 }  // namespace
 }  // namespace locksley

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "core/lane/external_executor.h"
 #include "core/lane/lane_groups.h"
 #include "core/lane/lane_view.h"
 #include "tests/support/pool_fixture.h"
@@ -291,6 +292,27 @@ TEST_F(LeaseRunnerTest, TheEndOfALeaseWakesTheThreadAtOnce) {
   ASSERT_TRUE(begin(1, jobs(0, 1)));
   wait_until([&] { return wakes.load() > 0; }, "the upstream thread is woken");
   take_until(1);
+}
+
+TEST_F(LeaseRunnerTest, JobsWhoseProgramIsStillStartingHaveNotBegun) {
+  Lane processes{"processes", FairRing::Options{.parallelism = 1}};
+  ExternalExecutor executor{processes};
+  const ThreadRoleScope role(kUpstreamThread);
+  Handler& program = handler([](JobContext&, std::string_view) {});
+  LeaseRunner leases(
+      processes, {{.handler = &program}}, use, nullptr, [] {},
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  ASSERT_TRUE(leases.begin(1, jobs(500, 503)));
+  ASSERT_TRUE(executor.begin_turn(1, 1'000));
+  EXPECT_EQ(leases.next(1), 501U);
+  executor.set_starting(true);
+  EXPECT_EQ(leases.next(1), 500U);
+  executor.set_starting(false);
+  EXPECT_EQ(leases.next(1), 501U);
+  executor.end_turn();
+  EXPECT_EQ(leases.next(1), 500U);
+  leases.abandon();
+  processes.detach_all();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
@@ -52,6 +53,32 @@ class RoundTrip {
 
  private:
   Nanoseconds mean_{};
+};
+
+// Commands of a worker that do not arrive at once, such as large results on a slow connection. They
+// are a series as long as each begins to come soon after the end of the one before: so any of them
+// may have the result of a job that ended when the series had begun. A member of RemoteWorker; one
+// thread. Nothing blocks or fails.
+class SlowCommands {
+ public:
+  // All whole commands have been executed, and a part of the next one has come. `longest_pause`:
+  // between two commands of a series.
+  void part_came(Nanoseconds now, Nanoseconds longest_pause) {
+    if (std::exchange(is_coming_, true)) return;
+    if (!began_ || now - ended_ > longest_pause) began_ = now;
+  }
+  void whole_came(Nanoseconds now) {
+    if (std::exchange(is_coming_, false)) ended_ = now;
+  }
+  // When the last series began; none: there was none.
+  std::optional<Nanoseconds> began() const { return began_; }
+  // When its last bytes came. `heard`: when the last bytes of the worker did.
+  Nanoseconds last_came(Nanoseconds heard) const { return is_coming_ ? heard : ended_; }
+
+ private:
+  std::optional<Nanoseconds> began_;
+  bool is_coming_ = false;
+  Nanoseconds ended_{};  // of the last command of the series that has come whole
 };
 
 // A CLAIM that waits for jobs.
@@ -165,8 +192,7 @@ class RemoteWorker {
   // Whether the owner reads what it sends, and since when; 0: always.
   bool is_read = true;
   Nanoseconds read_since{};
-  // When a command was found to have come in part; none: the last one has come whole.
-  std::optional<Nanoseconds> unfinished_since;
+  SlowCommands slow_commands;
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost

@@ -90,7 +90,7 @@ void WorkerLink::heard(Id id, Nanoseconds now) {
 void WorkerLink::has_unfinished(Id id, Nanoseconds now) {
   now_ = std::max(now_, now);
   const auto worker = workers_.find(id);
-  if (worker != workers_.end() && !worker->second.unfinished_since) worker->second.unfinished_since = now_;
+  if (worker != workers_.end()) worker->second.slow_commands.part_came(now_, options_.timeout_grace);
 }
 
 void WorkerLink::stops_reading(Id id, Nanoseconds now) {
@@ -135,7 +135,7 @@ void WorkerLink::end_claim(Id id, Nanoseconds now) {
   heard(id, now);
   const auto worker = workers_.find(id);
   if (worker == workers_.end()) return;
-  worker->second.unfinished_since.reset();
+  worker->second.slow_commands.whole_came(now_);
   if (!worker->second.waiting) return;
   end_wait(worker->second);
   connections_.patient_reply(id).null();

@@ -80,12 +80,13 @@ std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const
   const auto due = timeout_of(out);
   if (!due) return std::nullopt;
   const Nanoseconds judged = std::max(*due, judged_from(worker));
-  // A command of which a part has come may have the result. The bound: as long as workers wait for
-  // a reply.
-  if (!worker.unfinished_since || *worker.unfinished_since > *due) return judged;
+  // A command that is still coming, or one after it, may have the result. The bound for each job:
+  // as long as workers wait for a reply.
+  const SlowCommands& slow = worker.slow_commands;
+  if (!slow.began() || *slow.began() > *due) return judged;
   constexpr Nanoseconds kLongest = std::chrono::seconds(30);
   const Nanoseconds latest = std::max(*due, read_since(worker)) + kLongest;
-  return std::max(judged, std::min(worker.heard + options_.timeout_grace, latest));
+  return std::max(judged, std::min(slow.last_came(worker.heard) + options_.timeout_grace, latest));
 }
 
 std::optional<Nanoseconds> WorkerLink::next_timer() const {

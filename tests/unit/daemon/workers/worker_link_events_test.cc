@@ -156,6 +156,49 @@ TEST_F(WorkerLinkEventsTest, AJobIsNotLateWhileACommandComesThatMayHaveItsResult
   EXPECT_EQ(batch->status().failed, 1U) << "no byte has come for two seconds";
 }
 
+// Each slot's result takes four seconds to come, behind those of the other slots. The part of the
+// next one comes with the end of the one before, or a moment later.
+TEST_F(WorkerLinkEventsTest, NoJobIsLateWhileResultsComeOneAfterTheOther) {
+  BatchOptions options;
+  options.timeout = 1s;
+  const auto batch = host.submit("echo", 5, options);
+  const WorkerLink::Id id = joined(5, " LEASE 60000");
+  std::vector<Granted> leases;
+  for (int slot = 0; slot < 5; ++slot) leases.push_back(claim(id, "JOBS 1"));
+  pass(500ms);
+  for (int slot = 0; slot < 4; ++slot) {
+    link->has_unfinished(id, now);
+    for (int i = 0; i < 4; ++i) {
+      pass(1s);
+      link->heard(id, now);
+      link->has_unfinished(id, now);
+    }
+    EXPECT_EQ(settle_all(id, leases[slot]), "*2 :1 :0") << slot;
+    pass(500ms);
+  }
+  EXPECT_EQ(batch->status().ok, 4U);
+  pass(1'499ms);
+  EXPECT_EQ(batch->status().failed, 0U);
+  pass(1ms);
+  EXPECT_EQ(batch->status().failed, 1U) << "nothing has come for two seconds after the last result";
+}
+
+TEST_F(WorkerLinkEventsTest, EndlessCommandsDelayATimeOutByHalfAMinute) {
+  BatchOptions options;
+  options.timeout = 5s;
+  const auto batch = host.submit("echo", 1, options);
+  const WorkerLink::Id id = joined();
+  ASSERT_TRUE(claim(id));
+  for (int i = 0; i < 37; ++i) {
+    EXPECT_EQ(batch->status().failed, 0U) << i;
+    link->has_unfinished(id, now);
+    pass(500ms);
+    say(id, "BEAT");
+    pass(500ms);
+  }
+  EXPECT_EQ(batch->status().failed, 1U);
+}
+
 TEST_F(WorkerLinkEventsTest, AnEndlessCommandDelaysATimeOutByHalfAMinute) {
   BatchOptions options;
   options.timeout = 5s;

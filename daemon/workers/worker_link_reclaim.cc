@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/index_ranges.h"
+#include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 #include "core/lane/lane_gates.h"
 #include "daemon/workers/worker_link.h"
@@ -117,15 +118,24 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const 
   // Ranges beyond the user's room stay queued.
   const std::uint64_t splits = accounts_.room(&WorkerUse::splits, worker.account.use());
   const auto most_parts = static_cast<std::size_t>(std::min<std::uint64_t>(options_.max_parts, splits + 1));
+  const std::uint32_t first = batch.attempts().first();  // of the jobs that have not failed
   const auto try_reclaim = [&](std::uint32_t attempt) {
-    return lease.reclaim(batch, command.jobs, attempt, command.width, losses, most_parts);
+    return attempt >= first && lease.reclaim(batch, command.jobs, attempt, command.width, losses, most_parts);
   };
-  // A restart of the daemon has made all attempt numbers one higher. They begin with 1.
-  const bool is_new_life = now_ < new_life_until_ && command.attempt != 0 &&
-                           command.attempt < std::numeric_limits<std::uint32_t>::max();
+  // Each restart of the daemon has made all attempt numbers one higher; they begin with 1. Failed
+  // attempts survive restarts: so a job that has not failed is still at the attempt of which the
+  // worker was told by an earlier process, however many restarts there have been since. Whether one
+  // that has failed is, is not known: its number may be that of a later attempt.
+  const bool was_numbered_lower =
+      command.attempt != 0 && command.attempt < std::numeric_limits<std::uint32_t>::max();
+  const bool is_of_former_life =
+      was_numbered_lower && command.former && command.former->life != 0 && command.former->life != life_;
+  const bool is_new_life = was_numbered_lower && now_ < new_life_until_;
+  if (is_of_former_life && command.attempt < first && try_reclaim(first)) return first;
   if (is_new_life && try_reclaim(command.attempt + 1)) return command.attempt + 1;
   if (may_not_have_begun(batch)) return std::unexpected("LOST the batch may not start yet");
-  if (!try_reclaim(command.attempt)) return std::unexpected("LOST none of these jobs is queued");
+  if (!try_reclaim(command.attempt))
+    return std::unexpected("LOST none of these jobs is queued for this attempt");
   return command.attempt;
 }
 

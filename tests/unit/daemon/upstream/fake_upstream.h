@@ -344,7 +344,8 @@ class FakeUpstream {
     EXPECT_EQ(words[1], "7");
     if (!knows_former && words.size() > 7) return writer.error("ERR syntax error at 'LEASE'");
     const std::uint64_t told = std::stoull(words[2]);
-    if (told != attempt && told + 1 != attempt) return writer.error("LOST none of these jobs is queued");
+    if (told != attempt && told + 1 != attempt)
+      return writer.error("LOST none of these jobs is queued for this attempt");
     const std::uint64_t low = std::stoull(words[3]);
     const std::uint64_t high = std::stoull(words[4]);
     const auto slot = static_cast<std::uint32_t>(std::stoul(words[6]));
@@ -359,7 +360,7 @@ class FakeUpstream {
       if (parts.empty() || parts.back().second != i) parts.emplace_back(i, i);
       ++parts.back().second;
     }
-    if (parts.empty()) return writer.error("LOST none of these jobs is queued");
+    if (parts.empty()) return writer.error("LOST none of these jobs is queued for this attempt");
     const std::string name = "life-" + std::to_string(++last_lease_);
     const std::uint64_t first = parts.front().first;
     leases[name] = {.first = first, .count = parts.back().second - first, .slot = slot};

@@ -123,7 +123,7 @@ TEST_F(WorkerPortTest, ReclaimFindsTheBatchOfARun) {
   Client worker(worker_port_);
   join(worker, "far");
   // Until the link has seen that the first connection is gone.
-  std::string reply = "-LOST none of these jobs is queued";
+  std::string reply = "-LOST none of these jobs is queued for this attempt";
   for (const Instant end = now() + std::chrono::minutes(1); reply.starts_with("-LOST none") && now() < end;)
     reply = worker.ask("RECLAIM " + number + " 1 0 1");
   ASSERT_EQ(reply, "*3");

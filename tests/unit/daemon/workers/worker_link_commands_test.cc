@@ -514,10 +514,11 @@ TEST_F(WorkerLinkTest, ReclaimGetsWhatIsStillQueued) {
   link->disconnect(id, now);
   const WorkerLink::Id again = joined(4);
   ASSERT_FALSE(reclaimed(other, "1 1 4 6").empty()) << "somebody has taken these";
-  EXPECT_EQ(say(again, "RECLAIM 1 2 0 8"), "-LOST none of these jobs is queued") << "another attempt";
+  EXPECT_EQ(say(again, "RECLAIM 1 2 0 8"), "-LOST none of these jobs is queued for this attempt")
+      << "another attempt";
   EXPECT_EQ(say(again, "RECLAIM 1 1 0 8 WIDTH 2"),
             "*3 $18 000000000000002a-3 *3 *2 :0 :1 *2 :2 :4 *2 :6 :8 :1");
-  EXPECT_EQ(say(again, "RECLAIM 1 1 0 8"), "-LOST none of these jobs is queued");
+  EXPECT_EQ(say(again, "RECLAIM 1 1 0 8"), "-LOST none of these jobs is queued for this attempt");
   EXPECT_EQ(say(again, "SETTLE " + before + " ok 0 x"), "-LOST the lease is gone; nothing was recorded");
   EXPECT_EQ(say(again, "SETTLE 000000000000002a-3 ok 0 x x x x x x x x"), "*2 :5 :0");
   EXPECT_EQ(link->stats().reclaimed_jobs, 8U + 2U + 5U);

@@ -478,7 +478,7 @@ TEST_F(WorkerLinkEventsTest, ARestartOfTheDaemonMakesAttemptsOneHigher) {
   pass(3s);
   const WorkerLink::Id again = joined();
   EXPECT_FALSE(reclaimed(again, "1 2 0 5").empty()) << "with the attempt that the reply had";
-  EXPECT_EQ(say(again, "RECLAIM 1 1 5 10"), "-LOST none of these jobs is queued")
+  EXPECT_EQ(say(again, "RECLAIM 1 1 5 10"), "-LOST none of these jobs is queued for this attempt")
       << "the time for that is over";
 }
 

@@ -83,6 +83,77 @@ TEST_F(ReclaimTest, AfterARestartABatchThatIsNewHasNoEarlierAttempt) {
   EXPECT_EQ(say(id, "RECLAIM 1 1 0 10"), kTooEarly);
 }
 
+// Batch 1 after so many restarts, as in restore(): job 0 has failed once, the others never.
+class LaterLifeTest : public ReclaimTest {
+ protected:
+  std::shared_ptr<Batch> restore(std::uint32_t restarts) {
+    restart({.has_recovered = true});
+    BatchOptions options;
+    options.retries = 5;
+    auto batch = std::make_shared<Batch>(std::move(options), host.served.at("echo")->handler,
+                                         std::make_unique<RangePayloads>(0));
+    BatchHistory history;
+    history.jobs = 10;
+    history.closed = true;
+    history.attempt = 1 + restarts;
+    history.started_at = 1'000;
+    history.job_attempts = {{.jobs = {0, 1}, .attempts = {.failed = 1}}};
+    batch->restore(history);
+    host.batches[1] = batch;
+    const IndexRange all{0, 10};
+    host.lane_of("echo")->enqueue(batch, {&all, 1}, /*open=*/false);
+    return batch;
+  }
+  std::string reclaim(const std::string& jobs_of_attempt) {
+    return say(joined(4), "RECLAIM 1 " + jobs_of_attempt + " LEASE 000000000000002a-1");
+  }
+  static constexpr const char* kLost = "-LOST none of these jobs is queued for this attempt";
+};
+
+TEST_F(LaterLifeTest, JobsThatHaveNotFailedAreReclaimedAfterAnyNumberOfRestarts) {
+  for (const std::uint32_t restarts : {1U, 2U, 7U}) {
+    const auto batch = restore(restarts);
+    const std::string ends = " :" + std::to_string(1 + restarts);
+    EXPECT_THAT(reclaim("1 0 4"), ::testing::EndsWith("*1 *2 :1 :4" + ends)) << restarts;
+    pass(1min);
+    EXPECT_THAT(reclaim("1 0 10"), ::testing::EndsWith("*1 *2 :1 :10" + ends)) << "at any time";
+    host.lane_of("echo")->cancel(*batch, "");
+  }
+}
+
+TEST_F(LaterLifeTest, AJobThatHasFailedIsReclaimedForAMomentAfterOneRestart) {
+  const auto batch = restore(1);
+  EXPECT_EQ(reclaim("1 0 1"), kLost) << "the attempt that has failed";
+  EXPECT_THAT(reclaim("2 0 1"), ::testing::EndsWith("*1 *2 :0 :1 :3"));
+  host.lane_of("echo")->cancel(*batch, "");
+  restore(1);
+  pass(3s);
+  EXPECT_EQ(reclaim("2 0 1"), kLost);
+}
+
+TEST_F(LaterLifeTest, AfterTwoRestartsAFailedJobMayBeAtALaterAttempt) {
+  restore(2);
+  EXPECT_EQ(reclaim("1 0 1"), kLost);
+  EXPECT_EQ(reclaim("2 0 1"), kLost);
+}
+
+TEST_F(LaterLifeTest, WithoutItsNameALeaseIsOneOfTheLastProcessAndForAMomentOnly) {
+  restore(1);
+  EXPECT_EQ(say(joined(), "RECLAIM 1 1 1 4").front(), '*');
+  EXPECT_EQ(say(joined(), "RECLAIM 1 1 4 6 LEASE nonsense").front(), '*');
+  pass(3s);
+  EXPECT_EQ(say(joined(), "RECLAIM 1 1 6 8"), kLost);
+  EXPECT_EQ(say(joined(), "RECLAIM 1 1 6 8 LEASE nonsense"), kLost);
+}
+
+TEST_F(LaterLifeTest, AJobThatAnotherMachineHasIsNotReclaimed) {
+  restore(2);
+  pass(3s);
+  ASSERT_FALSE(reclaimed(joined(), "1 3 1 9").empty());
+  EXPECT_EQ(reclaim("1 1 9"), kLost);
+  EXPECT_THAT(reclaim("1 1 10"), ::testing::EndsWith("*1 *2 :9 :10 :3"));
+}
+
 // A worker has broken a connection, and the daemon has not learnt that: no FIN or RST has come.
 // Batch 1 has 20 jobs, of which the worker runs the first ten.
 class HalfOpenTest : public WorkerLinkFixture {
@@ -100,7 +171,7 @@ class HalfOpenTest : public WorkerLinkFixture {
   const WorkerLink::Id broken = joined();
   std::string lease;
 
-  static constexpr const char* kLost = "-LOST none of these jobs is queued";
+  static constexpr const char* kLost = "-LOST none of these jobs is queued for this attempt";
 };
 
 TEST_F(HalfOpenTest, AReclaimThatNamesItsLeaseGetsTheJobsAtOnceWithoutALoss) {

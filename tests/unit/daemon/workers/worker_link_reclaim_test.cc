@@ -146,6 +146,16 @@ TEST_F(LaterLifeTest, WithoutItsNameALeaseIsOneOfTheLastProcessAndForAMomentOnly
   EXPECT_EQ(say(joined(), "RECLAIM 1 1 6 8 LEASE nonsense"), kLost);
 }
 
+// The worker has reclaimed jobs 0 and 1 after the restart, as attempt 2; job 0 has failed since.
+TEST_F(LaterLifeTest, ALeaseOfThisProcessIsReclaimedAtItsOwnAttempt) {
+  restore(1);
+  const std::string again = "RECLAIM 1 2 0 2 LEASE 000000000000002b-1";
+  const WorkerLink::Id id = joined();
+  EXPECT_EQ(say(id, again), "*3 $18 000000000000002b-1 *1 *2 :1 :2 :2");
+  say(id, "SETTLE 000000000000002b-1 ok 1 x");
+  EXPECT_EQ(say(joined(), again), kLost) << "job 0 is at a later attempt";
+}
+
 TEST_F(LaterLifeTest, AJobThatAnotherMachineHasIsNotReclaimed) {
   restore(2);
   pass(3s);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <asio/ip/host_name.hpp>
+#include <chrono>
 #include <fstream>
 #include <utility>
 
@@ -74,6 +75,10 @@ std::vector<OfferedLane> offered_lanes(const config::Config& config, HandlerSet&
     lane->slots =
         is_pools ? pool_workers : std::min(entry.lane.parallelism(), lane->slots + entry.concurrency);
     lane->handlers.push_back({.handler = &entry.handler, .gate = entry.gate});
+    // Only programs get it.
+    const auto settings = config.handlers.find(name);
+    if (is_pools || settings == config.handlers.end()) continue;
+    lane->grace = std::max(lane->grace, std::chrono::ceil<std::chrono::milliseconds>(settings->second.grace));
   }
   return offered;
 }

@@ -166,6 +166,7 @@ void Upstream::add(OfferedLane offer) {
   options.name = name_of(*offer.lane);
   options.slots = std::min(offer.slots, UpstreamLinkOptions::kMostSlots);
   for (const LeaseHandler& served : offer.handlers) options.handlers.push_back(served.handler->name());
+  options.grace = offer.grace;
   options.max_kept_bytes = parts_.settings.max_leased_bytes.count;
   options.seed = seed_++;
   UpstreamMeter& meter = [&]() -> UpstreamMeter& {

@@ -37,6 +37,7 @@ struct OfferedLane {
   Lane* lane = nullptr;
   std::uint32_t slots = 0;
   std::vector<LeaseHandler> handlers = {};
+  std::chrono::milliseconds grace{0};  // UpstreamLinkOptions::grace
   bool operator==(const OfferedLane&) const = default;
 };
 

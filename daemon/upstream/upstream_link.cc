@@ -16,7 +16,6 @@ constexpr std::chrono::milliseconds kLongestPause{5'000};
 constexpr std::chrono::milliseconds kLongestPauseWithLeases{1'000};
 // Later than this, a look for silence says more of this process than of the upstream. A guess.
 constexpr std::chrono::milliseconds kLate{1'000};
-constexpr std::uint64_t kLongestLeaseMs = 24 * 3'600'000;  // the bound of workers.lease, and of LEASE
 
 }  // namespace
 
@@ -43,6 +42,7 @@ void UpstreamLink::connected(Nanoseconds now) {
   join_until_ = now_ + options_.join_timeout;
   silent_since_ = now_;
   was_late_ = false;
+  tells_grace_ = options_.grace.count() != 0;
   const client::Address& to = address();
   if (to.user.empty() && to.password.empty()) {
     send_command({.kind = Kind::kHello}, {"HELLO", "3"});
@@ -170,65 +170,6 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
     case Kind::kNote:
       return;  // at worst an error, for a job that the upstream has taken back
   }
-}
-
-void UpstreamLink::on_hello(ReplyCursor reply) {
-  if (reply.is_error()) return fail(std::string(reply.text()));
-  phase_ = Phase::kJoining;
-  send_join();
-}
-
-void UpstreamLink::send_join() {
-  proto::CommandWriter writer = begin_command({.kind = Kind::kJoin}, 7 + options_.handlers.size());
-  writer.argument("JOIN");
-  writer.argument(options_.name);
-  writer.argument("SLOTS");
-  writer.argument(options_.slots);
-  writer.argument("PUSH");
-  writer.argument("PARTIAL");
-  writer.argument("HANDLERS");
-  for (const std::string& handler : options_.handlers) writer.argument(handler);
-}
-
-void UpstreamLink::on_join(ReplyCursor reply) {
-  if (reply.is_error()) return fail(std::string(reply.text()));
-  std::uint64_t beat_ms = 0, lease_ms = 0, longest_output = 0;
-  std::string store;
-  std::vector<std::string> others;
-  std::uint64_t values = reply.array();
-  for (; values >= 2 && !reply.is_bad(); values -= 2) {
-    const std::string_view key = reply.text();
-    if (key == "beat_ms") {
-      beat_ms = reply.count();
-    } else if (key == "lease_ms") {
-      lease_ms = reply.count();
-    } else if (key == "longest_output") {
-      longest_output = reply.count();
-    } else if (key == "store") {
-      store = reply.text();
-    } else if (key == "addresses") {
-      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
-        others.emplace_back(reply.text());
-    } else if (key == "not_served") {
-      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
-        not_served_.emplace_back(reply.text());
-    } else {
-      reply.skip();
-    }
-  }
-  if (reply.is_bad() || beat_ms == 0 || std::max(beat_ms, lease_ms) > kLongestLeaseMs)
-    return fail("the reply of JOIN is not one");
-  lease_ = std::chrono::milliseconds(lease_ms);
-  longest_output_ = longest_output;
-  beat_every_ = std::chrono::milliseconds(beat_ms);
-  beat_at_ = now_ + beat_interval();
-  ++stats_.connections;
-  backoff_.reset();
-  route_.serving();
-  route_.name_others(others);
-  if (!store.empty() && !store_.empty() && store != store_) lose_all();
-  store_ = std::move(store);
-  begin_reclaims();
 }
 
 // ---- Orders ----

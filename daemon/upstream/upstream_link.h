@@ -40,6 +40,9 @@ struct UpstreamLinkOptions {
   std::string name;         // of this worker
   std::uint32_t slots = 1;  // leases that run at once; at least 1
   std::vector<std::string> handlers;
+  // How long their programs may take to end after the time-out of a job.
+  std::chrono::milliseconds grace{0};
+  static constexpr std::chrono::milliseconds kMostGrace = std::chrono::minutes(10);  // that is told
   std::uint64_t max_kept_bytes = std::uint64_t{1} << 30;  // results that are not acknowledged
   std::uint64_t seed = 1;                                 // of the random part of the back-off
   // How long a CLAIM waits at the upstream: shorter than the time-outs of proxies. A guess.
@@ -192,13 +195,10 @@ class UpstreamLink {
   proto::CommandWriter begin_command(AwaitedReply awaited, std::size_t words);
   // The same for a command that has all its words.
   void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);
-  void send_join();
   // After what the last connection, which is gone, came to. True: to be tried after a pause.
   bool choose_next_address();
   Nanoseconds pause();
   void on_reply(ReplyCursor reply, std::string_view bytes);
-  void on_hello(ReplyCursor reply);
-  void on_join(ReplyCursor reply);
   void on_orders(ReplyCursor reply);
   // An order from its name on, with `values` values.
   void on_order(ReplyCursor& order, std::uint64_t values);
@@ -216,6 +216,11 @@ class UpstreamLink {
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
   }
+
+  // upstream_link_join.cc
+  void on_hello(ReplyCursor reply);
+  void send_join();
+  void on_join(ReplyCursor reply);
 
   // upstream_link_claims.cc
   void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
@@ -308,6 +313,7 @@ class UpstreamLink {
   std::deque<LeaseKey> to_reclaim_;
   std::size_t reclaims_out_ = 0;
   bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
+  bool tells_grace_ = true;   // and JOIN with GRACE
   LeaseKey last_key_ = 0;
   std::uint64_t last_results_ = 0;
   std::uint32_t burst_ = 1;  // CLAIMs that are sent at once

@@ -99,6 +99,7 @@ class RemoteWorker {
         user(std::move(user_in)),
         account(account_in),
         lease_time(lease),
+        grace(command.grace),
         wants_pushes(command.wants_pushes),
         name_bytes(bytes_of_names(command.handlers)),
         slots(command.slots) {}
@@ -164,6 +165,7 @@ class RemoteWorker {
   const std::string user;
   WorkerAccount& account;  // of `user`
   const Nanoseconds lease_time;
+  const Nanoseconds grace;  // how long a job may take to end after its time-out
   const bool wants_pushes;
   const std::uint64_t name_bytes;  // bytes_of_names() of `handlers` and `not_served` together
 

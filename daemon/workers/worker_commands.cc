@@ -32,7 +32,7 @@ Error too_big(std::string_view what, std::uint64_t most) {
   return Error(fmt::format("TOOBIG {}: at most {}", what, most));
 }
 
-constexpr std::size_t kMostOptions = 6;  // that a command knows: those of CLAIM
+constexpr std::size_t kMostOptions = 6;  // that a command knows: those of JOIN, and those of CLAIM
 
 // Walks over the options of a command. After a failure, error() has the first one.
 class Options {
@@ -163,6 +163,8 @@ Parsed<JoinCommand> parse_join(const ArgumentList& arguments, const WorkerLimits
       join.slots = options.number_of<std::uint32_t>("SLOTS", 1, limits.slots);
     } else if (equals_ignoring_case(*option, "LEASE")) {
       join.lease = options.duration("LEASE", limits.least_lease, limits.longest_lease);
+    } else if (equals_ignoring_case(*option, "GRACE")) {
+      join.grace = options.duration("GRACE", milliseconds(0), limits.longest_grace);
     } else if (equals_ignoring_case(*option, "PUSH")) {
       join.wants_pushes = true;
     } else if (equals_ignoring_case(*option, "PARTIAL")) {

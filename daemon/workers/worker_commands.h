@@ -28,6 +28,7 @@ struct WorkerLimits {
   std::chrono::milliseconds least_lease = std::chrono::seconds(1);
   std::chrono::milliseconds longest_lease = std::chrono::hours(24);
   std::chrono::milliseconds longest_block = std::chrono::minutes(5);
+  std::chrono::milliseconds longest_grace = std::chrono::minutes(10);
   std::size_t note_bytes = 4 * 1024;
   std::size_t log_bytes = 64 * 1024;
 };
@@ -58,6 +59,7 @@ struct JoinCommand {
   std::string_view name;
   std::uint32_t slots = 0;
   std::optional<std::chrono::milliseconds> lease;
+  std::chrono::milliseconds grace{0};
   bool wants_pushes = false;
   bool is_partial =
       false;  // without those of the handlers that there are not, or that its user may not serve

@@ -319,7 +319,7 @@ class WorkerLink {
   static constexpr std::chrono::seconds kLongWait{5};
   void show_life();
   void look_at(RemoteWorker& worker);
-  std::optional<Nanoseconds> timeout_of(const OutLease& out) const;
+  std::optional<Nanoseconds> timeout_of(const RemoteWorker& worker, const OutLease& out) const;
   // When a job of the lease is late, if nothing more comes of it by then; none: never.
   std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
 

@@ -105,7 +105,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.count_splits(out);
   arm(worker, worker.heard + worker.lease_time);
   arm(worker, now_ + charge_interval(worker));
-  if (const auto timeout = timeout_of(out)) arm(worker, *timeout);
+  if (const auto timeout = timeout_of(worker, out)) arm(worker, *timeout);
 }
 
 void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {

@@ -42,7 +42,8 @@ struct WorkerLinkOptions {
   // together show fewer jobs than this, shared as the bytes. A guess: they take 40 MB without their
   // notes.
   std::uint64_t max_shown = 131'072;
-  // The worker enforces the time-out of a job; the link enforces it this much later.
+  // The worker enforces the time-out of a job; the link enforces it this much later, and as much as
+  // the worker gives its programs to end (GRACE of JOIN).
   std::chrono::milliseconds timeout_grace = std::chrono::seconds(2);
   WorkerLimits limits = {};
 };

@@ -68,16 +68,16 @@ void WorkerLink::disarm(RemoteWorker& worker) {
   worker.due.reset();
 }
 
-std::optional<Nanoseconds> WorkerLink::timeout_of(const OutLease& out) const {
+std::optional<Nanoseconds> WorkerLink::timeout_of(const RemoteWorker& worker, const OutLease& out) const {
   const auto timeout = out.lease.batch().options().timeout;
   if (timeout.count() == 0) return std::nullopt;
   // A lease that has not begun, or waits again, is looked at again after that time.
   const std::optional<Nanoseconds> since = out.lease.has_begun() ? out.timeout.since() : std::nullopt;
-  return since.value_or(now_) + timeout + options_.timeout_grace;
+  return since.value_or(now_) + timeout + worker.grace + options_.timeout_grace;
 }
 
 std::optional<Nanoseconds> WorkerLink::late_at(const RemoteWorker& worker, const OutLease& out) const {
-  const auto due = timeout_of(out);
+  const auto due = timeout_of(worker, out);
   if (!due) return std::nullopt;
   const Nanoseconds judged = std::max(*due, judged_from(worker));
   // A command that is still coming, or one after it, may have the result. The bound for each job:

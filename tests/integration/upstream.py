@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A daemon as the remote worker of another one: it joins, runs what it leases beside its own clients' jobs, and loses no result."""
+# Length: the tests share the scripted upstream of one class.
 
 import contextlib
 import ctypes
@@ -113,6 +114,14 @@ class Jobs(UpstreamTest):
         self.start({"handlers": {"script": shell(concurrency=5000)}, **settings})
         join, _ = upstream.accept().join(["script"])
         self.assertEqual(join[2:4], ["SLOTS", "4096"])
+
+    def test_a_lane_tells_the_longest_grace_of_its_handlers(self):
+        upstream = self.upstream()
+        handlers = {"near": shell(grace="300ms"), "far": shell(grace="7s"), "own": shell(grace="9s", lane="other")}
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["near", "far"]}}
+        daemon = self.start({"handlers": handlers, "lanes": {"other": {"slots": 1}}, **settings})
+        join, _ = upstream.accept().join(["near", "far"])
+        self.assertEqual(join[4:6], ["GRACE", "7000"])
 
     def test_leased_jobs_run_in_the_pool_beside_those_of_clients(self):
         daemon, remote = self.joined(self.upstream())
@@ -343,7 +352,7 @@ class Work(UpstreamTest):
         self.addCleanup(process.kill)
         remote = upstream.accept()
         join, _ = remote.join(["upper"])
-        self.assertEqual(join, ["JOIN", "lone/processes", "SLOTS", "2", "PUSH", "PARTIAL", "HANDLERS", "upper"])
+        self.assertEqual(join, ["JOIN", "lone/processes", "SLOTS", "2", "GRACE", "5000", "PUSH", "PARTIAL", "HANDLERS", "upper"])
         remote.expect("CLAIM")
         remote.lease("l-1", "upper", 10, ["answer(40 + 2)", "answer(f'{batch}/{index}')"])
         self.assertEqual(remote.settled("l-1", 2), {10: ("ok", "42"), 11: ("ok", "b7/11")})

@@ -46,6 +46,7 @@ class FakeUpstream {
   std::uint64_t attempt = 3;        // a restart makes it one higher
   bool tells_attempt = true;        // in the reply of RECLAIM
   bool knows_former = true;         // RECLAIM may have LEASE
+  bool knows_grace = true;          // JOIN may have GRACE
 
   // ---- The connection ----
 
@@ -188,6 +189,8 @@ class FakeUpstream {
 
   void join(const Words& words, proto::ReplyWriter& writer) {
     if (!refuses_join.empty()) return writer.error(refuses_join);
+    if (!knows_grace && std::ranges::find(words, "GRACE") != words.end())
+      return writer.error("ERR syntax error at 'GRACE'");
     const auto handlers = std::ranges::find(words, "HANDLERS") + 1;
     EXPECT_EQ(*(handlers - 2), "PARTIAL");
     std::vector<std::string> not_served;

@@ -13,6 +13,7 @@
 namespace locksley::daemon::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 using UpstreamLinkTest = LinkFixture;
@@ -25,6 +26,43 @@ TEST_F(UpstreamLinkTest, SaysWhoItIsAndJoins) {
   EXPECT_THAT(upstream->commands[0], ElementsAre("HELLO", "3", "AUTH", "renderer", "secret"));
   EXPECT_THAT(upstream->commands[1],
               ElementsAre("JOIN", "host-7", "SLOTS", "4", "PUSH", "PARTIAL", "HANDLERS", "echo"));
+}
+
+TEST_F(UpstreamLinkTest, SaysHowLongItsProgramsMayTakeToEnd) {
+  options.grace = 5s;
+  make(0, 4);
+  join();
+  EXPECT_THAT(upstream->commands[1], ElementsAre("JOIN", "host-7", "SLOTS", "4", "GRACE", "5000", "PUSH",
+                                                 "PARTIAL", "HANDLERS", "echo"));
+  options.grace = 1h;
+  make(0, 4);
+  join();
+  EXPECT_THAT(upstream->commands[1], Contains("600000")) << "upstreams take no more";
+}
+
+TEST_F(UpstreamLinkTest, AnUpstreamThatDoesNotKnowGraceIsJoinedWithoutIt) {
+  options.grace = 5s;
+  make(8, 2);
+  upstream->knows_grace = false;
+  join();
+  EXPECT_THAT(upstream->commands[1], Contains("GRACE"));
+  EXPECT_THAT(upstream->commands[2], ::testing::AllOf(Contains("JOIN"), ::testing::Not(Contains("GRACE"))));
+  disconnect();
+  upstream->commands.clear();
+  reconnect();
+  exchange();
+  EXPECT_THAT(upstream->commands, Contains(Contains("GRACE"))) << "it may have been replaced";
+  run_all();
+}
+
+TEST_F(UpstreamLinkTest, AJoinThatIsRefusedForAnotherReasonIsNotSentAgain) {
+  options.grace = 5s;
+  make(4);
+  upstream->refuses_join = "ERR the name of a worker is empty";
+  connect();
+  exchange();
+  EXPECT_TRUE(link->is_broken());
+  EXPECT_EQ(upstream->commands.size(), 2U);
 }
 
 TEST_F(UpstreamLinkTest, AWrongPasswordBreaksTheConnectionAndSaysWhy) {
@@ -251,7 +289,7 @@ TEST_F(UpstreamLinkTest, AHeldLeaseIsKeptByBeatsWithTheNextIndex) {
   EXPECT_EQ(*link->next_timer(), now + 3'333ms);
   advance(3'333ms);
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("BEAT", "life-1", "3")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "3")));
   advance(3'332ms);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 1U);
@@ -300,8 +338,8 @@ TEST_F(UpstreamLinkTest, ResultsThatAreSentAgainFitTheUpstreamOfThen) {
   advance(1s);
   join();
   EXPECT_TRUE(upstream->all_recorded());
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "short")));
-  EXPECT_THAT(upstream->commands, ::testing::Contains(::testing::Contains("error")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("SETTLE", "life-2", "ok", "0", "short")));
+  EXPECT_THAT(upstream->commands, Contains(Contains("error")));
 }
 
 TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
@@ -314,7 +352,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   advance(1ms);
   link->report_waiting(now);
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("BEAT", "life-1", "0")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "0")));
   EXPECT_EQ(link->next_look(), std::nullopt);
   advance(1s);
   link->report_waiting(now);
@@ -397,11 +435,11 @@ TEST_F(UpstreamLinkTest, ACutIsAnsweredFromThePositionAskedForOrLater) {
   exchange();
   upstream->push({"CUT", "life-1", "5"});
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-1", "5")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("YIELD", "life-1", "5")));
   run(1);
   upstream->push({"CUT", "life-1", "2"});
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-1", "4")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("YIELD", "life-1", "4")));
   run_all();
 }
 
@@ -411,10 +449,10 @@ TEST_F(UpstreamLinkTest, AReadyLeaseIsCutWithoutBeingBegun) {
   ASSERT_EQ(upstream->leases.size(), 2U);
   upstream->push({"CUT", "life-2", "12"});
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-2", "12")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("YIELD", "life-2", "12")));
   upstream->push({"CUT", "life-2", "8"});
   exchange();
-  EXPECT_THAT(upstream->commands, ::testing::Contains(ElementsAre("YIELD", "life-2")));
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("YIELD", "life-2")));
   run_all();
 }
 

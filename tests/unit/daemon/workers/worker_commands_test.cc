@@ -40,6 +40,7 @@ TEST_F(RefusedCommandTest, WhatIsWrongIsNamed) {
       {"JOIN w SLOTS -1 HANDLERS echo", "-ERR SLOTS is a number"},
       {"JOIN w SLOTS 2 LEASE 999 HANDLERS echo", "-ERR LEASE is a number from 1000 to 86400000"},
       {"JOIN w SLOTS 2 LEASE 86400001 HANDLERS echo", "-TOOBIG LEASE"},
+      {"JOIN w SLOTS 2 GRACE 600001 HANDLERS echo", "-TOOBIG GRACE is a number from 0 to 600000"},
       {"JOIN w SLOTS 2 WHAT HANDLERS echo", "-ERR syntax error at 'WHAT'"},
       {"JOIN w SLOTS 2 slots 3 HANDLERS echo", "-ERR option 'slots' is given twice"},
       {"JOIN w SLOTS 2 PUSH HANDLERS echo", "-ERR PUSH needs RESP3"},

@@ -112,6 +112,21 @@ TEST_F(WorkerLinkEventsTest, ATimeOutCountsFromTheLastBeatThatSaysThatNoJobHasBe
   EXPECT_EQ(ring().queued, 5U);
 }
 
+TEST_F(WorkerLinkEventsTest, AJobMayTakeTheGraceOfItsWorkerToEnd) {
+  BatchOptions options;
+  options.timeout = 1s;
+  const auto batch = host.submit("echo", 2, options);
+  const WorkerLink::Id id = joined(1, " LEASE 60000 GRACE 5000");
+  const Granted first = claim(id, "JOBS 1");
+  pass(7'999ms);
+  EXPECT_EQ(settle_all(id, first, "timeout"), "*2 :1 :0");
+  ASSERT_TRUE(claim(id, "JOBS 1"));
+  pass(7'999ms);
+  EXPECT_EQ(link->stats().timed_out, 0U);
+  pass(1ms);
+  EXPECT_EQ(link->stats().timed_out, 1U);
+}
+
 TEST_F(WorkerLinkEventsTest, AJobThatHangsTimesOutThoughItsWorkerRunsOtherLeasesOnTheSlot) {
   BatchOptions options;
   options.timeout = 5s;

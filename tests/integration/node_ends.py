@@ -176,7 +176,7 @@ async function* fails() {
 console.log(await echo.map(fails(), { id: 'fails' }).catch((error) => error.message), await jobs('fails'));
 console.log((await queue.batch('fails').status()).state, await echo.map(fails(), { name: 'unknown' }).catch((error) => error.message));
 const [[, [unknown]]] = await queue.transport.ask([['LIST', 'MATCH', 'unknown']]);
-console.log(String(unknown[unknown.findIndex((word) => String(word) === 'state') + 1]));
+console.log((await queue.batch(String(unknown[1])).wait()).state);
 
 const { signal } = new AbortController();
 for (let i = 0; i < 12; i += 1) await (await echo.map(['a'], { signal })).wait();

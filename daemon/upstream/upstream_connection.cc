@@ -213,17 +213,14 @@ void UpstreamConnection::note_join() {
 void UpstreamConnection::log_trouble() {
   if (logged_.size() >= kMostLogged) return;
   if (!logged_.insert(tried_ + " " + link_.trouble()).second) return;
-  // The link tries again: a handler may become remote there.
-  if (link_.trouble().starts_with("NOHANDLER")) {
-    LogLine("the upstream daemon has no handler of this lane for remote workers")
-        .with("upstream", tried_)
-        .with("name", parts_.link.name)
-        .with("lane", parts_.lane.name())
-        .write(*parts_.log, spdlog::level::info);
-    return;
-  }
-  if (link_.trouble().starts_with("NOPERM") && link_.trouble().contains("to use the handler")) {
-    LogLine("the upstream daemon lets this user run no handler of this lane")
+  const bool is_not_there = link_.trouble().starts_with("NOHANDLER");
+  const bool is_refused =
+      link_.trouble().starts_with("NOPERM") && link_.trouble().contains("to use the handler");
+  if (is_not_there || is_refused) {
+    // The link tries again: a handler may become remote there. Of those that a person has named, at
+    // least one should be.
+    LogLine(is_not_there ? "the upstream daemon has no handler of this lane for remote workers"
+                         : "the upstream daemon lets this user run no handler of this lane")
         .with("upstream", tried_)
         .with("name", parts_.link.name)
         .with("lane", parts_.lane.name())

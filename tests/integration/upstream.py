@@ -73,7 +73,7 @@ class Jobs(UpstreamTest):
         settings = {"handlers": {"far": shell(), "near": {**shell(), "lane": "other"}}, "lanes": {"other": {"slots": 1}}}
         daemon = self.start({"upstream": {"url": f"redis://127.0.0.1:{port_for_workers(owner)}"}, **settings})
         for lane in ("cpu", "other"):
-            daemon.wait_for_log(f"info the upstream daemon has no handler of this lane for remote workers.* lane={lane}\n")
+            daemon.wait_for_log(f"info the upstream daemon has no handler of this lane for remote workers.* lane={lane} ")
         daemon.wait_for_log("joined the upstream daemon.*lane=processes")
         self.assertNotIn("warning", daemon.log())
         secured = self.start(merged(users(work={"commands": ["work"], "handlers": ["far"]}), {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}}))
@@ -85,6 +85,9 @@ class Jobs(UpstreamTest):
             worker = self.start({"upstream": {**upstream, **handlers}, "handlers": {"far": shell()}})
             worker.wait_for_log(f"{level} the upstream daemon lets this user run no handler of this lane.* lane=cpu reason=\"NOPERM")
             worker.wait_for_log("joined the upstream daemon.*lane=processes")
+        mistyped = {"url": f"redis://127.0.0.1:{port_for_workers(owner)}", "handlers": ["fra"]}
+        named = self.start({"upstream": mistyped, "handlers": {"fra": shell()}})
+        named.wait_for_log("warning the upstream daemon has no handler of this lane.* lane=processes reason=\"NOHANDLER no handler 'fra' for remote workers\"")
         wrong = self.start({"upstream": {"url": f"redis://127.0.0.1:{owner.port}"}, "handlers": {"far": shell()}})
         wrong.wait_for_log("no connection to the upstream daemon.*this is its port for clients")
 

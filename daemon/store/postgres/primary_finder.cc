@@ -47,13 +47,20 @@ std::vector<ServerAddress> servers_in(const std::string& url) {
   std::vector<std::string> hosts;
   std::vector<std::string> numbers;
   std::vector<std::string> ports;
+  std::string default_port;
   const auto options = parse_url(url);
   for (const PQconninfoOption* each = options.get(); each != nullptr && each->keyword != nullptr; ++each) {
     const std::string_view keyword = each->keyword;
     const std::string_view value = each->val == nullptr ? "" : each->val;
     if (keyword == "host") hosts = parts_of(value);
     if (keyword == "hostaddr") numbers = parts_of(value);
-    if (keyword == "port") ports = parts_of(value);
+    if (keyword != "port") continue;
+    ports = parts_of(value);
+    default_port = each->compiled == nullptr ? "" : each->compiled;
+  }
+  // For libpq, one that is left out of a list is this one, whatever PGPORT says.
+  for (std::string& port : ports) {
+    if (port.empty()) port = default_port;
   }
   const std::size_t count = std::max(hosts.size(), numbers.size());
   const auto fits = [&](const std::vector<std::string>& parts) {

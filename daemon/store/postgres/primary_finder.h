@@ -51,6 +51,8 @@ class PrimaryFinder {
 };
 
 // The servers that a URL names, in its order; none if it leaves their names to libpq, or is wrong.
+// Each has a port if the URL has a list of ports, even one of empty words, as libpq makes of
+// `postgresql://a,b/x`: an empty port does not replace that list, which does not fit one server.
 std::vector<ServerAddress> servers_in(const std::string& url);
 
 }  // namespace locksley::daemon

@@ -228,6 +228,8 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
   // Two statements, as in login.cc.
   asio::awaitable<HttpReply> coming = come(std::move(reply.later));
   reply = co_await std::move(coming);
+  // The page was right when it was asked for; another daemon may have the batches now.
+  if (auto refused = router_.refuse_now(request_)) reply = std::move(*refused);
   co_return reply;
 }
 

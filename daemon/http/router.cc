@@ -61,12 +61,16 @@ HttpReply Router::route(const HttpRequest& request) const {
     return {.status = HttpStatus::kForbidden,
             .body = "only for the token, and for users with the group admin\n"};
   }
-  if (entry->access == Access::kUsers && refusal_) {
-    if (const auto reason = refusal_()) {
-      return {.status = HttpStatus::kUnavailable, .body = *reason + "\n", .fields = {"Retry-After: 1"}};
-    }
-  }
+  if (auto refused = refuse_now(request)) return std::move(*refused);
   return is_post ? entry->post(request) : entry->page(request);
+}
+
+std::optional<HttpReply> Router::refuse_now(const HttpRequest& request) const {
+  const Entry* entry = find(request.path);
+  if (!entry || entry->access != Access::kUsers || !refusal_) return std::nullopt;
+  const auto reason = refusal_();
+  if (!reason) return std::nullopt;
+  return HttpReply{.status = HttpStatus::kUnavailable, .body = *reason + "\n", .fields = {"Retry-After: 1"}};
 }
 
 bool Router::is_foreign_host(const Entry& entry, const HttpRequest& request) const {

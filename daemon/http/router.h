@@ -97,6 +97,9 @@ class Router {
     refusal_ = std::move(refusal);
   }
 
+  // Its reply; none: the page is served now. For a page that replies later, once it has its reply.
+  std::optional<HttpReply> refuse_now(const HttpRequest& request) const;
+
   // The reply of the page; or 404 for an unknown path, 405 for a method that the path does not
   // take, 403 if the caller may not access it, or if no login is configured and the request's Host
   // is none of ours. Pages with Access::kEverybody are served under every Host.

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """A daemon that stands by beside the active one on the same PostgreSQL server: what it answers on its ports, whom it lets in, how it ends, and
 what it says while it takes over; and jobs on worker machines when that happens. failover.py has the takeovers under load."""
+# Length: the tests share the server and the pair of daemons of one class.
 
+import json
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -255,6 +258,42 @@ class TakesOver(StandbyTest):
             self.assert_error("LOADING", transaction.read())
             self.assertRegex(page.read_until_closed(), rb"(?s)^HTTP/1.1 503 .*was paused")
             wait_for("it to know", lambda: not isinstance(connection.ask("LIST"), Error))
+        finally:
+            signal_each(self.server.processes(), signal.SIGCONT)
+
+    def test_clients_that_wait_for_a_daemon_that_was_paused_learn_of_batches_once_it_knows_that_it_serves(self):
+        active = self.start({"handlers": {"sh": shell(concurrency=2)}}).wait_active()
+        asking, submitter = self.connect(active), self.connect(active)
+        words = {"events": ("SUBSCRIBE", "batch:late"), "WAIT": ("WAIT", "late"), "RESULTS": ("RESULTS", "late", "BLOCK", 0),
+                 "RUN": ("RUN", "sh", "JOBS", "sleep 4")}
+        waiting = {name: self.connect(active) for name in words}
+        self.assertEqual(waiting["events"](*words["events"]), ["subscribe", "batch:late", 1])
+        # The jobs end while the daemon is paused.
+        self.assertEqual(submitter("SUBMIT", "sh", "ID", "late", "JOBS", "sleep 4; echo ended"), "late")
+        self.assertEqual([json.loads(waiting["events"].read()[2])["event"] for _ in range(2)], ["accepted", "started"])
+        for name in ("WAIT", "RESULTS", "RUN"):
+            waiting[name].send(encode(*words[name]))
+        wait_for("them to wait", lambda: "blocked_clients:3" in asking("INFO", "clients"))
+        self.server.pause()
+        try:
+            active.send_signal(signal.SIGSTOP)
+            time.sleep(5.1)  # the lease
+            active.send_signal(signal.SIGCONT)
+            looks = 0
+            for _ in range(1000):
+                told = [name for name, connection in waiting.items() if select.select([connection.socket], [], [], 0)[0]]
+                if not isinstance(reply := asking.ask("LIST"), Error):
+                    break
+                self.assert_error("LOADING", reply)
+                self.assertEqual(told, [])
+                looks += 1
+                time.sleep(0.005)
+            self.assertGreater(looks, 0)
+            self.assertEqual(pairs(waiting["WAIT"].read())["state"], "done")
+            self.assertEqual(waiting["RESULTS"].read()[1], [[0, "ok", "ended\n"]])
+            self.assertEqual(waiting["RUN"].read(), [["ok", ""]])
+            while (event := json.loads(waiting["events"].read()[2])["event"]) != "done":
+                self.assertEqual(event, "progress")
         finally:
             signal_each(self.server.processes(), signal.SIGCONT)
 

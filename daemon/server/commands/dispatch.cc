@@ -196,7 +196,10 @@ std::string refusal_of(ClusterBoard::Role role, const ClusterBoard& cluster) {
 // concerns the connection, the daemon and its neighbours. False after an error reply.
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   const ClusterBoard::Role role = session.state().role();
-  if (role == ClusterBoard::Role::kActive) return true;
+  if (role == ClusterBoard::Role::kActive) {
+    session.tell_of_batches();
+    return true;
+  }
   // CONFIG SET and RELOAD are among them, and need parts that only the active daemon has.
   const bool is_harmless = (spec.group == proto::CommandGroup::kConnection && spec.id != CommandId::kConfig &&
                             spec.id != CommandId::kCustomer) ||

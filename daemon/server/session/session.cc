@@ -92,6 +92,7 @@ Coroutine<void> Session::converse() {
       co_await wait_for_slice();
     }
     if (is_dropped() || !flush() || is_over_output_limit()) co_return;
+    if (output_.empty()) tells_of_batches_ = false;  // not in flush(): a command that waits has yet to reply
     if (auto muted = output_.take_muted()) free_if_large(std::move(*muted));
     update_memory();
     if (turn == TurnEnd::kClose || life().is_closing()) {
@@ -113,7 +114,7 @@ Coroutine<void> Session::converse() {
     if (turn == TurnEnd::kNeedMore && is_last && output_.empty() && transport().is_sent()) co_return;
     if (!rest()) co_return;
     if (may_go_on && !transport().is_at_end()) transport().wait_readable(*this);
-    if (!output_.sendable().empty()) transport().wait_writable(*this);
+    wait_to_send();
     if (output_.is_held()) offer_early();
     // Only two long turns in a row count as costly: in one, another program may have had the
     // processor.
@@ -271,6 +272,7 @@ void Session::finish() {
 
 void Session::write_message(std::string_view pattern, std::string_view channel, std::string_view message) {
   kIoThread.assert_held();
+  tell_of_batches();
   proto::ReplyWriter writer(output_.messages(), info_.protocol);
   writer.push(pattern.empty() ? 3 : 4);
   writer.bulk(pattern.empty() ? "message" : "pmessage");

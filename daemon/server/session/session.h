@@ -75,7 +75,8 @@ class Session final : private Subscriptions::Sink,
   static constexpr auto kLookAtPeer = std::chrono::seconds(1);
   // 1 MiB at once took 4 ms with 130,000 payloads in it, page faults included.
   static constexpr std::size_t kMostRead = 128 * 1024;
-  static constexpr int kTurnCommands = 1024;  // 100 us of PINGs
+  static constexpr auto kLookAtRole = std::chrono::milliseconds(50);  // while output is withheld; guess
+  static constexpr int kTurnCommands = 1024;                          // 100 us of PINGs
   static constexpr auto kTurnTime = Slices::kSlice;
   static constexpr auto kCheapTurn = std::chrono::microseconds(100);  // a page of 64 KiB; guess
   static constexpr std::size_t kTurnOutput = 256 * 1024;              // a socket buffer
@@ -153,6 +154,10 @@ class Session final : private Subscriptions::Sink,
   // of a subscription, and after the reply to HELLO, which changes the form of messages. With RESP2
   // a subscribed connection can send no command that writes, so its messages never pass a reply.
   void messages_follow() { output_.messages_follow(); }
+  // What is written from now on, until all output is sent, may tell of batches: it leaves only
+  // while this daemon may still speak of them. Each command that is executed while the daemon is
+  // the active one calls it.
+  void tell_of_batches() { tells_of_batches_ = true; }
   // After this reply nothing more is executed, and the connection closes once the reply is out.
   void close_after_reply() { life().go_to(Life::kLastReply); }
   // Call it when the memory that the connection holds may have changed. `more`: bytes that a
@@ -284,8 +289,14 @@ class Session final : private Subscriptions::Sink,
   void drop_input() LOCKSLEY_REQUIRES(kIoThread);
   // Gives the memory of what was read back, unless a part of a command is in it.
   void release_input();
-  // Writes what the socket takes. False if the peer has gone.
+  // Writes what the socket takes, unless it is withheld. False if the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kIoThread);
+  // Whether the output has replies or events that tell of batches, and another daemon may have
+  // taken these over meanwhile. They were right when they were written. Soon this daemon knows that
+  // none has, and sends them, or it ends.
+  bool is_withheld() const LOCKSLEY_REQUIRES(kIoThread);
+  // Wakes the coroutine when more of the output may be sent, if there is any.
+  void wait_to_send() LOCKSLEY_REQUIRES(kIoThread);
   // As those of SessionOutput.
   void offer_early() LOCKSLEY_REQUIRES(kIoThread);
   void take_back_early();
@@ -326,6 +337,7 @@ class Session final : private Subscriptions::Sink,
   const proto::CommandSpec* spec_ = nullptr;  // of the last command
   std::uint64_t commands_ = 0;
   Instant active_at_;
+  bool tells_of_batches_ = false;
   bool was_long_ = false;  // the last turn took longer than kCheapTurn
 };
 

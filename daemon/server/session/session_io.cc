@@ -73,7 +73,18 @@ void Session::release_input() {
   }
 }
 
+bool Session::is_withheld() const {
+  return tells_of_batches_ && !output_.sendable().empty() &&
+         state_.role() == ClusterBoard::Role::kUnconfirmed;
+}
+
+void Session::wait_to_send() {
+  if (output_.sendable().empty()) return;
+  is_withheld() ? wake_at(now() + kLookAtRole) : transport().wait_writable(*this);
+}
+
 bool Session::flush() {
+  if (is_withheld()) return true;
   proto::OutputBuffer& output = output_.sendable();
   if (!output.empty()) take_back_early();
   std::size_t most = Transport::kMostAtOnce;
@@ -147,7 +158,7 @@ bool Session::serve_socket() {
   // The socket is readable for as long as the rest is not read, so no event tells that the peer has
   // gone.
   is_full ? wake_at(now() + kLookAtPeer) : transport().wait_readable(*this);
-  if (!output_.sendable().empty()) transport().wait_writable(*this);
+  wait_to_send();
   return true;
 }
 
@@ -174,12 +185,13 @@ bool Session::rest() {
 }
 
 Coroutine<void> Session::say_goodbye() {
-  while (!is_dropped() && output_.is_held()) {
+  while (!is_dropped() && (output_.is_held() || is_withheld())) {
+    wait_to_send();
     if (!wakeup().take()) co_await wakeup().wait();
   }
   const auto flush_all = [this]() -> std::optional<bool> {
     kIoThread.assert_held();
-    if (!flush()) return std::nullopt;
+    if (is_withheld() || !flush()) return std::nullopt;
     return output_.sendable().empty();
   };
   co_await connection_.say_goodbye(*this, flush_all);

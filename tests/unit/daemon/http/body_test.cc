@@ -3,6 +3,7 @@
 
 #include <asio/post.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "tests/support/http_fixture.h"
@@ -102,6 +103,23 @@ TEST_F(HttpBodyTest, AReplyMayComeLater) {
   EXPECT_THAT(client.read_reply(), EndsWith("\r\n\r\nlater a"));
   EXPECT_THAT(client.read_reply(), EndsWith("\r\n\r\nanswered within"));
   EXPECT_THAT(client.read_reply(), EndsWith("\r\n\r\nlater b"));
+}
+
+TEST_F(HttpBodyTest, AReplyThatComesLaterIsNotSentIfPagesAreRefusedByThen) {
+  std::optional<std::string> reason;
+  router_.refuse_pages_while([&reason] { return reason; });
+  router_.get("/batch", Access::kUsers, [this, &reason](const HttpRequest&) -> HttpReply {
+    return {.later = [this, &reason](const HttpReply::Answer& answer) {
+      asio::post(io_, [&reason, answer] {
+        reason = "this daemon was paused";
+        answer({.body = "what the batch was"});
+      });
+    }};
+  });
+  HttpClient client(start());
+  client.send("GET /batch HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(client.read_reply(),
+              AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("\r\n\r\nthis daemon was paused\n")));
 }
 
 TEST_F(HttpBodyTest, AReplyThatNeverComesIsReplacedByOneThatSaysSo) {

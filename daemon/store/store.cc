@@ -16,6 +16,9 @@
 namespace locksley::daemon {
 namespace {
 
+// The rows of a batch that load() reads.
+constexpr std::array kLoadedKinds{kAcceptedKey, kChangesKey, kEndKey};
+
 // The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out
 // what is wrong.
 SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
@@ -57,43 +60,43 @@ std::expected<void, std::string> Store::may_load() const {
   return std::unexpected("the database does not reply; retry later");
 }
 
-std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence) {
-  // Guesses: the caller may serve all clients.
-  constexpr auto kPatience = std::chrono::milliseconds(500);
-  constexpr auto kPauseAfterNoReply = std::chrono::seconds(1);
-  if (auto may = may_load(); !may) return std::unexpected(std::move(may.error()));
+std::expected<RowValues, std::string> Store::rows_to_load(std::uint64_t sequence,
+                                                          std::chrono::milliseconds patience,
+                                                          ReadingConnection connection) {
+  constexpr auto kPauseAfterNoReply = std::chrono::seconds(1);  // guess
   const EngineReading reading(*engine_, EngineReading::Wait::kNot);
   if (!reading.is_valid()) return std::unexpected("the store cannot be read now; retry later");
-  const Instant deadline = now() + kPatience;
-  std::string error;
-  const auto row = [&](char kind, std::string& bytes) -> std::optional<std::string_view> {
-    if (!error.empty()) return std::nullopt;  // the next row would be waited for as long
-    const auto patience = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
-    const auto found = reading.get_within(Table::kIndex, row_key(kind, sequence), bytes,
-                                          std::max(patience, std::chrono::milliseconds(1)));
-    if (!found && found.error().kind == EngineError::Kind::kAway) {
-      next_load_ = steady_now() + kPauseAfterNoReply;
-      reader_->post([this, sequence] { reachability_->note_away(sequence); });
-    }
-    if (!found) error = found.error().what;
-    if (!found || !*found) return std::nullopt;
-    return bytes;
-  };
-  std::string accepted_bytes;
-  std::string changes_bytes;
-  std::string end_bytes;
-  const auto accepted = row(kAcceptedKey, accepted_bytes);
-  const auto changes = row(kChangesKey, changes_bytes);
-  const auto end = row(kEndKey, end_bytes);
-  if (error.empty() && (!accepted || !end)) error = "its rows are missing";
-  if (!error.empty()) return std::unexpected(fmt::format("batch number {}: {}", sequence, error));
+  std::array<Key, kLoadedKinds.size()> keys;
+  std::ranges::transform(kLoadedKinds, keys.begin(), [&](char kind) { return row_key(kind, sequence); });
+  auto rows = reading.get_within(Table::kIndex, keys, patience, connection);
+  if (rows) return *std::move(rows);
+  using Kind = EngineError::Kind;
+  const Kind kind = rows.error().kind;
+  if (kind == Kind::kAway) next_load_ = steady_now() + kPauseAfterNoReply;
+  if ((kind == Kind::kAway || kind == Kind::kNotOpen) && !is_asking_.exchange(true)) {
+    reader_->post([this, sequence] {
+      reachability_->note_away(sequence);
+      is_asking_ = false;
+    });
+  }
+  return std::unexpected(fmt::format("batch number {}: {}", sequence, rows.error().what));
+}
+
+std::expected<StoredBatch, std::string> Store::load(std::uint64_t sequence,
+                                                    std::chrono::milliseconds patience,
+                                                    ReadingConnection connection) {
+  if (auto may = may_load(); !may) return std::unexpected(std::move(may.error()));
+  const auto rows = rows_to_load(sequence, patience, connection);
+  if (!rows) return std::unexpected(rows.error());
+  if (!rows->front() || !rows->back())
+    return std::unexpected(fmt::format("batch number {}: its rows are missing", sequence));
   StoredBatch batch;
   batch.sequence = sequence;
   BatchAssembly assembly(batch);
-  for (const auto& [kind, value] :
-       {std::pair{kAcceptedKey, accepted}, std::pair{kChangesKey, changes}, std::pair{kEndKey, end}}) {
+  for (std::size_t i = 0; i < kLoadedKinds.size(); ++i) {
+    const auto& value = (*rows)[i];
     if (!value) continue;
-    if (auto added = assembly.add(row_key(kind, sequence), *value); !added) {
+    if (auto added = assembly.add(row_key(kLoadedKinds[i], sequence), *value); !added) {
       return std::unexpected(fmt::format("batch number {}: {}", sequence, added.error()));
     }
   }

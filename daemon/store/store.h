@@ -72,11 +72,15 @@ class Store {
   // as in open().
   std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its
-  // jobs failed, these are left out. The error says why the batch cannot be read. Waits for a
-  // server for half a second at most, and a few seconds longer if it must connect first. If no
-  // reply comes, it fails at once for the next second, and until the server replies again. While
-  // the engine is being reopened it fails at once.
-  std::expected<StoredBatch, std::string> load(std::uint64_t sequence);
+  // jobs failed, these are left out. The error says why the batch cannot be read. Waits for the
+  // reply of a server for `patience` at most. With kAny it may connect before, which takes many
+  // seconds if the server is silent. With kOpen it fails at once where it would have to, and the
+  // reader's thread connects. If no reply comes, it fails at once for the next second, and until
+  // the server replies again. While the engine is being reopened it fails at once.
+  static constexpr std::chrono::milliseconds kLoadPatience{500};  // guess: the caller may serve all clients
+  std::expected<StoredBatch, std::string> load(std::uint64_t sequence,
+                                               std::chrono::milliseconds patience = kLoadPatience,
+                                               ReadingConnection connection = ReadingConnection::kAny);
   // Whether load() would ask now; the error is that of a load() that would not.
   std::expected<void, std::string> may_load() const;
   // Where the step begins that has this row among its results. Needs: the row is on the disk, and
@@ -220,6 +224,10 @@ class Store {
   // `where`: before the error's own words, such as "batch number 3: ".
   std::string cannot_read(std::string_view where, const EngineError& error) const;
 
+  // The rows of a batch for load(); the error is for the client.
+  std::expected<RowValues, std::string> rows_to_load(std::uint64_t sequence,
+                                                     std::chrono::milliseconds patience,
+                                                     ReadingConnection connection);
   void read_failed_part(std::unique_ptr<FailedJobsReading> reading, Reader::User user, OnFailedJobs on_read);
   // The numbers from `first` to `last` that have rows.
   std::expected<std::vector<std::uint64_t>, EngineError> numbers_with_rows(const EngineReading& reading,
@@ -253,6 +261,8 @@ class Store {
   // After a load() without a reply: when the next one may ask. A load() that reads an old value
   // asks once more.
   std::atomic<Nanoseconds> next_load_{Nanoseconds::min()};
+  // The reader's thread has been told to ask whether the server replies, for which it may connect.
+  std::atomic<bool> is_asking_{false};
 
   // By user; they stay, since users do.
   Mutex users_mutex_;

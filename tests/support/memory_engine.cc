@@ -156,15 +156,20 @@ class MemoryEngine final : public daemon::Engine {
     value = found->second;
     return true;
   }
-  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
-                                              std::chrono::milliseconds patience) override {
+  std::expected<daemon::RowValues, EngineError> get_within(Table table, std::span<const daemon::Key> keys,
+                                                           std::chrono::milliseconds patience,
+                                                           daemon::ReadingConnection connection) override {
+    if (disk_.has_no_connection && connection == daemon::ReadingConnection::kOpen) {
+      ++disk_.without_connection;
+      return std::unexpected(EngineError{EngineError::Kind::kNotOpen, "no connection is open"});
+    }
     if (disk_.has_no_reply) {
       ++disk_.without_reply;
       return std::unexpected(EngineError{EngineError::Kind::kAway, "the database does not reply"});
     }
     if (auto passed = disk_.index.pass(SlowServer::Kind::kReading, patience, {}); !passed)
       return std::unexpected(passed.error());
-    return get(table, key, value);
+    return Engine::get_within(table, keys, patience, connection);
   }
   std::expected<std::optional<daemon::FoundRow>, EngineError> first_row(
       const daemon::RowRange& range) override {

@@ -72,6 +72,9 @@ class MemoryDisk final : public StoreDisk {
   // did.
   std::atomic<bool> has_no_reply = false;
   std::atomic<std::uint64_t> without_reply = 0;
+  // Those that may not connect fail. How many did.
+  std::atomic<bool> has_no_connection = false;
+  std::atomic<std::uint64_t> without_connection = 0;
 
   // ---- For its engine ----
 

@@ -16,6 +16,8 @@ namespace locksley::testing {
 // Owned by the test, or by its disk; outlives the engines. Any thread may call anything. Waits end
 // after 30 s.
 class SlowServer {
+  static constexpr auto kPatience = std::chrono::seconds(30);
+
  public:
   // Readings wait from now on.
   void hold() {
@@ -31,8 +33,8 @@ class SlowServer {
     changed_.notify_all();
   }
   // Returns once so many wait; false if they do not.
-  bool await_held(std::size_t readings) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+  bool await_held(std::size_t readings, std::chrono::milliseconds patience = kPatience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
     const MutexLock lock(mutex_);
     while (held_ != readings && changed_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
     }
@@ -52,6 +54,12 @@ class SlowServer {
   std::size_t readings() const {
     const MutexLock lock(mutex_);
     return readings_;
+  }
+
+  // How many short questions were asked.
+  std::size_t questions() const {
+    const MutexLock lock(mutex_);
+    return questions_;
   }
 
   // For the engine: a reading, or a short question, which never waits.
@@ -85,14 +93,12 @@ class SlowServer {
         return std::unexpected(daemon::EngineError{daemon::EngineError::Kind::kFailed, "held for too long"});
       --passes_;
     }
-    if (kind == Kind::kReading) ++readings_;
+    ++(kind == Kind::kReading ? readings_ : questions_);
     if (!fault_) return {};
     return std::unexpected(daemon::EngineError{*fault_, "injected"});
   }
 
  private:
-  static constexpr auto kPatience = std::chrono::seconds(30);
-
   mutable Mutex mutex_;
   CondVar changed_;
   bool holds_ LOCKSLEY_GUARDED_BY(mutex_) = false;
@@ -100,6 +106,7 @@ class SlowServer {
   std::size_t passes_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t held_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t readings_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::size_t questions_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::optional<daemon::EngineError::Kind> fault_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 

@@ -67,6 +67,7 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                  .observer = change_queue_,
                  .handlers = handlers,
                  .times = restored_times_,
+                 .polls = stats.stretches.polls,
                  .log = log_}),
       changes_(stored_, aside_, log_),
       relief_({.io = io,

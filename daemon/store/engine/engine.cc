@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "daemon/store/engine/key.h"
 #include "daemon/store/engine/merged_kinds.h"
@@ -13,6 +14,18 @@ std::expected<std::optional<FoundRow>, EngineError> Engine::first_row(const RowR
   if (const auto status = at->status(); !status) return std::unexpected(status.error());
   if (!at->is_valid()) return std::nullopt;
   return FoundRow{std::string(at->key()), std::string(at->value())};
+}
+
+std::expected<RowValues, EngineError> Engine::get_within(Table table, std::span<const Key> keys,
+                                                         std::chrono::milliseconds, ReadingConnection) {
+  RowValues values;
+  for (const Key& key : keys) {
+    std::string value;
+    const auto found = get(table, key, value);
+    if (!found) return std::unexpected(found.error());
+    values.push_back(*found ? std::optional(std::move(value)) : std::nullopt);
+  }
+  return values;
 }
 
 std::unique_ptr<RowCursor> Engine::scan_batches(std::span<const char> kinds) {
@@ -44,6 +57,15 @@ std::expected<std::uint64_t, EngineError> Engine::highest_batch(std::span<const 
     if (const auto looked = look(table, {}, {}); !looked) return std::unexpected(looked.error());
   }
   return highest;
+}
+
+std::expected<bool, EngineError> EngineReading::get_within(Table table, const Key& key, std::string& value,
+                                                           std::chrono::milliseconds patience) const {
+  auto values = get_within(table, {&key, 1}, patience, ReadingConnection::kAny);
+  if (!values) return std::unexpected(std::move(values.error()));
+  const bool is_there = values->front().has_value();
+  if (is_there) value = *std::move(values->front());
+  return is_there;
 }
 
 EngineDone EngineReading::visit(const RowRange& range, const Visit& visit) const {

@@ -16,6 +16,7 @@
 
 #include "config/config.h"
 #include "daemon/store/engine/disk_space.h"
+#include "daemon/store/engine/key.h"
 #include "daemon/store/engine/writer_thread.h"
 
 namespace spdlog {
@@ -31,7 +32,7 @@ inline constexpr std::size_t kTables = 3;
 
 struct EngineError {
   enum class Kind : std::uint8_t {
-    kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds
+    kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds; or ReadingConnection::kOpen
     kFailed,   // the disk, or the connection
     kAway,     // of a reading: the server cannot be reached, or broke it off; later it may succeed
     kFull,     // no room
@@ -82,6 +83,14 @@ struct FoundRow {
 // How long a reading waits for an engine that is not open. kBriefly: 200 ms, about as long as
 // opening takes.
 enum class ReadingWait : std::uint8_t { kBriefly, kNot };
+
+// With which connection to another machine a reading asks. kOpen: one that is open and in no use,
+// or the reading fails at once with kNotOpen: to connect takes seconds if that machine, or a server
+// of names, is silent.
+enum class ReadingConnection : std::uint8_t { kAny, kOpen };
+
+// The values of rows, in the order of their keys; none: there is no such row.
+using RowValues = std::vector<std::optional<std::string>>;
 
 // A database of rows, each a key and a value.
 //
@@ -187,11 +196,10 @@ class Engine {
   virtual bool begin_reading(ReadingWait wait) = 0;
   virtual void end_reading() = 0;
   virtual std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) = 0;
-  // By default as get().
-  virtual std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
-                                                      std::chrono::milliseconds /*patience*/) {
-    return get(table, key, value);
-  }
+  // By default as get(), one after another.
+  virtual std::expected<RowValues, EngineError> get_within(Table table, std::span<const Key> keys,
+                                                           std::chrono::milliseconds patience,
+                                                           ReadingConnection connection);
   virtual std::unique_ptr<RowCursor> scan(const RowRange& range) = 0;
   // By default with a cursor.
   virtual std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range);
@@ -231,11 +239,15 @@ class EngineReading {
     return engine_.get(table, key, value);
   }
   // The same for a thread that serves others, too: an engine on another machine fails with kAway if
-  // that has not replied after `patience`. If it must connect first, it may block for some seconds
-  // longer.
-  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
-                                              std::chrono::milliseconds patience) const {
-    return engine_.get_within(table, key, value, patience);
+  // that has not replied after `patience`. If it must connect first, which kAny allows, it may
+  // block for many seconds longer.
+  std::expected<bool, EngineError> get_within(Table table, const Key& key, std::string& value,
+                                              std::chrono::milliseconds patience) const;
+  // Several in one round trip.
+  std::expected<RowValues, EngineError> get_within(Table table, std::span<const Key> keys,
+                                                   std::chrono::milliseconds patience,
+                                                   ReadingConnection connection) const {
+    return engine_.get_within(table, keys, patience, connection);
   }
   // The bounds need not outlive the call.
   std::unique_ptr<RowCursor> scan(const RowRange& range) const { return engine_.scan(range); }

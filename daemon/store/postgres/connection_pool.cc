@@ -4,15 +4,22 @@
 
 namespace locksley::daemon {
 
-PgExpected<ConnectionPool::Taken> ConnectionPool::take() {
+PgExpected<ConnectionPool::Taken> ConnectionPool::take(ReadingConnection which) {
   std::unique_ptr<PgConnection> connection;
   {
     const MutexLock lock(mutex_);
-    while (!kept_.empty() && connection == nullptr) {
+    std::erase_if(kept_, [this](const std::unique_ptr<PgConnection>& kept) {
+      return primary_.is_outdated(*kept) || kept->is_closed();
+    });
+    const std::size_t left = which == ReadingConnection::kOpen ? 0 : 1;
+    if (kept_.size() > left) {
       connection = std::move(kept_.back());
       kept_.pop_back();
-      if (primary_.is_outdated(*connection) || connection->is_closed()) connection.reset();
     }
+  }
+  if (connection == nullptr && which == ReadingConnection::kOpen) {
+    return std::unexpected(
+        PgError{{EngineError::Kind::kNotOpen, "no connection to the database is open; retry later"}, ""});
   }
   if (connection == nullptr) {
     auto opened = primary_.connect(name_, PrimaryFinder::Look::kFirst);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/sync/mutex.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/primary_finder.h"
 
@@ -15,7 +16,12 @@ namespace locksley::daemon {
 // Connections that readings take and give back; as many as there are readings at once, of which a
 // few are kept.
 //
-// A member of the engine. Any thread. take() blocks on the network while it connects.
+// The last one that is kept is for readings that may not connect (ReadingConnection::kOpen). So
+// they find one while other readings use many, once one reading has ended since the last loss of
+// the database: a start has several.
+//
+// A member of the engine. Any thread. take() blocks on the network while it connects, for as long
+// as PrimaryFinder says; with kOpen it does not block.
 class ConnectionPool {
  public:
   struct Closer {
@@ -27,7 +33,8 @@ class ConnectionPool {
 
   ConnectionPool(PrimaryFinder& primary, std::string name) : primary_(primary), name_(std::move(name)) {}
 
-  PgExpected<Taken> take() LOCKSLEY_EXCLUDES(mutex_);
+  // kNotOpen: there is none for kOpen.
+  PgExpected<Taken> take(ReadingConnection connection) LOCKSLEY_EXCLUDES(mutex_);
   // A connection that is in order and in no transaction.
   void give_back(Taken connection) LOCKSLEY_EXCLUDES(mutex_);
   // From now on, until clear(), readings fail, those that are under way too: they may wait for a

@@ -12,7 +12,7 @@
 namespace locksley::daemon {
 
 KindCopy::KindCopy(ConnectionPool& pool, char kind) : pool_(pool), kind_(static_cast<unsigned char>(kind)) {
-  auto taken = pool.take();
+  auto taken = pool.take(ReadingConnection::kAny);
   if (!is_done(taken)) return;
   connection_ = std::move(*taken);
   const std::string begin = fmt::format("{};{}", kBeginReading, lock_sql(Table::kIndex));

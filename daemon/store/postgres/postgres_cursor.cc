@@ -27,7 +27,7 @@ bool PostgresCursor::is_done(const PgExpected<T>& done) {
 
 PostgresCursor::PostgresCursor(ConnectionPool& pool, const RowRange& range)
     : pool_(pool), table_(range.table), is_read_once_(range.is_read_once), patience_(kReadPatience) {
-  auto taken = pool.take();
+  auto taken = pool.take(ReadingConnection::kAny);
   if (!is_done(taken)) return;
   connection_ = std::move(*taken);
   open(range);

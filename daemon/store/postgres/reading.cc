@@ -28,7 +28,9 @@ EngineError reading_error(PgError error) {
   constexpr std::array<std::string_view, 5> kPassing{"08", "40", "53", "55", "57"};
   const bool passes =
       error.is_lost() || std::ranges::find(kPassing, error.state.substr(0, 2)) != kPassing.end();
-  if (passes && error.error.kind != EngineError::Kind::kDamaged) error.error.kind = EngineError::Kind::kAway;
+  using Kind = EngineError::Kind;
+  if (passes && error.error.kind != Kind::kDamaged && error.error.kind != Kind::kNotOpen)
+    error.error.kind = Kind::kAway;
   return std::move(error.error);
 }
 

@@ -25,7 +25,7 @@ Parameter place_name(Table table);
 inline constexpr auto kBeginReading = "begin isolation level repeatable read read only";
 std::string lock_sql(Table table);
 
-// The error of a reading: kAway if it may succeed later.
+// The error of a reading: kAway if it may succeed later; kNotOpen of ConnectionPool stays.
 EngineError reading_error(PgError error);
 
 }  // namespace locksley::daemon

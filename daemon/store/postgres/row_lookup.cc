@@ -70,7 +70,7 @@ PgExpected<Result> run(PgConnection& connection, const Query& statement, const P
 std::expected<Result, EngineError> run(ConnectionPool& pool, const Query& statement,
                                        const Parameters& parameters, std::optional<Table> locked,
                                        std::chrono::milliseconds patience, const std::stop_token& stop) {
-  auto connection = pool.take();
+  auto connection = pool.take(ReadingConnection::kAny);
   if (!connection) return std::unexpected(reading_error(connection.error()));
   auto result = [&] {
     const std::stop_callback stopped(stop, [&connection] { (*connection)->break_off(); });
@@ -81,23 +81,58 @@ std::expected<Result, EngineError> run(ConnectionPool& pool, const Query& statem
   return std::move(*result);
 }
 
+// What gets the row with this key.
+std::pair<Query, Parameters> get_query(Table table, std::string_view key) {
+  const auto place = place_of(table, key);
+  if (!place) return {kNameQuery, {place_name(table), Parameter::bytea(key)}};
+  Parameters parameters{Parameter::int4(shard_of(place->batch)), Parameter::int8(place->batch),
+                        Parameter::int8(place->part)};
+  if (table == Table::kIndex) parameters.push_back(Parameter::one_char(place->kind));
+  return {kGetQueries[static_cast<std::size_t>(table)], std::move(parameters)};
+}
+
+PgExpected<RowValues> get_rows(PgConnection& connection, Table table, std::span<const Key> keys,
+                               std::chrono::milliseconds patience) {
+  const Instant deadline = now() + patience;
+  for (const Key& key : keys) {
+    const auto [statement, parameters] = get_query(table, key);
+    if (auto sent = connection.send(statement.name, statement.sql, parameters); !sent)
+      return std::unexpected(std::move(sent.error()));
+  }
+  if (auto sent = connection.end_pipeline(); !sent) return std::unexpected(std::move(sent.error()));
+  RowValues values;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto found = connection.next(deadline);
+    if (!found) return std::unexpected(found.error());
+    const bool is_there = PQntuples(found->get()) == 1;
+    values.push_back(is_there ? std::optional<std::string>(bytes_of(**found, 0, 0)) : std::nullopt);
+  }
+  if (auto finished = connection.finish(deadline); !finished)
+    return std::unexpected(std::move(finished.error()));
+  return values;
+}
+
 }  // namespace
 
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value, std::chrono::milliseconds patience) {
-  Query statement = kNameQuery;
-  Parameters parameters{place_name(table), Parameter::bytea(key)};
-  if (const auto place = place_of(table, key)) {
-    statement = kGetQueries[static_cast<std::size_t>(table)];
-    parameters = {Parameter::int4(shard_of(place->batch)), Parameter::int8(place->batch),
-                  Parameter::int8(place->part)};
-    if (table == Table::kIndex) parameters.push_back(Parameter::one_char(place->kind));
-  }
+  const auto [statement, parameters] = get_query(table, key);
   const auto found = run(pool, statement, parameters, std::nullopt, patience, {});
   if (!found) return std::unexpected(found.error());
   const bool is_there = PQntuples(found->get()) == 1;
   if (is_there) value = bytes_of(**found, 0, 0);
   return is_there;
+}
+
+std::expected<RowValues, EngineError> get_rows(ConnectionPool& pool, Table table, std::span<const Key> keys,
+                                               std::chrono::milliseconds patience,
+                                               ReadingConnection connection) {
+  auto taken = pool.take(connection);
+  if (!taken) return std::unexpected(reading_error(std::move(taken.error())));
+  auto values = get_rows(**taken, table, keys, patience);
+  if (!values) return std::unexpected(reading_error(std::move(values.error())));
+  pool.give_back(std::move(*taken));
+  return *std::move(values);
 }
 
 std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(ConnectionPool& pool,
@@ -125,7 +160,7 @@ std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(Connectio
 }
 
 std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool) {
-  auto connection = pool.take();
+  auto connection = pool.take(ReadingConnection::kAny);
   if (!connection) return std::unexpected(reading_error(connection.error()));
   std::string sql = "select coalesce(max(batch), 0) from (";
   for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults}) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@ namespace locksley::daemon {
 // As EngineReading::get(). Waits for the reply for `patience`, after it may have connected.
 std::expected<bool, EngineError> get_row(ConnectionPool& pool, Table table, std::string_view key,
                                          std::string& value, std::chrono::milliseconds patience);
+
+// As EngineReading::get_within().
+std::expected<RowValues, EngineError> get_rows(ConnectionPool& pool, Table table, std::span<const Key> keys,
+                                               std::chrono::milliseconds patience,
+                                               ReadingConnection connection);
 
 // As EngineReading::first_row(), with the patience of get_row() and until `stop`. Needs: the range
 // is in one batch (PlaceRange::is_of_one_batch).

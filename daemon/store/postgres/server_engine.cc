@@ -319,10 +319,10 @@ std::expected<bool, EngineError> ServerEngine::get(Table table, std::string_view
   return get_row(pool_, table, key, value, kReadPatience);
 }
 
-std::expected<bool, EngineError> ServerEngine::get_within(Table table, std::string_view key,
-                                                          std::string& value,
-                                                          std::chrono::milliseconds patience) {
-  return get_row(pool_, table, key, value, patience);
+std::expected<RowValues, EngineError> ServerEngine::get_within(Table table, std::span<const Key> keys,
+                                                               std::chrono::milliseconds patience,
+                                                               ReadingConnection connection) {
+  return get_rows(pool_, table, keys, patience, connection);
 }
 
 std::unique_ptr<RowCursor> ServerEngine::scan(const RowRange& range) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -94,8 +95,9 @@ class ServerEngine final : public Engine {
   bool begin_reading(ReadingWait wait) override { return gate_.enter(wait); }
   void end_reading() override { gate_.leave(); }
   std::expected<bool, EngineError> get(Table table, std::string_view key, std::string& value) override;
-  std::expected<bool, EngineError> get_within(Table table, std::string_view key, std::string& value,
-                                              std::chrono::milliseconds patience) override;
+  std::expected<RowValues, EngineError> get_within(Table table, std::span<const Key> keys,
+                                                   std::chrono::milliseconds patience,
+                                                   ReadingConnection connection) override;
   std::unique_ptr<RowCursor> scan(const RowRange& range) override;
   std::expected<std::optional<FoundRow>, EngineError> first_row(const RowRange& range) override;
   std::expected<std::optional<FoundRow>, EngineError> first_row_within(const RowRange& range,

@@ -159,9 +159,20 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   return record;
 }
 
+std::chrono::milliseconds RestoredBatches::left_to_wait() {
+  if (!parts_.store->is_on_network()) return Store::kLoadPatience;
+  const std::uint64_t polls = parts_.polls.get();
+  if (std::exchange(polls_, polls) != polls) waited_ = {};
+  return Store::kLoadPatience - std::chrono::duration_cast<std::chrono::milliseconds>(waited_);
+}
+
 Registry::Loaded RestoredBatches::load(std::uint64_t sequence) {
+  const std::chrono::milliseconds left = left_to_wait();
+  if (left < kLeastWait) return std::unexpected("the database replies slowly; retry later");
   const PendingDiscard discard = before_load(sequence);
-  auto stored = parts_.store->load(sequence);
+  const Instant began = now();
+  auto stored = parts_.store->load(sequence, left, ReadingConnection::kOpen);
+  waited_ += now() - began;
   if (!stored) return std::unexpected(std::move(stored.error()));
   return after_load(*std::move(stored), discard);
 }

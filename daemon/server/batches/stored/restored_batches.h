@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -7,7 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "core/pool/worker_stats.h"
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/time.h"
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/stored/pending_discards.h"
 #include "daemon/server/records/registry.h"
@@ -47,6 +50,7 @@ class RestoredBatches {
     BatchObserver& observer;  // of the records that are made here
     HandlerDirectory& handlers;
     RestoredTimes& times;
+    const OwnedCounter& polls;  // how often the sockets have been polled; outlives it
     std::shared_ptr<spdlog::logger> log;
   };
   explicit RestoredBatches(Parts parts) : parts_(std::move(parts)) {}
@@ -61,7 +65,9 @@ class RestoredBatches {
       LOCKSLEY_REQUIRES(kIoThread);
   // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // Reads a batch that was retired.
+  // Reads a batch that was retired. A server is asked over a connection that is open, and all loads
+  // between two polls of the sockets wait for its replies for Store::kLoadPatience together: other
+  // clients wait meanwhile.
   Registry::Loaded load(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
   // The same in two parts, if another thread reads it: the call before Store::load(), and the call
   // after it, which makes the record.
@@ -76,7 +82,15 @@ class RestoredBatches {
   // An unknown handler gets an entry: its batches wait for it.
   const HandlerDirectory::Entry& entry_for(const std::string& handler) LOCKSLEY_REQUIRES(kIoThread);
 
+  // For the reply of a server, until the sockets are polled again.
+  std::chrono::milliseconds left_to_wait() LOCKSLEY_REQUIRES(kIoThread);
+
+  // A load that could wait for less is refused: its failure would say nothing of the server. Guess.
+  static constexpr std::chrono::milliseconds kLeastWait{100};
+
   const Parts parts_;
+  std::uint64_t polls_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;      // at the last load
+  Instant::duration waited_ LOCKSLEY_GUARDED_BY(kIoThread){0};  // since then, by loads
 };
 
 }  // namespace locksley::daemon

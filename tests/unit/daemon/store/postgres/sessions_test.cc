@@ -5,6 +5,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -20,6 +21,8 @@
 #include "daemon/store/cluster_board.h"
 #include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/connection.h"
+#include "daemon/store/postgres/connection_pool.h"
+#include "daemon/store/postgres/primary_finder.h"
 #include "daemon/store/read/reachability.h"
 #include "daemon/store/read/stored_payloads.h"
 #include "daemon/store/rows/rows.h"
@@ -88,6 +91,50 @@ TEST_F(SessionsTest, WhatARoleSaysOfASessionDoesNotCount) {
   EXPECT_EQ(are("lock_timeout"), "0");
   EXPECT_EQ(are("idle_in_transaction_session_timeout"), "0");
   EXPECT_EQ(are("idle_session_timeout"), "0");
+}
+
+TEST(ConnectionPoolTest, TheLastConnectionIsForReadingsThatMayNotConnect) {
+  PrimaryFinder primary(testing::postgres_server().url());
+  ConnectionPool pool(primary, "test");
+  const auto take = [&](ReadingConnection which) {
+    auto taken = pool.take(which);
+    if (taken) return std::move(*taken);
+    EXPECT_EQ(taken.error().error.kind, EngineError::Kind::kNotOpen);
+    return ConnectionPool::Taken(nullptr, {&pool});
+  };
+  EXPECT_EQ(take(ReadingConnection::kOpen), nullptr);
+  auto first = take(ReadingConnection::kAny);
+  const PgConnection* const known = first.get();
+  pool.give_back(std::move(first));
+  auto second = take(ReadingConnection::kAny);
+  EXPECT_NE(second.get(), known) << "the only one that is kept stays";
+  EXPECT_EQ(take(ReadingConnection::kOpen).get(), known);
+  EXPECT_EQ(take(ReadingConnection::kOpen), nullptr) << "it was not given back";
+  pool.give_back(std::move(second));
+  EXPECT_NE(take(ReadingConnection::kOpen), nullptr);
+}
+
+TEST_F(SessionsTest, AReadingThatMayNotConnectFailsAtOnceWhereItWouldHaveTo) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto engine = open();
+  ASSERT_TRUE(put(*engine, 1).has_value());
+  ASSERT_TRUE(put(*engine, 3).has_value());
+  const std::array keys{row_key(kAcceptedKey, 1), row_key(kAcceptedKey, 2), row_key(kAcceptedKey, 3)};
+  const EngineReading reading(*engine);
+  const auto get = [&](ReadingConnection connection) {
+    return reading.get_within(Table::kIndex, keys, std::chrono::seconds(30), connection);
+  };
+  const auto none = get(ReadingConnection::kOpen);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().kind, EngineError::Kind::kNotOpen);
+  const RowValues values{"row", std::nullopt, "row"};
+  for (const auto connection : {ReadingConnection::kAny, ReadingConnection::kOpen}) {
+    const auto rows = get(connection);
+    ASSERT_TRUE(rows.has_value()) << rows.error().what;
+    EXPECT_EQ(*rows, values);
+  }
+  end_sessions("% reads");
+  EXPECT_EQ(get(ReadingConnection::kOpen).error().kind, EngineError::Kind::kNotOpen);
 }
 
 // As PostgreSQL warns with each statement that writes once transaction ids run out.

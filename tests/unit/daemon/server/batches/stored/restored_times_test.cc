@@ -79,6 +79,7 @@ class RestoredTimesTest : public RegistryFixture {
                                             .observer = observer_,
                                             .handlers = handlers_,
                                             .times = *times_,
+                                            .polls = polls_,
                                             .log = testing::silent_log()});
     const auto restored = batches_->restore(
         [this](StoredBatch stored) {
@@ -122,6 +123,7 @@ class RestoredTimesTest : public RegistryFixture {
   asio::io_context io_;
   Slices slices_{io_.get_executor()};
   bool has_changed_ = false;
+  OwnedCounter polls_;
   std::optional<RestoredTimes> times_;
   PendingDiscards discards_;
   std::optional<RestoredBatches> batches_;

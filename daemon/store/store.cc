@@ -73,7 +73,8 @@ std::expected<RowValues, std::string> Store::rows_to_load(std::uint64_t sequence
   using Kind = EngineError::Kind;
   const Kind kind = rows.error().kind;
   if (kind == Kind::kAway) next_load_ = steady_now() + kPauseAfterNoReply;
-  if ((kind == Kind::kAway || kind == Kind::kNotOpen) && !is_asking_.exchange(true)) {
+  const bool must_ask = kind == Kind::kAway || (kind == Kind::kNotOpen && is_on_network());
+  if (must_ask && !is_asking_.exchange(true)) {
     reader_->post([this, sequence] {
       reachability_->note_away(sequence);
       is_asking_ = false;

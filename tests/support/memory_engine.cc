@@ -105,6 +105,7 @@ class MemoryEngine final : public daemon::Engine {
     group.clear();
     return done;
   }
+  std::size_t group_bytes() const override { return disk_.group_bytes; }
   std::size_t write_ahead_bytes() const override { return disk_.write_ahead_bytes; }
   EngineDone sync() override { return disk_.sync(); }
   EngineDone reopen() override {

@@ -45,7 +45,9 @@ class MemoryDisk final : public StoreDisk {
   void cut_power() override LOCKSLEY_EXCLUDES(mutex_);
   void lose_power() override LOCKSLEY_EXCLUDES(mutex_);
 
-  // As many bytes as its engine says that a group should have; change it while no engine is open.
+  // As many bytes as its engine says that a group should have, and one for write_ahead(); change
+  // them while no engine is open.
+  std::size_t group_bytes = std::numeric_limits<std::size_t>::max();
   std::size_t write_ahead_bytes = std::size_t{1} << 20;
 
   // ---- A disk without room; for tests whose own thread is the writer's ----

@@ -127,6 +127,9 @@ void PostgresProxy::serve(int client) {
     const std::string got = read_some(client);
     if (got.empty()) break;
     bytes += got;
+    if (const std::size_t rate = bytes_per_second_; rate != 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(got.size() * 1'000'000 / rate));
+    }
     for (std::size_t size = 0; is_up && (size = message_size(bytes, is_first)) != 0; is_first = false) {
       const std::string message = bytes.substr(0, size);
       const Fault fault = is_first ? Fault::kNone : take_fault(message);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -39,6 +40,8 @@ class PostgresProxy {
   void freeze() { is_frozen_ = true; }
   void thaw() { is_frozen_ = false; }
   bool is_frozen() const { return is_frozen_; }
+  // From now on so many bytes a second, at most, leave for the server over each connection.
+  void slow_down(std::size_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
 
  private:
   void accept_all();
@@ -48,9 +51,10 @@ class PostgresProxy {
   const std::string server_;
   std::string folder_;
   int listener_ = -1;
-  std::atomic<Fault> fault_{Fault::kNone};  // written by the test, taken by one thread of the proxy
-  std::atomic<bool> is_frozen_{false};      // each thread looks every few milliseconds
-  std::atomic<bool> is_ending_{false};      // likewise
+  std::atomic<Fault> fault_{Fault::kNone};        // written by the test, taken by one thread of the proxy
+  std::atomic<bool> is_frozen_{false};            // each thread looks every few milliseconds
+  std::atomic<bool> is_ending_{false};            // likewise
+  std::atomic<std::size_t> bytes_per_second_{0};  // 0: as many as come. Likewise
   Mutex mutex_;
   std::vector<std::thread> links_ LOCKSLEY_GUARDED_BY(mutex_);
   std::thread acceptor_;  // last: it uses all of the above

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -132,6 +133,9 @@ class Engine {
   // are not in memory twice. A crash, or a later error, may leave them or not; the commit that
   // follows makes them as durable as itself.
   virtual EngineDone write_ahead(Group& group) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
+  // The most bytes of a group that is one of many: more would take so long that others wait. A
+  // group of a single write may have more. By default there is no bound.
+  virtual std::size_t group_bytes() const { return std::numeric_limits<std::size_t>::max(); }
   // As many bytes as a group should have for write_ahead().
   virtual std::size_t write_ahead_bytes() const = 0;
   // Makes all that was committed survive a power loss.

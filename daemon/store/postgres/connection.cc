@@ -2,7 +2,9 @@
 #include "daemon/store/postgres/connection.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace locksley::daemon {
 namespace {
@@ -41,6 +44,8 @@ std::uint64_t number_of(std::string_view bytes) {
 constexpr auto kUnreadable =
     "its URL cannot be read: write it as in postgresql://user@host:5432/database, with % and two digits for "
     "other letters";
+
+constexpr auto kSilent = "the database does not reply";
 
 // libpq's messages end with a line feed, and may have several lines.
 std::string one_line(std::string_view message) {
@@ -241,7 +246,7 @@ void PgConnection::note_warning(void* self, const PGresult* notice) {
 PgExpected<void> PgConnection::wait(short events, Instant deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now()).count();
-    if (left <= 0) return std::unexpected(lost("the database does not reply"));
+    if (left <= 0) return std::unexpected(lost(kSilent));
     pollfd socket{.fd = PQsocket(connection_.get()), .events = events, .revents = 0};
     const int ready = ::poll(&socket, 1, static_cast<int>(std::min<long long>(left, 60'000)));
     if (ready > 0) return {};
@@ -249,8 +254,7 @@ PgExpected<void> PgConnection::wait(short events, Instant deadline) {
   }
 }
 
-PgExpected<void> PgConnection::flush() {
-  const Instant deadline = now() + kSendTime;
+PgExpected<void> PgConnection::flush(Instant deadline, std::chrono::milliseconds silence) {
   for (;;) {
     const int left = PQflush(connection_.get());
     if (left == 0) return {};
@@ -258,6 +262,24 @@ PgExpected<void> PgConnection::flush() {
     // Reads meanwhile: the server may wait with its replies for us.
     if (const auto ready = wait(POLLIN | POLLOUT, deadline); !ready) return ready;
     if (PQconsumeInput(connection_.get()) == 0) return std::unexpected(lost(""));
+    deadline = std::max(deadline, now() + silence);
+  }
+}
+
+PgExpected<void> PgConnection::drain(std::chrono::milliseconds silence) {
+  constexpr int kLittle = 256 << 10;  // guess: the slowest link has it away long before `silence` is over
+  constexpr int kLookPeriod = 20;     // ms: the system does not tell when bytes leave
+  Instant deadline = now() + silence;
+  for (int before = std::numeric_limits<int>::max();;) {
+    int left = 0;
+    if (::ioctl(PQsocket(connection_.get()), SIOCOUTQ, &left) != 0 || left <= kLittle) return {};
+    if (left < before) deadline = now() + silence;
+    before = left;
+    if (now() >= deadline) return std::unexpected(lost(kSilent));
+    pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
+    if (::poll(&socket, 1, kLookPeriod) > 0 && PQconsumeInput(connection_.get()) == 0) {
+      return std::unexpected(lost(""));
+    }
   }
 }
 
@@ -284,13 +306,13 @@ PgExpected<Result> PgConnection::last_result(Instant deadline) {
 
 PgExpected<Result> PgConnection::run(const std::string& sql, Instant deadline) {
   if (PQsendQuery(connection_.get(), sql.c_str()) == 0) return std::unexpected(lost(""));
-  if (const auto sent = flush(); !sent) return std::unexpected(sent.error());
+  if (const auto sent = flush(deadline); !sent) return std::unexpected(sent.error());
   return last_result(deadline);
 }
 
 PgExpected<void> PgConnection::ask_copy(const std::string& sql) {
   if (PQsendQuery(connection_.get(), sql.c_str()) == 0) return std::unexpected(lost(""));
-  return flush();
+  return flush(now() + kSendTime);
 }
 
 PgExpected<void> PgConnection::begin_copy(ExecStatusType direction, Instant deadline) {
@@ -338,7 +360,7 @@ PgExpected<void> PgConnection::copy_in(const std::string& sql, std::string_view 
   if (PQputCopyData(raw, bytes.data(), static_cast<int>(bytes.size())) != 1 ||
       PQputCopyEnd(raw, nullptr) != 1)
     return std::unexpected(lost(""));
-  if (const auto sent = flush(); !sent) return sent;
+  if (const auto sent = flush(deadline); !sent) return sent;
   if (const auto ended = last_result(deadline); !ended) return std::unexpected(ended.error());
   return {};
 }
@@ -372,7 +394,7 @@ int send_query(PGconn* connection, const char* sql, const Parameters& parameters
 
 PgExpected<void> PgConnection::ask(const std::string& sql, const Parameters& parameters) {
   if (send_query(connection_.get(), sql.c_str(), parameters) == 0) return std::unexpected(lost(""));
-  return flush();
+  return flush(now() + kSendTime);
 }
 
 PgExpected<Result> PgConnection::run(const std::string& sql, const Parameters& parameters, Instant deadline) {
@@ -429,9 +451,10 @@ PgExpected<void> PgConnection::send(const char* name, const char* sql, const Par
   return {};
 }
 
-PgExpected<void> PgConnection::end_pipeline() {
+PgExpected<void> PgConnection::end_pipeline(std::chrono::milliseconds silence) {
   if (PQpipelineSync(connection_.get()) == 0) return std::unexpected(lost(""));
-  return flush();
+  if (const auto sent = flush(now() + silence, silence); !sent) return sent;
+  return drain(silence);
 }
 
 PgExpected<Result> PgConnection::next(Instant deadline) {

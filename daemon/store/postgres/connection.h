@@ -112,11 +112,14 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
 // it is of no use any more: its owner destroys it, and connects again. The server may go on with
 // what it was told.
 //
-// One thread at a time, but for break_off(). Members with a deadline block on the network, for the
-// reply until then; and what sends something, for kSendTime at most, whatever the deadline is.
+// One thread at a time, but for break_off(). Members with a deadline block on the network until then,
+// for sending as for the reply. Those without one send a few lines, and block for kSendTime at most;
+// but end_pipeline() blocks as long as bytes leave.
 // open() has time-outs of its own: 3 s for each address, and 3 s more.
 class PgConnection {
  public:
+  static constexpr auto kSendTime = std::chrono::seconds(10);
+
   // `server`: this one of those that the URL names; null: the first that can be written.
   static PgExpected<std::unique_ptr<PgConnection>> open(const std::string& url, const std::string& name,
                                                         const ServerAddress* server = nullptr);
@@ -154,7 +157,9 @@ class PgConnection {
   // not run. A statement with a name is parsed once for each session: the name is a literal, and
   // stands for the same text always; null: it is parsed each time.
   PgExpected<void> send(const char* name, const char* sql, const Parameters& parameters);
-  PgExpected<void> end_pipeline();
+  // `silence`: for how long nothing may leave this machine. So a link may be slow, and the pipeline
+  // long; and once it returns, little of it is still on the way.
+  PgExpected<void> end_pipeline(std::chrono::milliseconds silence = kSendTime);
   PgExpected<Result> next(Instant deadline);
   PgExpected<void> finish(Instant deadline);
 
@@ -179,11 +184,12 @@ class PgConnection {
     void operator()(PGconn* connection) const { PQfinish(connection); }
   };
 
-  static constexpr auto kSendTime = std::chrono::seconds(30);  // guess: for some megabytes
-
   explicit PgConnection(PGconn* connection) : connection_(connection) {}
   static void note_warning(void* self, const PGresult* notice);
-  PgExpected<void> flush();
+  // `silence`: after bytes have left, the deadline is so far away at least.
+  PgExpected<void> flush(Instant deadline, std::chrono::milliseconds silence = {});
+  // The same for what the system has of it.
+  PgExpected<void> drain(std::chrono::milliseconds silence);
   PgExpected<void> wait(short events, Instant deadline);
   PgExpected<void> await_result(Instant deadline);
   PgExpected<Result> last_result(Instant deadline);

@@ -32,7 +32,7 @@ constexpr Statement kBeat{"beat",
                           "update locksley_node set beat = beat + 1 where " LOCKSLEY_MAY_WRITE("$1", "$2")};
 constexpr auto kBeginEpoch =
     "update locksley_node set beat = ((beat >> 40) + 1) << 40 where node = $1 and alive "
-    "returning beat >> 40, committed";
+    "returning beat >> 40, committed, has_database_privilege(current_database(), 'TEMP')";
 
 // $1 batch, $2 part, $3 value, $4 node, $5 epoch, $6 kind
 constexpr Statement kPutIndex{
@@ -94,14 +94,47 @@ constexpr Statement kEraseNames{"erase_names",
                                 "delete from locksley_name where place = $1::\"char\" and name >= $2 and "
                                 "(name < $3 or $3 = '') and" LOCKSLEY_FENCED("$4", "$5")};
 
+// Values that are sent before the fence. The table stays as long as the session, without rows: a
+// table for each group would leave rows in the server's catalog.
+constexpr Statement kBeginAhead{
+    "begin_ahead",
+    "create temporary table if not exists locksley_ahead (place \"char\", kind \"char\", "
+    "like locksley_payload including storage) on commit delete rows"};
+// $1 place, $2 kind, $3 batch, $4 part, $5 value, $6 generation
+constexpr Statement kPutAhead{
+    "put_ahead",
+    "insert into pg_temp.locksley_ahead (place, kind, shard, batch, part, value, generation) "
+    "select $1::\"char\", $2::\"char\", ($3::bigint & 63)::int, $3, $4::bigint, $5::bytea, "
+    "$6::int::smallint"};
+// Concatenated with nothing, a value is copied as it was sent.
+constexpr Statement kTakeIndex{
+    "take_index",
+    "insert into locksley_index select a.shard, a.batch, a.kind, a.part, a.value || ''::bytea "
+    "from pg_temp.locksley_ahead a where a.place = '0' and" LOCKSLEY_FENCED(
+        "$1", "$2") " on conflict (shard, batch, kind, part) do update set value = excluded.value"};
+#define LOCKSLEY_TAKE(table, place)                                                                  \
+  "insert into " table                                                                               \
+  " (shard, batch, part, value, generation) select a.shard, a.batch, a.part, a.value || ''::bytea, " \
+  "a.generation from pg_temp.locksley_ahead a where a.place = '" place "' and" LOCKSLEY_FENCED(      \
+      "$1", "$2") " on conflict (shard, batch, part, generation) do update set value = excluded.value"
+constexpr Statement kTakePayload{"take_payload", LOCKSLEY_TAKE("locksley_payload", "1")};
+constexpr Statement kTakeResult{"take_result", LOCKSLEY_TAKE("locksley_result", "2")};
+
 struct OfTable {
   Statement put;
   Statement erase;
   Statement erase_range;
+  Statement take;
 };
-constexpr std::array<OfTable, kTables> kStatements{{{kPutIndex, kEraseIndex, kEraseIndexRange},
-                                                    {kPutPayload, kErasePayload, kErasePayloadRange},
-                                                    {kPutResult, kEraseResult, kEraseResultRange}}};
+constexpr std::array<OfTable, kTables> kStatements{
+    {{kPutIndex, kEraseIndex, kEraseIndexRange, kTakeIndex},
+     {kPutPayload, kErasePayload, kErasePayloadRange, kTakePayload},
+     {kPutResult, kEraseResult, kEraseResultRange, kTakeResult}}};
+
+unsigned char place_of(Table table) { return static_cast<unsigned char>('0' + static_cast<int>(table)); }
+std::int16_t generation_of(Table table, const RowPlace& at, const Generations& generations) {
+  return table == Table::kIndex ? std::int16_t{0} : generations.number_of(table, at.batch);
+}
 
 // The last parameters of a statement, but for those of Columns.
 void add_writer(Parameters& parameters, const Writer& writer) {
@@ -175,9 +208,8 @@ class Sender {
     send(statement, parameters);
   }
   void send(const Generations::Span& begun) {
-    const auto place = static_cast<unsigned char>('0' + static_cast<int>(begun.table));
-    send_fenced(kBeginGeneration,
-                {Parameter::one_char(place), Parameter::int8(begun.first), Parameter::int4(begun.number)});
+    send_fenced(kBeginGeneration, {Parameter::one_char(place_of(begun.table)), Parameter::int8(begun.first),
+                                   Parameter::int4(begun.number)});
   }
   void send(std::int64_t number, const ChangeList& list) {
     ArrayParameter batches = ArrayParameter::of_int8();
@@ -185,9 +217,19 @@ class Sender {
     send_fenced(kPutList, {Parameter::int4(writer_.node), Parameter::int8(number), Parameter::int4(list.half),
                            batches.take()});
   }
+  // Before the fence.
+  void send_ahead(Table table, const PostgresGroup::OfTable& changes, const Generations& generations) {
+    for (const auto& [at, value] : changes.rows) {
+      if (!goes_ahead(value)) continue;
+      if (!std::exchange(has_ahead_, true)) send(kBeginAhead);
+      send(kPutAhead, {Parameter::one_char(place_of(table)), Parameter::one_char(at.kind),
+                       Parameter::int8(at.batch), Parameter::int8(at.part), Parameter::bytea(*value),
+                       Parameter::int4(generation_of(table, at, generations))});
+    }
+  }
   void send(Table table, const PostgresGroup::OfTable& changes, const Generations& generations) {
     const OfTable& statements = kStatements[static_cast<std::size_t>(table)];
-    const unsigned char place = static_cast<unsigned char>('0' + static_cast<int>(table));
+    const unsigned char place = place_of(table);
     Columns columns;
     const auto flush_erase = [&] {
       if (!columns.empty()) send(statements.erase, columns.take_erase(table, writer_));
@@ -210,12 +252,11 @@ class Sender {
     }
     flush_erase();
     for (const auto& [at, value] : changes.rows) {
-      if (value)
-        columns.put(at, *value,
-                    table == Table::kIndex ? std::int16_t{0} : generations.number_of(table, at.batch));
+      if (value && !goes_ahead(value)) columns.put(at, *value, generation_of(table, at, generations));
       if (columns.is_full()) send(statements.put, columns.take_put(table, writer_));
     }
     if (!columns.empty()) send(statements.put, columns.take_put(table, writer_));
+    if (has_ahead_) send_fenced(statements.take, {});
     for (const auto& [name, value] : changes.names) {
       if (value) {
         send_fenced(kPutName, {Parameter::one_char(place), Parameter::bytea(name), Parameter::bytea(*value)});
@@ -224,13 +265,16 @@ class Sender {
       }
     }
   }
-  void end() {
-    if (sent_) sent_ = connection_.end_pipeline();
+  void end(std::chrono::milliseconds silence) {
+    if (sent_) sent_ = connection_.end_pipeline(silence);
   }
   const PgExpected<void>& sent() const { return sent_; }
   std::size_t count() const { return count_; }
 
  private:
+  bool goes_ahead(const PostgresGroup::Value& value) const {
+    return value && value->size() > kMostUnderFence && writer_.may_send_ahead;
+  }
   void send_range(Table table, const Statement& statement, const PlaceRange& range) {
     Parameters parameters;
     // No row has the greatest number.
@@ -248,6 +292,7 @@ class Sender {
   const Writer writer_;
   PgExpected<void> sent_;
   std::size_t count_ = 0;
+  bool has_ahead_ = false;  // values were sent before the fence
 };
 
 }  // namespace
@@ -263,7 +308,7 @@ const char* const kWriterSettings =
     "set idle_in_transaction_session_timeout = '5s'";
 
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
-                    const Changes& changes, Safety safety, Instant deadline) {
+                    const Changes& changes, Safety safety, std::chrono::milliseconds silence) {
   using Outcome = Written::Outcome;
   // A connection may be lost with the COMMIT in it, sent by libpq or by the system, of which libpq
   // says nothing.
@@ -275,6 +320,8 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   Sender sender(connection, writer);
   sender.send(kBegin);
   if (safety == Safety::kAhead) sender.send(kAsynchronous);
+  constexpr std::array kAllTables{Table::kIndex, Table::kPayloads, Table::kResults};
+  for (const Table table : kAllTables) sender.send_ahead(table, changes.group.of(table), changes.generations);
   const std::size_t fence = sender.count();
   if (number) {
     sender.send(kFence,
@@ -284,11 +331,11 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   }
   for (const Generations::Span& begun : changes.begun) sender.send(begun);
   if (changes.list) sender.send(number.value(), *changes.list);
-  for (const Table table : {Table::kIndex, Table::kPayloads, Table::kResults})
-    sender.send(table, changes.group.of(table), changes.generations);
+  for (const Table table : kAllTables) sender.send(table, changes.group.of(table), changes.generations);
   sender.send(kCommit);
-  sender.end();
+  sender.end(silence);
   if (!sender.sent()) return failed(sender.sent().error());
+  const Instant deadline = now() + silence;
   bool is_alive = true;
   std::string warning;
   for (std::size_t i = 0; i < sender.count(); ++i) {
@@ -307,12 +354,12 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   return {.warning = std::move(warning)};
 }
 
-Written write_beat(PgConnection& connection, const Writer& writer, Instant deadline) {
+Written write_beat(PgConnection& connection, const Writer& writer, std::chrono::milliseconds silence) {
   const PostgresGroup no_group;
   const Generations no_generations;
   const std::vector<Generations::Span> none_begun;
   return write_group(connection, writer, std::nullopt, {no_group, no_generations, none_begun, std::nullopt},
-                     Safety::kSafe, deadline);
+                     Safety::kSafe, silence);
 }
 
 PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Instant deadline) {
@@ -324,7 +371,9 @@ PgExpected<Epoch> begin_epoch(PgConnection& connection, std::int32_t node, Insta
   // The wait for the synchronous standby was cancelled: whether it has the row is unknown.
   if (const std::string warning = connection.take_warning(); !warning.empty())
     return std::unexpected(PgError::failed(warning));
-  return Epoch{.number = int8_of(**begun, 0, 0), .committed = int8_of(**begun, 0, 1)};
+  return Epoch{.number = int8_of(**begun, 0, 0),
+               .committed = int8_of(**begun, 0, 1),
+               .may_send_ahead = bytes_of(**begun, 0, 2).front() != 0};
 }
 
 }  // namespace locksley::daemon

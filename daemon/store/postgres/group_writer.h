@@ -1,6 +1,8 @@
 // Writes a group to PostgreSQL in one round trip. Internal to daemon/store/postgres.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,6 +42,7 @@ enum class Safety : std::uint8_t { kSafe, kAhead };
 struct Writer {
   std::int32_t node = 0;
   std::int64_t epoch = 0;
+  bool may_send_ahead = false;  // as Epoch has it
 };
 
 // What a transaction writes: a group; the generations in whose tables its rows go, some of which
@@ -55,18 +58,25 @@ struct Changes {
 // changes, none of which happens if that row is not alive, or in a later epoch. `number`: becomes
 // the `committed` of the row; none: that stays, and there is no list.
 //
-// Blocks until `deadline`. Unless the outcome is kDone or kFenced, the connection is of no use any
-// more.
+// The row is held from the fence to the end, and there is no beat meanwhile. So values of more than
+// kMostUnderFence bytes are sent before the fence, into a temporary table of the session, and the
+// server copies them from there: however slow the link is, the daemon beats while they are sent.
+//
+// Blocks until the server has been silent for `silence`: it has taken nothing of what is sent, or
+// has not replied once it had all of it. Unless the outcome is kDone or kFenced, the connection is
+// of no use any more.
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
-                    const Changes& changes, Safety safety, Instant deadline);
+                    const Changes& changes, Safety safety, std::chrono::milliseconds silence);
 // The same with no changes: a beat.
-Written write_beat(PgConnection& connection, const Writer& writer, Instant deadline);
+Written write_beat(PgConnection& connection, const Writer& writer, std::chrono::milliseconds silence);
+inline constexpr std::size_t kMostUnderFence = 1U << 20;
 
 // An epoch, and the number of the last group of this daemon, which does not change any more but by
 // groups of this epoch.
 struct Epoch {
   std::int64_t number = 0;
   std::int64_t committed = 0;
+  bool may_send_ahead = false;  // the role may create temporary tables
 };
 // Begins the next one, which is a beat, too; waits for a transaction of the last that is under way.
 // The error is kFenced if the daemon's row is not alive. After any other, one may have begun or

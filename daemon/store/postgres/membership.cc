@@ -4,12 +4,14 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/log/log_line.h"
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/base/time.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/store/postgres/group_writer.h"
@@ -94,7 +96,8 @@ class Joining {
   std::optional<Watched> watched_;
   Instant looked_at_{};                   // before the last look was sent
   std::optional<std::string> is_in_use_;  // by a daemon that has just written; only without stand_by
-  std::int32_t told_of_ = 0;              // the active daemon of which the log has a line
+  RateGate ended_sessions_{std::chrono::minutes(1)};  // their lines in the log
+  std::int32_t told_of_ = 0;                          // the active daemon of which the log has a line
   std::unique_ptr<IndexFollower> follower_;
   std::int32_t follows_as_ = 0;  // the own row that follower_ knows; 0: there is none
 };
@@ -152,7 +155,17 @@ PgExpected<bool> Joining::advance() {
   const auto adopted = adopt(seen->active);
   if (!adopted) return std::unexpected(adopted.error());
   if (*adopted == Adoption::kLocked) {
-    // A daemon that is paused in a transaction holds its row.
+    // A daemon that is paused in a transaction holds its row, or one whose link is too slow for what
+    // it writes.
+    if (ended_sessions_.open(now())) {
+      LogLine(
+          "store: the active daemon is silent, and a session of it has held its row in the database for as "
+          "long: its sessions are ended, and what they have not committed is rolled back")
+          .with("active", seen->active->node)
+          .with("name", seen->active->name)
+          .with("unlogged", ended_sessions_.held_back())
+          .write(log_, spdlog::level::warn);
+    }
     if (const auto ended = end_sessions_of(seen->active->node); !ended) return std::unexpected(ended.error());
   }
   if (*adopted != Adoption::kDone) return false;

@@ -21,8 +21,8 @@ struct PostgresOptions {
   std::string workers = {};  // where remote workers connect, which are told; empty: nowhere
   // Another daemon whose row has not changed for so long may be fenced.
   std::chrono::milliseconds lease = std::chrono::seconds(5);
-  // How long a commit waits for its reply; and then for a database that can be written, before its
-  // group counts as failed.
+  // How long a commit waits for its reply once the server has taken all of it, or for the server to
+  // take more; and then for a database that can be written, before its group counts as failed.
   std::chrono::milliseconds reply_time = std::chrono::seconds(10);
   std::chrono::milliseconds patience = std::chrono::seconds(10);
   // A generation of batches has at least so many bytes in its table of payloads, and in that of

@@ -191,15 +191,14 @@ EngineDone ServerEngine::sync() {
 }
 
 Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64_t> number, Safety safety) {
-  const Instant deadline = now() + options_.reply_time;
   generations_.let_upkeep_go_first();
   const MutexLock lock(generations_.mutex);
   if (generations_.are_unknown) {
     // The beat waits for the transaction that changed them, if it is still under way.
-    if (Written beaten = write_beat(*connection_, {node_, epoch_}, deadline);
+    if (Written beaten = write_beat(*connection_, writer_, options_.reply_time);
         beaten.outcome != Outcome::kDone)
       return beaten;
-    auto read = read_generations(*connection_, deadline);
+    auto read = read_generations(*connection_, now() + options_.reply_time);
     if (!read) return {.outcome = Outcome::kRefused, .error = read.error().error};
     generations_.value = std::move(*read);
     generations_.are_unknown = false;
@@ -211,7 +210,7 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
   if (number) list = lists_.list(group);
   const Instant sent = now();
   const Written written =
-      write_group(*connection_, {node_, epoch_}, number, {group, after, begun, list}, safety, deadline);
+      write_group(*connection_, writer_, number, {group, after, begun, list}, safety, options_.reply_time);
   if (written.outcome == Outcome::kDone) {
     if (!written.warning.empty() && warnings_.open(now())) {
       LogLine("store: the database warns")
@@ -275,7 +274,7 @@ PgExpected<std::int64_t> ServerEngine::begin_epoch_over(std::unique_ptr<PgConnec
   generations_.value = std::move(*generations);
   generations_.are_unknown = false;
   connection_ = std::move(opened);
-  epoch_ = epoch->number;
+  writer_ = {.node = node_, .epoch = epoch->number, .may_send_ahead = epoch->may_send_ahead};
   return epoch->committed;
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/store/write/group_commit.h"
 
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -87,7 +88,7 @@ bool GroupCommit::has_room_now() const {
 }
 
 bool GroupCommit::has_room(const Pending& callers) const {
-  const std::size_t most = error_.empty() ? kMostPending : kMostPendingWhileItFails;
+  const std::size_t most = error_.empty() || catches_up_ ? kMostPending : kMostPendingWhileItFails;
   const bool has_few = callers.of_batch <= kFewPending && callers.of_user <= kFewOfUser;
   return pending_bytes_ <= most + (has_few ? kMorePending : 0);
 }
@@ -108,10 +109,16 @@ void GroupCommit::run() {
   while (wait_for_work() == Woken::kByWork) {
     commit();
     await_expected();
+    // Else clients that write all the time would keep it from being written.
+    retry_if_due();
   }
   // The last attempt to write what is kept, and the last groups.
   const bool was_full = backlog_.is_full();
-  if (!error_.empty()) retry();
+  if (!error_.empty()) {
+    do {
+      retry();
+    } while (catches_up_);
+  }
   do {
     commit();
   } while (!queue_.empty());
@@ -259,7 +266,8 @@ GroupCommit::Result GroupCommit::write_group(WriteQueue::Group& group, std::opti
     commit_time_.observe(last_took_);
   }
   if (!failure) {
-    const std::size_t weight = note_written(writes, group.ticket);
+    const std::size_t weight = note_written(writes);
+    written_ = group.ticket;
     return {.failure = {}, .refusal = refused.why, .weight = weight, .part = ahead};
   }
   backlog_.note_refused(writes, group.ticket);
@@ -271,11 +279,10 @@ GroupCommit::Result GroupCommit::write_group(WriteQueue::Group& group, std::opti
   return result;
 }
 
-std::size_t GroupCommit::note_written(const Writes& writes, Ticket up_to) {
+std::size_t GroupCommit::note_written(const Writes& writes) {
   std::size_t weight = 0;
   for (const StoreWrite& each : writes) weight += weight_of(each);
   keep_in_memory(writes);
-  written_ = up_to;
   return weight;
 }
 
@@ -312,19 +319,26 @@ void GroupCommit::fail(std::string error, Writes writes) {
   room_.notify_all();
 }
 
+void GroupCommit::retry_if_due() {
+  if (!error_.empty() && steady_now() >= backlog_.next_attempt()) retry();
+}
+
 void GroupCommit::retry() {
   const Ticket up_to = queue_.last_taken();
   mutex_.unlock();
   std::size_t weight = 0;
   auto written = backlog_.write_kept(weight);
+  const bool is_all = written && backlog_.empty();
   if (written) {
-    weight = note_written(*written, up_to);
+    weight = note_written(*written);
+    if (is_all) written_ = up_to;
     written->clear();  // while the mutex is not held
   }
   mutex_.lock();
   pending_bytes_ -= weight;
   keeps_deletions_ = backlog_.keeps_deletions();
-  if (written) {
+  const bool caught_up_before = std::exchange(catches_up_, written && !is_all);
+  if (is_all) {
     LogLine("store: can be written again: new batches are accepted")
         .with("store", engine_.place())
         .write(*log_, spdlog::level::info);
@@ -333,6 +347,16 @@ void GroupCommit::retry() {
     mutex_.unlock();
     on_outcome_({.up_to = up_to, .error = {}, .is_of_kept_ones = true});
     mutex_.lock();
+    return;
+  }
+  if (written) {
+    error_ = fmt::format("it works again, and {} earlier writes come first", backlog_.size());
+    room_.notify_all();
+    if (caught_up_before) return;
+    LogLine("store: can be written again: what was kept is written before new batches are accepted")
+        .with("store", engine_.place())
+        .with("writes", backlog_.size())
+        .write(*log_, spdlog::level::info);
     return;
   }
   ++errors_;

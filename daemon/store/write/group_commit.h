@@ -72,7 +72,11 @@ struct GroupPatience {
 // When a write or a sync fails, the group's acceptances are refused, and its other writes are kept
 // in the backlog until an attempt to write them succeeds (WriteBacklog). Until then error() says
 // why. What is kept is bounded: results by wait_for_room(), changes by the number of batches, of
-// which only the newest change is kept (PendingWrites).
+// which only the newest change is kept (PendingWrites), and by that of steps.
+//
+// If the backlog is written in parts, groups are refused and kept until it is empty, one after each
+// part, so that clients are answered meanwhile. Results then have only as much room as while the
+// disk works: else they could come as fast as the backlog is written.
 //
 // Jobs for which the disk has no room are refused before anything is written. If there is no room
 // for anything else either, the outcome is that of a failure; only deletions of batches are written
@@ -109,8 +113,8 @@ class GroupCommit {
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
-  // written within kDelay. While the disk fails the bound is larger; it then only keeps results
-  // from filling the memory. If no more than kFewPending of these bytes are those of the caller's
+  // written within kDelay. While the disk fails the bound is larger, until it can be written again;
+  // it then only keeps results from filling the memory. If no more than kFewPending of these bytes are those of the caller's
   // batch, the bound is higher by kMorePending: such a batch does not wait for the results of one
   // other batch. But no user may take much of that room: the batches of one user that have so few
   // pending have it as long as they have kFewOfUser together.
@@ -165,8 +169,10 @@ class GroupCommit {
   void commit() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   // Waits for the next writes of the clients that commit() has answered: GroupPatience.
   void await_expected() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  // An attempt to write the backlog.
+  // An attempt to write the backlog, or the next part of it.
   void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // If it is time.
+  void retry_if_due() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   // ---- One group ----
 
@@ -186,7 +192,7 @@ class GroupCommit {
                                                           const StagedWrites::Part* part)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // The writes are in the database. Returns what they weighed.
-  std::size_t note_written(const Writes& writes, Ticket up_to) LOCKSLEY_REQUIRES(kStoreWriter);
+  std::size_t note_written(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
   // The disk cannot be written: keeps what is left of the group.
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
@@ -215,6 +221,8 @@ class GroupCommit {
   std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()
   std::string error_ LOCKSLEY_GUARDED_BY(mutex_);
   Nanoseconds failing_since_ LOCKSLEY_GUARDED_BY(mutex_){};  // if error_ is not empty
+  // The disk can be written again, and the backlog is, part by part.
+  bool catches_up_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   // Written under mutex_, read by any thread without it.
   std::atomic<Ticket> last_{1};           // of queue_: a write that was put before this read has no later one

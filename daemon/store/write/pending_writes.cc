@@ -1,6 +1,7 @@
 #include "daemon/store/write/pending_writes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <variant>
 
 namespace locksley::daemon {
@@ -32,7 +33,10 @@ void PendingWrites::add(StoreWrite&& write) {
   auto* const change = std::get_if<ChangeBatch>(&write);
   if (change == nullptr) {
     // A change before the jobs stays before them: it may delete payloads that are in their way.
-    if (const auto* jobs = std::get_if<AddJobs>(&write); jobs != nullptr) changes_.erase(jobs->sequence);
+    const bool is_step = std::holds_alternative<RecordStep>(write);
+    if (std::holds_alternative<AddJobs>(write) || (is_step && written_ == Written::kInParts)) {
+      changes_.erase(sequence_of(write));
+    }
     writes_.push_back(std::move(write));
     return;
   }
@@ -60,9 +64,27 @@ PendingWrites::Writes PendingWrites::take(Writes spare) {
   return std::exchange(writes_, std::move(spare));
 }
 
+PendingWrites::Writes PendingWrites::take_first(std::size_t count) {
+  const auto end = writes_.begin() + static_cast<std::ptrdiff_t>(count);
+  Writes first(std::make_move_iterator(writes_.begin()), std::make_move_iterator(end));
+  writes_.erase(writes_.begin(), end);
+  for (const StoreWrite& each : first) {
+    cost_ -= cost_of(each);
+    if (std::holds_alternative<std::monostate>(each)) --replaced_;
+  }
+  std::erase_if(changes_, [&](const auto& change) { return change.second < count; });
+  std::erase_if(customers_, [&](const auto& customer) { return customer.second < count; });
+  find_changes();
+  return first;
+}
+
 void PendingWrites::compact() {
   std::erase_if(writes_, [](const StoreWrite& each) { return std::holds_alternative<std::monostate>(each); });
   replaced_ = 0;
+  find_changes();
+}
+
+void PendingWrites::find_changes() {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (const auto* const customer = std::get_if<SetCustomer>(&writes_[i])) {
       customers_[customer_key(customer->row.user, customer->row.customer)] = i;
@@ -70,7 +92,7 @@ void PendingWrites::compact() {
     }
     const auto* const change = std::get_if<ChangeBatch>(&writes_[i]);
     if (change == nullptr) continue;
-    // Changes before an AddJobs of the batch are not in the index.
+    // Changes before an AddJobs of the batch, or before a step of a later part, are not in the index.
     if (const auto known = changes_.find(change->sequence); known != changes_.end()) known->second = i;
   }
 }

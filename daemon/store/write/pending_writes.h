@@ -14,20 +14,28 @@ namespace locksley::daemon {
 
 // Writes in the order in which they came. A change of a batch, or of a customer, replaces the
 // change before it, since each has the whole row: so however often clients change batches while the
-// disk is slow or fails, there is one change a batch, and one a customer.
+// disk is slow or fails, there is one change a batch, and one a customer. Where they are written in
+// parts, one after the other, the change before a step stays before it: so there may be one more
+// for each step.
 //
 // A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. Adding is O(1) on
 // average.
 class PendingWrites {
  public:
   using Writes = std::vector<StoreWrite>;
+  enum class Written : std::uint8_t { kAtOnce, kInParts };
 
+  PendingWrites() = default;
+  explicit PendingWrites(Written written) : written_(written) {}
   void add(StoreWrite&& write);
   // All of them; replaced ones are std::monostate.
   const Writes& all() const { return writes_; }
   // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a
   // write is large, and is not moved again and again while their number grows.
   Writes take(Writes spare = {});
+  // The first `count` of all(), which are not here any more. O(all()). Needs: all that are
+  // std::monostate were replaced.
+  Writes take_first(std::size_t count);
 
   bool empty() const { return writes_.empty(); }
   // Without replaced ones.
@@ -41,7 +49,10 @@ class PendingWrites {
   void append(StoreWrite&& write, std::size_t& known, bool is_first);
   // Removes replaced ones.
   void compact();
+  // The places of the changes, after some writes were removed.
+  void find_changes();
 
+  Written written_ = Written::kAtOnce;
   Writes writes_;
   std::size_t replaced_ = 0;
   std::size_t cost_ = 0;

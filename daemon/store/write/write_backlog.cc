@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -194,8 +195,8 @@ std::unordered_set<std::uint64_t> WriteBacklog::batches_with_discards_only(const
   return batches;
 }
 
-void WriteBacklog::tell_of_ends(const Writes& writes, const std::unordered_set<std::uint64_t>& others,
-                                Writes& told) const {
+void WriteBacklog::tell_of_ends(std::span<const StoreWrite> writes,
+                                const std::unordered_set<std::uint64_t>& others, Writes& told) const {
   for (const StoreWrite& each : writes) {
     const auto* const change = std::get_if<ChangeBatch>(&each);
     if (change == nullptr || change->is_told || !tells_of_ends(change->changes)) continue;
@@ -299,28 +300,71 @@ WriteBacklog::Writes WriteBacklog::take_kept() {
 void WriteBacklog::begin_pause() { next_attempt_ = steady_now() + pause_; }
 
 std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::write_kept(std::size_t& dropped) {
-  if (auto done = try_to_write_kept(dropped); !done) {
+  auto written = try_to_write_kept(dropped);
+  has_begun_ = written && !empty();
+  if (!written) {
     pause_ = std::min(2 * pause_, kLongestPause);
     begin_pause();
-    return std::unexpected(std::move(done.error()));
+    return written;
   }
   never_written_.clear();
   pause_ = kFirstPause;
-  return take_kept();
+  next_attempt_ = steady_now();
+  return written;
 }
 
-EngineDone WriteBacklog::try_to_write_kept(std::size_t& dropped) {
-  if (auto ready = is_full_ ? reclaim() : engine_.reopen(); !ready) return ready;
+std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::try_to_write_kept(std::size_t& dropped) {
+  if (!has_begun_) {
+    if (auto ready = is_full_ ? reclaim() : engine_.reopen(); !ready) {
+      return std::unexpected(std::move(ready.error()));
+    }
+  }
   if (auto room = check_room(kept_.all()); !room) {
     Writes kept = take_kept();
     dropped = write_deletions(kept);
     keep(std::move(kept));
-    return room;
+    return std::unexpected(std::move(room.error()));
   }
   // Synced whatever store.durability says: no later write may hide a second failure.
+  const std::size_t count = first_part();
+  const Writes told = ends_before_deletions(count);
   WriteGroup group(engine_, step_compactor_, failed_ranges_);
-  group.add(kept_.all());
-  return group.finish(Engine::Sync::kSynced);
+  group.add(std::span(kept_.all()).first(count));
+  group.add(told);
+  if (auto done = group.finish(Engine::Sync::kSynced); !done) return std::unexpected(std::move(done.error()));
+  Writes written = kept_.take_first(count);
+  kept_deletions_ -= static_cast<std::size_t>(std::ranges::count_if(written, is_deletion));
+  if (!told.empty()) {
+    Writes rest = take_kept();
+    note_told(rest);
+    keep(std::move(rest));
+  }
+  return written;
+}
+
+std::size_t WriteBacklog::first_part() const {
+  const std::size_t most = engine_.group_bytes();
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  for (const StoreWrite& each : kept_.all()) {
+    // Neither counts all that a write takes.
+    const std::size_t more = std::max(cost_of(each), weight_of(each));
+    if (count != 0 && bytes + more > most) break;
+    bytes += more;
+    ++count;
+  }
+  return count;
+}
+
+WriteBacklog::Writes WriteBacklog::ends_before_deletions(std::size_t count) const {
+  const std::span<const StoreWrite> kept = kept_.all();
+  std::unordered_set<std::uint64_t> deleted;
+  for (const StoreWrite& each : kept.first(count)) {
+    if (is_deletion(each)) deleted.insert(sequence_of(each));
+  }
+  Writes told;
+  if (!deleted.empty()) tell_of_ends(kept.subspan(count), deleted, told);
+  return told;
 }
 
 EngineDone WriteBacklog::reclaim() {

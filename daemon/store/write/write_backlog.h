@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,7 +32,10 @@ class StepCompactor;
 // A group that could not be written is kept, but for what brings jobs: the clients of that are told
 // that it was refused. What is kept is written, synced, in attempts: the first 1 s after the
 // failure, later ones after up to 5 s. Each attempt first reopens the engine, which makes sure that
-// everything acknowledged before is on the disk (Engine::reopen).
+// everything acknowledged before is on the disk (Engine::reopen). Then what is kept is written in
+// parts, in the order in which it came, each as large as a group of the engine should be
+// (Engine::group_bytes) and committed by itself: a part that is in the database is not written
+// again, whatever becomes of the next one. A crash between two parts is one between two groups.
 //
 // On a disk that has no room (Engine::check_room), what brings jobs is refused before anything is
 // written. If there is no room for the rest either, the disk is full (is_full()): the database is
@@ -90,8 +94,9 @@ class WriteBacklog {
   Nanoseconds next_attempt() const LOCKSLEY_REQUIRES(kStoreWriter) { return next_attempt_; }
   // The length of the pause before it.
   Nanoseconds pause() const LOCKSLEY_REQUIRES(kStoreWriter) { return pause_; }
-  // An attempt to write what is kept. Returns what was written; else a longer pause begins.
-  // `dropped`: as write_deletions() returns it, if only deletions could be written.
+  // An attempt to write the first part of what is kept. Returns what was written; the next attempt
+  // is due at once then, unless empty(). Else a longer pause begins. `dropped`: as write_deletions()
+  // returns it, if only deletions could be written.
   std::expected<Writes, EngineError> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // On a full disk, at the end, when no deletion will need the room that is left free. empty() says
   // whether all was written.
@@ -114,10 +119,15 @@ class WriteBacklog {
   EngineDone reclaim() LOCKSLEY_REQUIRES(kStoreWriter);
   // Adds to `told` what `writes`, which are kept or will be, have of the ends of other batches.
   // `others`: batches of which nothing is needed.
-  void tell_of_ends(const Writes& writes, const std::unordered_set<std::uint64_t>& others, Writes& told) const
-      LOCKSLEY_REQUIRES(kStoreWriter);
+  void tell_of_ends(std::span<const StoreWrite> writes, const std::unordered_set<std::uint64_t>& others,
+                    Writes& told) const LOCKSLEY_REQUIRES(kStoreWriter);
+  // Returns what the writes that are kept have of the ends of batches that the first `count` of them
+  // delete: a change has the place of the last one that replaced it, which may be behind these.
+  Writes ends_before_deletions(std::size_t count) const LOCKSLEY_REQUIRES(kStoreWriter);
+  // How many writes the first part has.
+  std::size_t first_part() const LOCKSLEY_REQUIRES(kStoreWriter);
   // The part of write_kept() for the disk.
-  EngineDone try_to_write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
+  std::expected<Writes, EngineError> try_to_write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // The batches whose discards among `writes` may be written before all else that is kept: nothing
   // else of theirs is.
   std::unordered_set<std::uint64_t> batches_with_discards_only(const Writes& writes) const
@@ -131,7 +141,10 @@ class WriteBacklog {
 
   Writes take_kept() LOCKSLEY_REQUIRES(kStoreWriter);
 
-  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter);  // taken by take_kept() only
+  // Taken by take_kept() and try_to_write_kept() only.
+  PendingWrites kept_ LOCKSLEY_GUARDED_BY(kStoreWriter){PendingWrites::Written::kInParts};
+  // The last attempt has written a part, and the next one follows.
+  bool has_begun_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   std::size_t kept_deletions_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   // The refused jobs of a batch, until jobs come that were added after the refusal was known, or
@@ -145,8 +158,8 @@ class WriteBacklog {
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   };
   std::unordered_map<std::uint64_t, Refused> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  // Batches whose acceptance was refused on a full disk, until their deletions come, or all that is
-  // kept was written: nothing of them is in the database.
+  // Batches whose acceptance was refused on a full disk, until their deletions come, or some of what
+  // is kept was written: nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches that were deleted on the full disk, and take room until the next attempt: [first,
   // last].

@@ -26,8 +26,8 @@ class StepCompactor;
 // engine that keeps rows in the order of their keys then finds the place of most rows next to the
 // row before. A group is atomic, so no reader sees the order.
 //
-// Lives on the stack of the writer's thread: one of the calls of add, with writes that outlive the
-// group, then finish(). They block on the disk. After a failure, nothing more is added and finish()
+// Lives on the stack of the writer's thread: calls of add, with writes that outlive the group, then
+// finish(). Of a batch one of these calls has all writes, or another one has a change more. They block on the disk. After a failure, nothing more is added and finish()
 // returns the error.
 class WriteGroup {
  public:

@@ -1,17 +1,22 @@
 // One daemon writes; another takes over once the first is silent, and then the first can write
 // nothing.
 #include <gmock/gmock.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "daemon/store/engine/key.h"
 #include "daemon/store/postgres/connection.h"
 #include "daemon/store/postgres/schema.h"
+#include "daemon/store/rows/rows.h"
 #include "tests/support/postgres_disk.h"
 #include "tests/support/postgres_proxy.h"
 #include "tests/support/store_fixture.h"
@@ -99,7 +104,12 @@ TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
     EXPECT_FALSE(done.has_value());
   });
   EXPECT_TRUE(testing::wait_until_true([this] { return proxy.is_frozen(); }));
-  const auto second = open_second();
+  std::ostringstream lines;
+  const auto second = postgres_engine(disk.options())(
+      {"", config::Durability::kFsync,
+       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines))});
+  EXPECT_TRUE(second.has_value());
+  EXPECT_THAT(lines.str(), HasSubstr("its sessions are ended"));
   proxy.thaw();
   paused.join();
   EXPECT_EQ(rows("name"), "0");
@@ -107,6 +117,62 @@ TEST_F(FencingTest, ATransactionThatADaemonLeavesOpenIsEnded) {
   // The write may have failed only because its transaction was ended: then the daemon learns later
   // that it is fenced.
   EXPECT_TRUE(testing::wait_until_true([this] { return fenced == 1; }));
+}
+
+// Values that take the link longer than the lease by which the second daemon goes: 4.5 s, and 3 s.
+TEST_F(FencingTest, ADaemonThatSendsLargeValuesOverASlowLinkBeatsMeanwhile) {
+  const ThreadRoleScope role(kStoreWriter);
+  const auto first = open_first();
+  const std::string large(std::size_t{3} << 19, 'x');
+  const auto group = first->new_group();
+  const Key key = Key().append(1).append(0);
+  group->put(Table::kIndex, row_key(kAcceptedKey, 1), large);
+  group->put(Table::kPayloads, key, large);
+  group->put(Table::kResults, key, large);
+  group->put(Table::kResults, Key().append(2).append(0), "small");
+  proxy.slow_down(std::size_t{1} << 20);
+  std::atomic<bool> is_done{false};
+  std::thread second([&] {
+    PostgresOptions options = disk.options();
+    options.lease = std::chrono::seconds(3);
+    while (!is_done) EXPECT_FALSE(open(options).has_value());
+  });
+  const auto done = first->commit(*group, Engine::Sync::kSynced);
+  is_done = true;
+  second.join();
+  ASSERT_TRUE(done.has_value()) << done.error().what;
+  EXPECT_EQ(fenced, 0);
+  const EngineReading reading(*first);
+  for (const auto& [table, at] : {std::pair{Table::kIndex, row_key(kAcceptedKey, 1)},
+                                  std::pair{Table::kPayloads, key}, std::pair{Table::kResults, key}}) {
+    std::string value;
+    EXPECT_TRUE(reading.get(table, at, value).value_or(false));
+    EXPECT_TRUE(value == large);
+  }
+  EXPECT_EQ(rows("result"), "2");
+}
+
+// It writes large values as all others.
+TEST_F(FencingTest, ARoleThatMayNotCreateTemporaryTablesWritesLargeValues) {
+  const ThreadRoleScope role(kStoreWriter);
+  open_second().reset();  // the tables are there
+  testing::TestConnection owner(disk.url());
+  const std::string plain = "plain_" + disk.name();
+  owner.run("create role " + plain + " login; grant usage on schema " + disk.name() + " to " + plain +
+            "; grant select, insert, update, delete on all tables in schema " + disk.name() + " to " + plain +
+            "; revoke temporary on database postgres from public");
+  {
+    PostgresOptions options = disk.options();
+    options.url.replace(options.url.find("locksley@"), std::string_view("locksley@").size(), plain + "@");
+    const auto opened = open(options);
+    ASSERT_TRUE(opened.has_value()) << opened.error();
+    const auto group = (*opened)->new_group();
+    group->put(Table::kResults, Key().append(1).append(0), std::string(std::size_t{2} << 20, 'x'));
+    EXPECT_TRUE((*opened)->commit(*group, Engine::Sync::kSynced).has_value());
+  }
+  EXPECT_EQ(rows("result"), "1");
+  owner.run("grant temporary on database postgres to public; drop owned by " + plain + "; drop role " +
+            plain);
 }
 
 TEST_F(FencingTest, TheReadingsOfAFencedDaemonAreEnded) {

@@ -40,7 +40,8 @@ std::uint64_t StoredJournal::read_rows(std::uint64_t first, std::uint64_t max_ro
     const auto visited = visit_rows(at->value(), wanted - row, max_rows - consumed, visit);
     if (!visited || row + visited->rows <= wanted) break;
     consumed += visited->consumed;
-    if (row + visited->rows != first + consumed) return consumed;  // enough
+    // Enough: the next row may be large, and come over a network.
+    if (consumed == max_rows || row + visited->rows != first + consumed) return consumed;
   }
   if (const auto status = at->status(); !status) {
     throw std::runtime_error(fmt::format("cannot read the store: {}", status.error().what));

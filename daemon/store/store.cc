@@ -29,6 +29,9 @@ SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
   return std::string((*chunk)[0]);
 }
 
+// Guess: as for payloads (PayloadFetcher). A server may take seconds for what one user reads.
+constexpr std::size_t kReadersOfServer = 4;
+
 }  // namespace
 
 Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared_ptr<spdlog::logger> log)
@@ -36,7 +39,9 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
       failed_ranges_(options.rows.failed_ranges),
       log_(log),
       group_(new GroupCommit(*engine_, options.durability, log, options.rows, options.patience)),
-      reader_(std::make_unique<Reader>()),
+      reader_(
+          std::make_unique<Reader>(engine_->is_on_network() ? kReadersOfServer : 1, Reader::OfUser::kOne)),
+      looks_(engine_->is_on_network() ? std::make_unique<Reader>() : nullptr),
       reachability_(std::make_unique<Reachability>(*engine_)),
       fetcher_(engine_->is_on_network()
                    ? std::make_unique<PayloadFetcher>(*engine_, *reachability_, options.fetching)
@@ -281,6 +286,7 @@ std::uint64_t Store::renew_numbers(std::uint64_t next) {
 
 void Store::start(std::function<void(Outcome)> on_outcome) {
   reader_->start();
+  if (looks_ != nullptr) looks_->start();
   if (fetcher_ != nullptr) fetcher_->start();
   group_->start(std::move(on_outcome));
   engine_->start_upkeep();
@@ -293,6 +299,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
 void Store::stop() {
   backups_->stop();
   reader_->stop();
+  if (looks_ != nullptr) looks_->stop();
   if (fetcher_ != nullptr) fetcher_->stop();
   reachability_->stop();
   engine_->stop_upkeep();

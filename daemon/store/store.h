@@ -171,12 +171,18 @@ class Store {
                                               Reader::User user = Reader::kNoUser,
                                               Fetched fetched = Fetched::kByExecutors);
 
-  // ---- Reads by the reader's thread, for callers that must not wait for the disk ----
+  // ---- Reads by threads of the store, for callers that must not wait for the disk ----
 
-  // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run.
+  // Runs the task there, where it may block on the disk. After stop() it is destroyed, not run. One
+  // task of a user runs at a time, so one thread reads for it.
   void read(Reader::Task task, Reader::User user = Reader::kNoUser,
             Reader::Place place = Reader::Place::kLast) {
     reader_->post(std::move(task), user, place);
+  }
+  // The same for a task that calls load(), which takes half a second at most: no long reading is
+  // before it, of whichever user.
+  void look(Reader::Task task, Reader::User user = Reader::kNoUser) {
+    (looks_ != nullptr ? *looks_ : *reader_).post(std::move(task), user);
   }
   // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The
   // reader's thread calls `on_read`, unless stop() comes first; the error is for the client.
@@ -255,6 +261,7 @@ class Store {
   std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
+  const std::unique_ptr<Reader> looks_;  // of look(); null: a disk takes no longer for what reader_ reads
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;

@@ -11,7 +11,8 @@ namespace locksley::daemon {
 namespace {
 
 constexpr int kFirstPage = 32;
-constexpr int kFirstPageOfBatch = 2;  // of a batch a client reads a few hundred KB, which may be one row
+constexpr int kFirstPageOfBatch =
+    1;  // a row has a few hundred KB, or one large value, and may be all that is wanted
 constexpr int kLargestPage = 2048;
 constexpr std::size_t kPageBytes = 1U << 20;
 

@@ -50,19 +50,30 @@ void Reader::stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
+std::list<Reader::Line>::iterator Reader::next_line() {
+  auto line = lines_.begin();
+  while (line != lines_.end() && std::ranges::find(at_work_, line->user) != at_work_.end()) ++line;
+  return line;
+}
+
 void Reader::run() {
   MutexLock lock(mutex_);
   for (;;) {
-    while (!stopping_ && lines_.empty()) changed_.wait(mutex_);
-    if (stopping_) return;
-    Line& next = lines_.front();
-    Task task = std::move(next.tasks.front());
-    next.tasks.pop_front();
-    if (next.tasks.empty()) {
-      lines_.pop_front();
-    } else {
-      lines_.splice(lines_.end(), lines_, lines_.begin());
+    auto next = next_line();
+    while (!stopping_ && next == lines_.end()) {
+      changed_.wait(mutex_);
+      next = next_line();
     }
+    if (stopping_) return;
+    const User user = next->user;
+    Task task = std::move(next->tasks.front());
+    next->tasks.pop_front();
+    if (next->tasks.empty()) {
+      lines_.erase(next);
+    } else {
+      lines_.splice(lines_.end(), lines_, next);
+    }
+    if (of_user_ == OfUser::kOne) at_work_.push_back(user);
     --tasks_;
     --idle_;
     lock.unlock();
@@ -70,6 +81,8 @@ void Reader::run() {
     task = nullptr;
     lock.lock();
     ++idle_;
+    // This thread takes the user's next task, if it is its turn, or another thread that ends.
+    std::erase(at_work_, user);
   }
 }
 

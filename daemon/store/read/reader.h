@@ -16,12 +16,13 @@ namespace locksley::daemon {
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
 // thread. There is one, so a slow read delays only other reads; or several, if the constructor is
 // told so. They serve users round robin, so that however much one asks for, another waits for one
-// task of each user that reads. start() starts the first thread. A task that finds no thread free
+// task of each user that reads; and not at all if there are as many threads as users that read, and
+// each user has OfUser::kOne. start() starts the first thread. A task that finds no thread free
 // starts another one. A thread sleeps while there are no tasks.
 //
 // Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
-// at a time as there are threads; those of one user begin in the order of their post(), but for
-// Place::kFirst. post() does not block. If it cannot start a thread, the task waits for the threads
+// at a time as there are threads, or users that have tasks with OfUser::kOne; those of one user begin
+// in the order of their post(), but for Place::kFirst. post() does not block. If it cannot start a thread, the task waits for the threads
 // that there are; without start() there may be none, and then it waits until a later post() can
 // start one. stop() waits for the running tasks. A task must not throw.
 class Reader {
@@ -37,16 +38,22 @@ class Reader {
     kLast,
     // For a task that goes on with the work of the one that posts it, and holds much memory
     // meanwhile: where many such works of a user wait, one after the other has memory, not all at a
-    // time. That needs a reader of one thread.
+    // time. That needs a reader of one thread, or OfUser::kOne.
     kFirst,
   };
+
+  // How many tasks of one user run at a time, if there are so many threads. With kOne, a task begins
+  // once the one before it of its user has ended.
+  enum class OfUser : std::uint8_t { kMany, kOne };
 
   // Starts a thread that calls the function. Throws std::system_error. Only tests pass one.
   using StartThread = std::move_only_function<std::thread(std::move_only_function<void()>)>;
 
   // With up to `threads` threads.
   explicit Reader(std::size_t threads = 1, StartThread start_thread = start_std_thread)
-      : most_threads_(threads), start_thread_(std::move(start_thread)) {}
+      : Reader(threads, OfUser::kMany, std::move(start_thread)) {}
+  Reader(std::size_t threads, OfUser of_user, StartThread start_thread = start_std_thread)
+      : most_threads_(threads), of_user_(of_user), start_thread_(std::move(start_thread)) {}
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -60,22 +67,28 @@ class Reader {
   void stop() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  static std::thread start_std_thread(std::move_only_function<void()> function) {
-    return std::thread(std::move(function));
-  }
-  void run() LOCKSLEY_EXCLUDES(mutex_);
-  void add_thread() LOCKSLEY_REQUIRES(mutex_);
-
-  const std::size_t most_threads_;
-  Mutex mutex_;
-  StartThread start_thread_ LOCKSLEY_GUARDED_BY(mutex_);
-  CondVar changed_;
-  // Of users that have tasks, the one that is served next first.
   struct Line {
     User user;
     std::deque<Task> tasks;
   };
+
+  static std::thread start_std_thread(std::move_only_function<void()> function) {
+    return std::thread(std::move(function));
+  }
+  void run() LOCKSLEY_EXCLUDES(mutex_);
+  // The line of the user whose task may begin next; the end: there is none.
+  std::list<Line>::iterator next_line() LOCKSLEY_REQUIRES(mutex_);
+  void add_thread() LOCKSLEY_REQUIRES(mutex_);
+
+  const std::size_t most_threads_;
+  const OfUser of_user_;
+  Mutex mutex_;
+  StartThread start_thread_ LOCKSLEY_GUARDED_BY(mutex_);
+  CondVar changed_;
+  // Of users that have tasks, the one that is served next first.
   std::list<Line> lines_ LOCKSLEY_GUARDED_BY(mutex_);
+  // With OfUser::kOne: of which a task runs. As many as threads, at most.
+  std::vector<User> at_work_ LOCKSLEY_GUARDED_BY(mutex_);
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ LOCKSLEY_GUARDED_BY(mutex_);
   std::size_t idle_ LOCKSLEY_GUARDED_BY(mutex_) = 0;   // threads that run no task

@@ -118,6 +118,31 @@ TEST(ReaderTest, SeveralThreadsRunAsManyTasksAtATime) {
   reader.stop();
 }
 
+TEST(ReaderTest, OneTaskOfAUserIsAtWorkAndThoseOfOthersRunBesideIt) {
+  Reader reader(2, Reader::OfUser::kOne);
+  constexpr Reader::User kSlow = 1;
+  constexpr Reader::User kOther = 2;
+  std::promise<void> begun, release;
+  bool is_released = false;  // used by tasks of the slow user only, which run one after the other
+  std::promise<bool> was_released;
+  reader.post(
+      [&] {
+        begun.set_value();
+        release.get_future().get();
+        is_released = true;
+      },
+      kSlow);
+  for (int i = 0; i < 3; ++i) reader.post([] {}, kSlow);
+  reader.post([&] { was_released.set_value(is_released); }, kSlow);
+  begun.get_future().get();
+  std::promise<void> done;
+  reader.post([&] { done.set_value(); }, kOther);
+  done.get_future().get();  // though tasks of the slow user wait that were posted before
+  release.set_value();
+  EXPECT_TRUE(was_released.get_future().get());
+  reader.stop();
+}
+
 [[noreturn]] void throw_no_thread() {
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
 }

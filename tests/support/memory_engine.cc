@@ -372,8 +372,7 @@ EngineDone MemoryDisk::sync_held() {
   is_held_ = false;
   released_ -= std::min<std::uint64_t>(released_, 1);
   if (!has_power_) return failed("no power");
-  if (fault_ != Fault::kNone) {
-    if (fault_ == Fault::kNext) fault_ = Fault::kNone;
+  if (takes_fault()) {
     // It can be read until the power goes, though a later sync succeeds.
     unsynced_.clear();
     return failed("injected");
@@ -385,10 +384,7 @@ EngineDone MemoryDisk::sync_held() {
 EngineDone MemoryDisk::write_anew() {
   const MutexLock lock(mutex_);
   if (!has_power_) return failed("no power");
-  if (fault_ != Fault::kNone) {
-    if (fault_ == Fault::kNext) fault_ = Fault::kNone;
-    return failed("injected");
-  }
+  if (takes_fault()) return failed("injected");
   synced_ = *written_;
   unsynced_.clear();
   return {};

@@ -104,6 +104,10 @@ class MemoryDisk final : public StoreDisk {
  private:
   enum class Fault : std::uint8_t { kNone, kNext, kAll };
   static void apply(const Change& change, Tables& tables);
+  // Whether a fault was injected for this call.
+  bool takes_fault() LOCKSLEY_REQUIRES(mutex_) {
+    return (fault_ == Fault::kNext ? std::exchange(fault_, Fault::kNone) : fault_) != Fault::kNone;
+  }
   daemon::EngineDone sync_held() LOCKSLEY_REQUIRES(mutex_);
 
   const std::string id_;

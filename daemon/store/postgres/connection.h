@@ -112,10 +112,10 @@ std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& u
 // it is of no use any more: its owner destroys it, and connects again. The server may go on with
 // what it was told.
 //
-// One thread at a time, but for break_off(). Members with a deadline block on the network until then,
-// for sending as for the reply. Those without one send a few lines, and block for kSendTime at most;
-// but end_pipeline() blocks as long as bytes leave.
-// open() has time-outs of its own: 3 s for each address, and 3 s more.
+// One thread at a time, but for break_off(). Members with a deadline block on the network until
+// then, for sending as for the reply. Those without one send a few lines, and block for kSendTime
+// at most; but end_pipeline() blocks as long as bytes leave. open() has time-outs of its own: 3 s
+// for each address, and 3 s more.
 class PgConnection {
  public:
   static constexpr auto kSendTime = std::chrono::seconds(10);

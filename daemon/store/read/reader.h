@@ -21,10 +21,11 @@ namespace locksley::daemon {
 // starts another one. A thread sleeps while there are no tasks.
 //
 // Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
-// at a time as there are threads, or users that have tasks with OfUser::kOne; those of one user begin
-// in the order of their post(), but for Place::kFirst. post() does not block. If it cannot start a thread, the task waits for the threads
-// that there are; without start() there may be none, and then it waits until a later post() can
-// start one. stop() waits for the running tasks. A task must not throw.
+// at a time as there are threads, or users that have tasks with OfUser::kOne; those of one user
+// begin in the order of their post(), but for Place::kFirst. post() does not block. If it cannot
+// start a thread, the task waits for the threads that there are; without start() there may be none,
+// and then it waits until a later post() can start one. stop() waits for the running tasks. A task
+// must not throw.
 class Reader {
  public:
   using Task = std::move_only_function<void()>;
@@ -42,8 +43,8 @@ class Reader {
     kFirst,
   };
 
-  // How many tasks of one user run at a time, if there are so many threads. With kOne, a task begins
-  // once the one before it of its user has ended.
+  // How many tasks of one user run at a time, if there are so many threads. With kOne, a task
+  // begins once the one before it of its user has ended.
   enum class OfUser : std::uint8_t { kMany, kOne };
 
   // Starts a thread that calls the function. Throws std::system_error. Only tests pass one.

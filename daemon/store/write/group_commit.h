@@ -114,10 +114,10 @@ class GroupCommit {
 
   // Blocks while more than kMostPending bytes of results wait for the disk: more could not be
   // written within kDelay. While the disk fails the bound is larger, until it can be written again;
-  // it then only keeps results from filling the memory. If no more than kFewPending of these bytes are those of the caller's
-  // batch, the bound is higher by kMorePending: such a batch does not wait for the results of one
-  // other batch. But no user may take much of that room: the batches of one user that have so few
-  // pending have it as long as they have kFewOfUser together.
+  // it then only keeps results from filling the memory. If no more than kFewPending of these bytes
+  // are those of the caller's batch, the bound is higher by kMorePending: such a batch does not
+  // wait for the results of one other batch. But no user may take much of that room: the batches of
+  // one user that have so few pending have it as long as they have kFewOfUser together.
   struct Pending {
     std::size_t of_batch = kMostPending;  // about so many bytes wait of the caller's batch,
     std::size_t of_user = 0;              // and of those of its user's batches that have kFewPending at most

@@ -92,7 +92,8 @@ void PendingWrites::find_changes() {
     }
     const auto* const change = std::get_if<ChangeBatch>(&writes_[i]);
     if (change == nullptr) continue;
-    // Changes before an AddJobs of the batch, or before a step of a later part, are not in the index.
+    // Changes before an AddJobs of the batch, or before a step of a later part, are not in the
+    // index.
     if (const auto known = changes_.find(change->sequence); known != changes_.end()) known->second = i;
   }
 }

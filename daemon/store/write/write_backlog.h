@@ -95,8 +95,8 @@ class WriteBacklog {
   // The length of the pause before it.
   Nanoseconds pause() const LOCKSLEY_REQUIRES(kStoreWriter) { return pause_; }
   // An attempt to write the first part of what is kept. Returns what was written; the next attempt
-  // is due at once then, unless empty(). Else a longer pause begins. `dropped`: as write_deletions()
-  // returns it, if only deletions could be written.
+  // is due at once then, unless empty(). Else a longer pause begins. `dropped`: as
+  // write_deletions() returns it, if only deletions could be written.
   std::expected<Writes, EngineError> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // On a full disk, at the end, when no deletion will need the room that is left free. empty() says
   // whether all was written.
@@ -121,8 +121,9 @@ class WriteBacklog {
   // `others`: batches of which nothing is needed.
   void tell_of_ends(std::span<const StoreWrite> writes, const std::unordered_set<std::uint64_t>& others,
                     Writes& told) const LOCKSLEY_REQUIRES(kStoreWriter);
-  // Returns what the writes that are kept have of the ends of batches that the first `count` of them
-  // delete: a change has the place of the last one that replaced it, which may be behind these.
+  // Returns what the writes that are kept have of the ends of batches that the first `count` of
+  // them delete: a change has the place of the last one that replaced it, which may be behind
+  // these.
   Writes ends_before_deletions(std::size_t count) const LOCKSLEY_REQUIRES(kStoreWriter);
   // How many writes the first part has.
   std::size_t first_part() const LOCKSLEY_REQUIRES(kStoreWriter);
@@ -158,8 +159,8 @@ class WriteBacklog {
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   };
   std::unordered_map<std::uint64_t, Refused> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  // Batches whose acceptance was refused on a full disk, until their deletions come, or some of what
-  // is kept was written: nothing of them is in the database.
+  // Batches whose acceptance was refused on a full disk, until their deletions come, or some of
+  // what is kept was written: nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches that were deleted on the full disk, and take room until the next attempt: [first,
   // last].

@@ -27,8 +27,9 @@ class StepCompactor;
 // row before. A group is atomic, so no reader sees the order.
 //
 // Lives on the stack of the writer's thread: calls of add, with writes that outlive the group, then
-// finish(). Of a batch one of these calls has all writes, or another one has a change more. They block on the disk. After a failure, nothing more is added and finish()
-// returns the error.
+// finish(). One of these calls has all writes of a batch, but for a change, which another one may
+// have. They block on the disk. After a failure, nothing more is added and finish() returns the
+// error.
 class WriteGroup {
  public:
   // Both outlive it. `failed_ranges`: as kFailedRangesInRow; fewer in tests.

@@ -124,8 +124,8 @@ TEST_F(PartsTest, AChangeBeforeAStepOfItsBatchStaysBeforeIt) {
   EXPECT_THAT(write_part(), ElementsAre("s1", "c1"));
 }
 
-// Once batch 1 is deleted, nothing but the change of batch 2 has its outcome; and that change has the
-// place of the one which replaced it.
+// Once batch 1 is deleted, nothing but the change of batch 2 has its outcome; and that change has
+// the place of the one which replaced it.
 TEST_F(PartsTest, ABatchIsNotDeletedBeforeItsOutcomeIsStored) {
   const ThreadRoleScope role(kStoreWriter);
   keep(release(2, 1), ForgetBatch{1}, weigh(4, 1), weigh(5, 1), release(2, 2));

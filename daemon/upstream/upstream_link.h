@@ -173,15 +173,18 @@ class UpstreamLink {
   void advance(Nanoseconds now);
   // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other
   // jobs, idle machines could run its jobs.
-  std::optional<Nanoseconds> next_look() const {
-    return new_leases_.empty() ? std::nullopt : std::optional(new_leases_.front().second + kLook);
-  }
+  std::optional<Nanoseconds> next_look() const;
   // Sends a BEAT if none of the jobs has begun of a lease that was given to the host kLook ago,
-  // once for each lease.
+  // once for each lease; and another one when one of them has begun: a worker that is lost has lost
+  // only jobs that have begun, as far as the upstream knows.
   void report_waiting(Nanoseconds now);
   // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
   // long a pause.
   static constexpr std::chrono::milliseconds kLook{50};
+  // Whether a lease that waits has begun is looked at as often, and more and more seldom while none
+  // begins: after a sixteenth of the time that the last one has waited, at most after this.
+  // Guesses.
+  static constexpr std::chrono::seconds kSeldomLook{1};
 
   const UpstreamLinkStats& stats() const { return stats_; }
 
@@ -249,6 +252,8 @@ class UpstreamLink {
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
+  // Looks at the leases that wait, if that is due. True: one has begun.
+  bool look_at_waiting();
   // Those in front of new_leases_: nearly every lease ends before its look is due, and no timer is
   // to be set for it.
   void drop_ended_looks();
@@ -307,6 +312,9 @@ class UpstreamLink {
   Leases leases_;
   // Since when the host has them: within the last kLook.
   std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
+  // Those of which a BEAT has said that none of their jobs has begun, and when.
+  std::vector<std::pair<LeaseKey, Nanoseconds>> waiting_;
+  Nanoseconds waiting_look_at_{};  // when they are looked at next
   std::unordered_map<std::string, LeaseKey> by_name_;
   std::vector<UpstreamSlot> slots_;
   std::map<std::uint64_t, KeptResults> kept_;

@@ -107,19 +107,43 @@ void UpstreamLink::begin(HeldLease& lease) {
   new_leases_.emplace_back(key, now_);
 }
 
+std::optional<Nanoseconds> UpstreamLink::next_look() const {
+  std::optional<Nanoseconds> next;
+  if (!new_leases_.empty()) next = new_leases_.front().second + kLook;
+  if (!waiting_.empty()) next = next ? std::min(*next, waiting_look_at_) : waiting_look_at_;
+  return next;
+}
+
 void UpstreamLink::report_waiting(Nanoseconds now) {
   now_ = std::max(now_, now);
-  bool waits = false;
+  bool has_news = look_at_waiting();
   while (!new_leases_.empty() && now_ - new_leases_.front().second >= kLook) {
     const HeldLease* const lease = find(new_leases_.front().first);
     new_leases_.pop_front();
-    if (waits || lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning)
-      continue;
-    waits = host_.next(lease->key) <= lease->range.low;
+    if (lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning) continue;
+    if (host_.next(lease->key) > lease->range.low) continue;
+    has_news = true;
+    waiting_look_at_ = waiting_.empty() ? now_ + kLook : std::min(waiting_look_at_, now_ + kLook);
+    waiting_.emplace_back(lease->key, now_);
   }
-  if (!waits || phase_ != Phase::kServing) return;
+  if (!has_news || phase_ != Phase::kServing) return;
   beat_at_ = now_ + beat_interval();
   beat();
+}
+
+bool UpstreamLink::look_at_waiting() {
+  if (waiting_.empty() || now_ < waiting_look_at_) return false;
+  bool has_begun = false;
+  Nanoseconds shortest = Nanoseconds::max();
+  std::erase_if(waiting_, [&](const auto& waiting) {
+    const HeldLease* const lease = find(waiting.first);
+    if (lease == nullptr || lease->state != HeldLease::State::kRunning) return true;
+    if (host_.next(lease->key) > lease->range.low) return has_begun = true;
+    shortest = std::min(shortest, now_ - waiting.second);
+    return false;
+  });
+  waiting_look_at_ = now_ + std::clamp<Nanoseconds>(shortest / 16, kLook, kSeldomLook);
+  return has_begun;
 }
 
 }  // namespace locksley::daemon

@@ -88,11 +88,12 @@ bool InputBudget::Share::is_stuck() {
 }
 
 void InputBudget::begin_look() {
-  wake_waiting();
+  // Before the first of all is woken: it waits again if others have not made room meanwhile.
   first_waits_ = std::ranges::any_of(waiting_users_, [this](const OfUser* user) {
     const auto& [place, share] = *user->waiting.begin();
-    return !share->is_stranger() && place == user->large.begin()->first;
+    return !share->is_stranger() && place == user->large.begin()->first && !may_grow(*share);
   });
+  wake_waiting();
 }
 
 bool InputBudget::may_grow(const Share& share) const {

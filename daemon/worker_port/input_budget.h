@@ -68,7 +68,8 @@ class InputBudget {
     Share& operator=(const Share&) = delete;
 
     void set_user(const std::string& user);
-    // So many bytes have been received.
+    // So many bytes have been received, or have been taken by the peer, which the connection waits
+    // for before it reads on.
     void received(std::uint64_t bytes) { progress_ += bytes; }
     // A command has come whole: what the connection holds at the next set() is of the next one.
     void ended_command() { is_next_command_ = true; }

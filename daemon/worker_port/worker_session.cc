@@ -77,7 +77,7 @@ Coroutine<void> WorkerSession::converse() {
     if (turn == TurnEnd::kClose) {
       drop_input();
       co_await say_goodbye();
-      if (is_sent_away_) co_await await_return();
+      if (is_sent_away_ && !is_dropped()) co_await await_return();
       co_return;
     }
     const bool has_more = turn == TurnEnd::kYield || transport().can_receive();
@@ -182,6 +182,7 @@ WorkerSession::TurnEnd WorkerSession::execute() {
       case proto::ReadStatus::kError:
         link.end_claim(id_, boot_time());
         if (reader_.error().kind == proto::ProtocolError::Kind::kProtocol) fail(reader_.error().message);
+        life().go_to(Life::kLastReply);  // send() wakes it when its replies are written
         return TurnEnd::kClose;
       case proto::ReadStatus::kComplete:
         input_.ended_command();
@@ -220,7 +221,10 @@ bool WorkerSession::flush() {
     if (!sent) return false;
     if (service_.link().sent(id_, *sent)) service_.lane_has_work();
     // While much is unsent, no command is read: that the peer takes bytes shows that it lives.
-    if (has_waited && *sent != 0) service_.link().heard(id_, boot_time());
+    if (has_waited && *sent != 0) {
+      service_.link().heard(id_, boot_time());
+      input_.received(*sent);
+    }
     has_unsent_ = *sent < total;
     if (has_unsent_) return true;
   }

@@ -2,8 +2,11 @@
 """Connections of remote workers that are slow, or change their user."""
 
 import concurrent.futures
+import contextlib
 import pathlib
+import signal
 import sys
+import tempfile
 import time
 import unittest
 
@@ -114,6 +117,22 @@ class LargeResults(DaemonTest):
         self.assertEqual(self.losses(), 0)
         client("CANCEL", batch)
 
+    def test_the_daemon_ends_well_just_after_one_had_to_give_way(self):
+        client = self.serve(shutdown={"drain_timeout": "100ms"})
+        client("SUBMIT", "shout", "JOBS", "x", "x")
+        first, second = self.worker(), self.worker()
+        lease, other = first.claim("JOBS", 1), second.claim("JOBS", 1)
+        settle = encode("SETTLE", lease.name, "ok", lease.first, b"x" * (7 << 20))
+        first.send(settle[: 1 << 20])
+        second.send(encode("SETTLE", other.name, "ok", other.first, b"x" * (3 << 20))[: 2 << 20])
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            sent = pool.submit(first.send, settle[1 << 20 :])
+            self.assert_error("QUEUEFULL", second.read())
+            self.daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(self.daemon.wait_end(), 75, "jobs are left")
+            with contextlib.suppress(OSError):
+                sent.result()
+
     def test_peers_that_have_not_logged_in_do_not_keep_workers_from_it(self):
         self.serve(**users(worker={"commands": ["work"]}))
         part = b"*10\r\n" + 9 * (b"$16384\r\n" + b"x" * 16384 + b"\r\n") + b"$16384\r\n"
@@ -135,6 +154,18 @@ class LargeResults(DaemonTest):
         self.assertEqual(other.settle(other.claim(), ["X"]), [1, 0])
         self.assertEqual(client.wait(batch)["ok"], 1)
         self.assertEqual(self.losses(), 0)
+
+    def test_an_error_behind_a_result_that_is_being_stored_ends_the_connection(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        client = self.serve(store={"path": folder.name})
+        client("SUBMIT", "shout", "JOBS", "x")
+        worker = self.worker()
+        lease = worker.claim("JOBS", 1)
+        worker.send(encode("SETTLE", lease.name, "ok", lease.first, "x") + b"*1\r\n!wrong\r\n")
+        self.assertEqual(worker.read(), [1, 0])
+        self.assert_error("ERR", worker.read())
+        self.assertEqual(worker.socket.recv(1), b"")
 
 
 class Logins(DaemonTest):

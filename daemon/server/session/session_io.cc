@@ -186,6 +186,7 @@ bool Session::rest() {
 
 Coroutine<void> Session::say_goodbye() {
   while (!is_dropped() && (output_.is_held() || is_withheld())) {
+    if (!flush()) co_return;
     wait_to_send();
     if (!wakeup().take()) co_await wakeup().wait();
   }

@@ -94,12 +94,12 @@ constexpr Statement kEraseNames{"erase_names",
                                 "delete from locksley_name where place = $1::\"char\" and name >= $2 and "
                                 "(name < $3 or $3 = '') and" LOCKSLEY_FENCED("$4", "$5")};
 
-// Values that are sent before the fence. The table stays as long as the session, without rows: a
-// table for each group would leave rows in the server's catalog.
+// Values that are sent before the fence. The table is dropped with the transaction: one that stays
+// keeps the server from freezing old transaction numbers, since it vacuums no temporary table.
 constexpr Statement kBeginAhead{
     "begin_ahead",
     "create temporary table if not exists locksley_ahead (place \"char\", kind \"char\", "
-    "like locksley_payload including storage) on commit delete rows"};
+    "like locksley_payload including storage) on commit drop"};
 // $1 place, $2 kind, $3 batch, $4 part, $5 value, $6 generation
 constexpr Statement kPutAhead{
     "put_ahead",

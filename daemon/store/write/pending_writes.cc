@@ -65,6 +65,7 @@ PendingWrites::Writes PendingWrites::take(Writes spare) {
 }
 
 PendingWrites::Writes PendingWrites::take_first(std::size_t count) {
+  if (count == writes_.size()) return take();
   const auto end = writes_.begin() + static_cast<std::ptrdiff_t>(count);
   Writes first(std::make_move_iterator(writes_.begin()), std::make_move_iterator(end));
   writes_.erase(writes_.begin(), end);

@@ -342,31 +342,6 @@ std::expected<WriteBacklog::Writes, EngineError> WriteBacklog::try_to_write_kept
   return written;
 }
 
-std::size_t WriteBacklog::first_part() const {
-  const std::size_t most = engine_.group_bytes();
-  std::size_t bytes = 0;
-  std::size_t count = 0;
-  for (const StoreWrite& each : kept_.all()) {
-    // Neither counts all that a write takes.
-    const std::size_t more = std::max(cost_of(each), weight_of(each));
-    if (count != 0 && bytes + more > most) break;
-    bytes += more;
-    ++count;
-  }
-  return count;
-}
-
-WriteBacklog::Writes WriteBacklog::ends_before_deletions(std::size_t count) const {
-  const std::span<const StoreWrite> kept = kept_.all();
-  std::unordered_set<std::uint64_t> deleted;
-  for (const StoreWrite& each : kept.first(count)) {
-    if (is_deletion(each)) deleted.insert(sequence_of(each));
-  }
-  Writes told;
-  if (!deleted.empty()) tell_of_ends(kept.subspan(count), deleted, told);
-  return told;
-}
-
 EngineDone WriteBacklog::reclaim() {
   if (engine_.has_last_room(0) && engine_.usage().bytes <= kMostCompacted && reclaim_all_.open(now())) {
     // Once in a while all that was deleted before: too little for the Compactor, as long as there

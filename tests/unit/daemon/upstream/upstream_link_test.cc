@@ -353,11 +353,27 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   link->report_waiting(now);
   exchange();
   EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "0")));
-  EXPECT_EQ(link->next_look(), std::nullopt);
-  advance(1s);
+  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);
+  advance(UpstreamLink::kLook);
   link->report_waiting(now);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 1U);
+  run_all();
+}
+
+// Else a job that takes its machine down would not count as lost.
+TEST_F(UpstreamLinkTest, ALeaseThatWaitedIsReportedSoonAfterItHasBegun) {
+  make(8, 1);
+  join();
+  advance(UpstreamLink::kLook);
+  link->report_waiting(now);
+  advance(UpstreamLink::kLook);
+  host->running.begin()->second.next = 1;
+  link->report_waiting(now);
+  exchange();
+  EXPECT_EQ(upstream->count_of("BEAT"), 2U);
+  EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "1")));
+  EXPECT_EQ(link->next_look(), std::nullopt);
   run_all();
 }
 

@@ -236,5 +236,25 @@ TEST_F(InputBudgetTest, StrangersAreOneUserUntilTheyLogInAndNoneOfThemIsFirst) {
   while (second.bytes < kMost / 4) ASSERT_TRUE(second.read());
 }
 
+// Small commands have no place in the order, so none of them gives way for the first of all.
+TEST_F(InputBudgetTest, SmallCommandsThatStopGiveWayIfTheFirstOfAllWaits) {
+  std::list<Peer> small;
+  while (budget.used() + 2 * kLittle <= kMost) {
+    ASSERT_TRUE(small.emplace_back(budget, "bob").read(kLittle - 1));
+  }
+  Peer first(budget, "alice");
+  EXPECT_TRUE(first.read());
+  for (int looks = 1; looks < InputBudget::kPatience; ++looks) {
+    while (first.read()) {
+    }
+    budget.begin_look();
+    for (Peer& peer : small) EXPECT_FALSE(peer.share.is_stuck());
+  }
+  while (first.read()) {
+  }
+  budget.begin_look();
+  EXPECT_TRUE(small.front().share.is_stuck());
+}
+
 }  // namespace
 }  // namespace locksley::daemon

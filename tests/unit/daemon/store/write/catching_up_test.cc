@@ -136,6 +136,27 @@ TEST_F(PartsTest, ABatchIsNotDeletedBeforeItsOutcomeIsStored) {
   EXPECT_THAT(write_part(), ElementsAre("c5", "c2"));
 }
 
+TEST_F(PartsTest, WhatAPartDiscardsStaysDiscardedThoughALaterChangeIsTold) {
+  const ThreadRoleScope role(kStoreWriter);
+  disk.group_bytes = 9 * kCostOfWrite / 2;
+  StepMaker two(2);
+  ChangeBatch discard = weigh(2, 1);
+  discard.changes.discarded_rows = 10;
+  ChangeBatch last = release(2, 2);
+  last.changes.discarded_rows = 20;
+  keep(std::move(discard), two.end_jobs({20, 21}), ForgetBatch{1}, weigh(4, 1), weigh(5, 1), weigh(6, 1),
+       std::move(last));
+  std::size_t dropped = 0;
+  ASSERT_TRUE(backlog.write_kept(dropped).has_value());
+  const EngineReading reading(*engine);
+  std::string row;
+  ASSERT_TRUE(reading.get(Table::kIndex, row_key(kChangesKey, 2), row).value());
+  const auto changes = decode_changes(row);
+  ASSERT_TRUE(changes.has_value());
+  EXPECT_TRUE(changes->is_released);
+  EXPECT_EQ(changes->discarded_rows, 10U);
+}
+
 TEST_F(CatchingUpTest, NewBatchesAreRefusedUntilTheBacklogIsWrittenAndResultsWaitForIt) {
   std::vector<Outcome> outcomes;
   Mutex mutex;

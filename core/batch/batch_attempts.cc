@@ -79,9 +79,10 @@ std::vector<IndexRange> Batch::take_due_retries(Nanoseconds now, std::size_t mos
 
 void Batch::forgive(IndexRange jobs, std::vector<JobAttempts>& next) {
   std::vector<JobAttempts> parts;
+  const std::uint32_t earlier = earlier_failures_;
   retries().visit(jobs, [&](IndexRange part, AttemptCounts attempts) {
     // Attempts that are not known any more keep their numbers.
-    if (attempts.failed == 0) attempts.failed = earlier_failures_;
+    if (attempts.failed == 0) attempts.failed = earlier;
     ++attempts.failed;
     parts.push_back({part, {attempts.failed, attempts.failed}});
   });

@@ -181,7 +181,7 @@ TEST_F(WorkerLinkEventsTest, NoJobIsLateWhileResultsComeOneAfterTheOther) {
   std::vector<Granted> leases;
   for (int slot = 0; slot < 5; ++slot) leases.push_back(claim(id, "JOBS 1"));
   pass(500ms);
-  for (int slot = 0; slot < 4; ++slot) {
+  for (std::size_t slot = 0; slot < 4; ++slot) {
     link->has_unfinished(id, now);
     for (int i = 0; i < 4; ++i) {
       pass(1s);

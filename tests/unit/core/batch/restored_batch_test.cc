@@ -154,14 +154,20 @@ TEST_F(BatchHistoryTest, ARestoredBatchIsWhatTheEarlierProcessLeft) {
   EXPECT_EQ(batch->attempts().of(3), 6u);
 }
 
-TEST_F(BatchHistoryTest, ARetryOfABatchThatWasOverRepeatsNoAttempt) {
-  const auto batch = make();
+// Of a batch that is over.
+BatchHistory ended_history(std::uint64_t ok, std::uint64_t failed) {
   BatchHistory history;
-  history.jobs = 4;
+  history.jobs = ok + failed;
   history.closed = true;
   history.finished_at = 1;
-  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 1;
-  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 3;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = ok;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = failed;
+  return history;
+}
+
+TEST_F(BatchHistoryTest, ARetryOfABatchThatWasOverRepeatsNoAttempt) {
+  const auto batch = make();
+  BatchHistory history = ended_history(1, 3);
   history.failed = {{1, 4}};
   history.attempt = 2;
   history.earlier_failures = 5;
@@ -180,12 +186,7 @@ TEST_F(BatchHistoryTest, ARetryOfABatchThatWasOverRepeatsNoAttempt) {
 
 TEST_F(RestoredBatchTest, WithoutTheListOfItsFailedJobsABatchIsNotRetried) {
   const auto over = make();
-  BatchHistory history;
-  history.jobs = 6;
-  history.closed = true;
-  history.finished_at = 1;
-  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 3;
-  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 3;
+  BatchHistory history = ended_history(3, 3);
   history.failed_unread = true;
   over->restore(history);
   EXPECT_TRUE(over->failures().lacks_list());

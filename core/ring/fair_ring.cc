@@ -151,7 +151,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   pass(look.pass_to);
   pass_to_least(seat);
   if (look.is_restricted) [[unlikely]]
-    limit_leads(seat, queue, service / width, choice);
+    limit_leads(seat, queue, service / width, choice, now);
   const FairCharge group_charge = group.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
@@ -218,6 +218,8 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
     begin_backoff(queue, settlement.backoff, charged.began, now);
   refresh(queue, now);
   if (!queue.fair.is_ready() && !counts_all_charges()) pass_to_settled(queue, service.at_gate);
+  if (has_forgiven_leads_) [[unlikely]]
+    restore_leads(queue, settlement);
   return dropped;
 }
 

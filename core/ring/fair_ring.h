@@ -413,8 +413,23 @@ class FairRing {
   void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // For a restricted claim that is about to serve this queue: limits how far the nodes within its
   // reach are ahead of the others.
-  void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice)
+  void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice,
+                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // A turn of the queue was settled. Where it was charged more, and limit_leads() forgave that,
+  // takes back what would be a credit (FairLevel::restore_lead()).
+  void restore_leads(const RingQueue& queue, const Settlement& settlement)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // Calls visit(gate, level) for each level on which members of the group compete; null: tenants.
+  template <class Visit>
+  void for_each_level(const RingGroup* group, Visit visit) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    if (group != nullptr) {
+      for (const auto& part : group->parts) visit(part->gate, part->level);
+      return;
+    }
+    for (const auto& gate : gates_.all()) {
+      if (gate != nullptr) visit(*gate, gate->level);
+    }
+  }
   // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is
   // behind. The levels at closed gates follow (FairLevel::follow()).
   void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
@@ -518,6 +533,8 @@ class FairRing {
   IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);  // tenants
   IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  // limit_leads() has moved levels back, and turns are in progress since then.
+  bool has_forgiven_leads_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   RingWaits waits_;  // its own annotations say which call needs the mutex
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -122,36 +122,54 @@ void FairRing::note_excess(RingSeat& seat, const Service& service) {
 // one such turn of each executor. So if the least start within reach is further ahead, all levels
 // within reach move back together, which keeps the distances between them. If each level were
 // limited by its own turns, gates with short turns would always come before those with long ones.
-void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service,
-                           const Choice& choice) {
-  const auto limit = [&](VirtualTime clock, const FairNode& served,
-                         const auto& for_each_level) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice,
+                           Nanoseconds now) {
+  const auto limit = [&](const RingGroup* group, VirtualTime clock, const FairNode& served) LOCKSLEY_REQUIRES(
+                         mutex_, kFairNodes) {
     VirtualTime least = kNoStart;
-    for_each_level([&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
+    for_each_level(group, [&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
       if (!level.empty() && !choice.is_left_to_others(gate)) least = std::min(least, level.top_time());
     });
     const VirtualTime most = RingLevel::kMostService / options_.parallelism;
     const VirtualTime allowed = std::min(RingLevel::charge_of(served, service), most) * options_.parallelism;
     const VirtualTime by = least - clock - allowed;
     if (by <= 0) return;
-    for_each_level([&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
-      if (!choice.is_out_of_reach(gate)) level.move_back(by);
+    for_each_level(group, [&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
+      if (!choice.is_out_of_reach(gate)) level.forgive_lead(by, now);
     });
+    has_forgiven_leads_ = true;
   };
   const RingNode* served = &queue;
-  const RingSeat* top = &seat;
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
-    limit(each->group.clock.now, served->fair, [each](const auto& visit) LOCKSLEY_REQUIRES(kFairNodes) {
-      for (const auto& part : each->group.parts) visit(part->gate, part->level);
-    });
-    served = top = each;
+    limit(&each->group, each->group.clock.now, served->fair);
+    served = each;
   }
-  limit(clock_.now, top->fair, [this](const auto& visit) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    for (const auto& gate : gates_.all()) {
-      if (gate != nullptr) visit(*gate, gate->level);
-    }
-  });
+  limit(nullptr, clock_.now, served->fair);
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) each->group.limit_key(*each);
+}
+
+void FairRing::restore_leads(const RingQueue& queue, const Settlement& settlement) {
+  const RingSeat& seat = *queue.seat_;
+  const Charge& charged = settlement.charged;
+  const std::int64_t service = service_of(seat.gate, settlement).in_lane;
+  const auto restore = [&](const RingGroup* group, VirtualTime amount,
+                           const FairNode& served) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    const VirtualTime unused = amount - RingLevel::charge_of(served, service);
+    if (unused <= 0) return;
+    VirtualTime by = 0;
+    for_each_level(group, [&](const RingGate&, const RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
+      by = std::max(by, level.wrongly_forgiven(charged.began));
+    });
+    by = std::min(by, unused);
+    if (by == 0) return;
+    for_each_level(group, [&](const RingGate&, RingLevel& level)
+                              LOCKSLEY_REQUIRES(kFairNodes) { level.restore_lead(by, charged.began); });
+  };
+  restore(&seat.group, charged.queue, queue.fair);
+  if (charged.is_of_customer()) restore(&seat.parent->group, charged.group.amount, seat.fair);
+  const FairCharge& of_tenant = charged.is_of_customer() ? charged.tenant : charged.group;
+  restore(nullptr, of_tenant.amount, seat.parent == nullptr ? seat.fair : seat.parent->fair);
+  has_forgiven_leads_ = executors_ != 0;
 }
 
 void FairRing::follow(RingGroup& group, VirtualTime by) {

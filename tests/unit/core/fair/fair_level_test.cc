@@ -329,6 +329,25 @@ TEST_F(FairLevelTest, OfALevelWhereNobodyWaitsTheNodesMoveBackWithTheOthers) {
   EXPECT_EQ(level.top_time(), 0) << "a node that comes is not behind the clock";
 }
 
+TEST_F(FairLevelTest, ALeadThatWasForgivenIsRestoredForEarlierTurnsUpToTheClock) {
+  const OneThread access;
+  enter(a, 100);
+  level.forgive_lead(60, Nanoseconds{5});
+  EXPECT_EQ(level.top_time(), 40);
+  EXPECT_EQ(level.wrongly_forgiven(Nanoseconds{5}), 0) << "it is not behind the clock";
+  a.fair.key -= 90;
+  level.update(a);
+  EXPECT_EQ(level.top_time(), -50);
+  EXPECT_EQ(level.wrongly_forgiven(Nanoseconds{6}), 0) << "the turn began later";
+  EXPECT_EQ(level.wrongly_forgiven(Nanoseconds{5}), 50);
+  level.restore_lead(50, Nanoseconds{6});
+  EXPECT_EQ(level.top_time(), -50);
+  level.restore_lead(50, Nanoseconds{5});
+  EXPECT_EQ(level.top_time(), 0);
+  level.restore_lead(50, Nanoseconds{5});
+  EXPECT_EQ(level.top_time(), 10) << "no more than was forgiven";
+}
+
 TEST_F(FairLevelTest, ExcessIsForgivenUpToTheClockAndTheRestLater) {
   const OneThread access;
   level.change_weight(1);

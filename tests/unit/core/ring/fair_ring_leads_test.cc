@@ -1,5 +1,5 @@
-// How far the tenants get ahead whom executors serve that serve some gates only, and what becomes
-// of that lead once turns turn out to be shorter than they were charged.
+// How far tenants get ahead of the others when executors that serve some gates only run their jobs,
+// and what becomes of that lead when turns use less than they were charged.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -216,6 +216,19 @@ class Features(Chart):
         self.assertEqual(container["env"], [{"name": "PGPASSWORD", "valueFrom": {"secretKeyRef": {"name": "db-app", "key": "password"}}}])
         self.assertNotIn("volumeClaimTemplates", spec)
 
+    def test_a_network_policy_lets_daemons_that_share_a_database_ask_each_other(self):
+        def peers_of(port, **settings):
+            documents = self.example("postgresql", **settings)
+            rules = documents["NetworkPolicy", "locksley"]["spec"]["ingress"]
+            own = {"podSelector": {"matchLabels": self.pods(documents)[0]["metadata"]["labels"]}}
+            return ["own" if peer == own else peer for rule in rules for peer in rule["from"] if {"port": port} in rule["ports"]]
+
+        shop = {"namespaceSelector": {"matchLabels": {"team": "shop"}}}
+        self.assertEqual(peers_of("wire"), [shop, "own"])
+        self.assertEqual(peers_of("wire", networkPolicy={"clients": []}), ["own"])
+        self.assertEqual(peers_of("wire", replicas=1), [shop])
+        self.assertNotIn("own", peers_of("http"))
+
     def test_workers_that_keda_scales(self):
         documents = self.example("workers")
         self.assertNotIn("replicas", documents["Deployment", "locksley-worker"]["spec"], "each upgrade would undo what KEDA did")

@@ -231,10 +231,12 @@ class KubernetesStandby(unittest.TestCase):
     """standby.yaml: what it has in common with locksley.yaml, and what differs."""
 
     def setUp(self):
-        kinds = lambda name: {document["kind"]: document for document in yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text())}
-        self.alone, self.pair = kinds("locksley.yaml"), kinds("standby.yaml")
-        self.deployment = self.pair["Deployment"]["spec"]
-        self.pod = self.deployment["template"]["spec"]
+        documents = lambda name: list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
+        self.alone, self.pair = ({document["kind"]: document for document in documents(name) if document["metadata"]["name"] == "locksley"}
+                                 for name in ("locksley.yaml", "standby.yaml"))
+        (self.nodes,) = (document for document in documents("standby.yaml") if document["metadata"]["name"] != "locksley")
+        self.set = self.pair["StatefulSet"]["spec"]
+        self.pod = self.set["template"]["spec"]
         self.container = self.pod["containers"][0]
         self.config = checked(self.pair["ConfigMap"]["data"]["locksley.yaml"])
 
@@ -243,8 +245,8 @@ class KubernetesStandby(unittest.TestCase):
             self.assertEqual(self.pair[kind], self.alone[kind])
         other = self.alone["StatefulSet"]["spec"]["template"]
         pod, container = dict(other["spec"]), dict(other["spec"]["containers"][0])
-        self.assertEqual(self.deployment["template"]["metadata"], other["metadata"])
-        self.assertEqual(self.deployment["selector"]["matchLabels"], other["metadata"]["labels"])
+        self.assertEqual(self.set["template"]["metadata"], other["metadata"])
+        self.assertEqual(self.set["selector"]["matchLabels"], other["metadata"]["labels"])
         for key in ("automountServiceAccountToken", "terminationGracePeriodSeconds", "securityContext", "volumes"):
             self.assertEqual(self.pod[key], pod[key], key)
         for key in ("image", "ports", "livenessProbe", "securityContext", "resources"):
@@ -255,16 +257,28 @@ class KubernetesStandby(unittest.TestCase):
         self.assertEqual(differs, {"store"})
 
     def test_two_daemons_share_a_database_that_replicates(self):
-        self.assertEqual(self.deployment["replicas"], 2)
+        self.assertEqual(self.set["replicas"], 2)
         self.assertEqual((self.config["store"]["engine"], self.config["store"]["replication"]), ("postgresql", "required"))
         spread = self.pod["topologySpreadConstraints"][0]
-        self.assertEqual((spread["topologyKey"], spread["labelSelector"]), ("kubernetes.io/hostname", self.deployment["selector"]))
+        self.assertEqual((spread["topologyKey"], spread["labelSelector"]), ("kubernetes.io/hostname", self.set["selector"]))
+
+    def test_daemons_reach_each_other_under_the_names_of_their_hosts(self):
+        """Which they tell each other. Only pods of a stateful set with a headless service have names that others can look up."""
+        self.assertEqual(self.config["cluster"]["advertise"], "")
+        self.assertTrue(self.pod["setHostnameAsFQDN"])
+        self.assertEqual((self.nodes["kind"], self.nodes["metadata"]["name"]), ("Service", self.set["serviceName"]))
+        spec = self.nodes["spec"]
+        self.assertEqual((spec["clusterIP"], spec["publishNotReadyAddresses"], spec["selector"]), ("None", True, self.set["selector"]["matchLabels"]))
+        self.assertEqual([port["port"] for port in spec["ports"]], [self.config["listen"]["port"]])
+        scraped = self.pair["ServiceMonitor"]["spec"]["selector"]["matchLabels"]
+        self.assertNotEqual(self.nodes["metadata"]["labels"], scraped, "each pod would be scraped twice")
 
     def test_a_pod_that_stands_by_is_alive_and_not_ready(self):
         # tests/integration/standby.py has what both pages answer then.
         probes = {name: self.container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
         self.assertEqual(probes, {"startupProbe": "/healthz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"})
-        self.assertEqual(self.deployment["strategy"], {"type": "Recreate"}, "a rolling update waits for a second ready pod")
+        # Else it waits for a second ready pod.
+        self.assertEqual((self.set["podManagementPolicy"], self.set["updateStrategy"]), ("Parallel", {"type": "OnDelete"}))
 
 
 if __name__ == "__main__":

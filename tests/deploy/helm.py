@@ -27,6 +27,7 @@ EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 CLOSING_S = 15  # daemon/service.cc, kClosingTime
 GO = {"GOPATH": "/usr/share/gocode", "GO111MODULE": "off", "GOFLAGS": "-trimpath"}
 LONGEST_S = 600  # for the compiler
+WORKERS = {"enabled": True, "handlers": {"echo": {}}, "passwordHash": "$argon2id$x", "passwordSecret": {"name": "x"}, "insecure": True}
 
 
 def values(*files):
@@ -117,6 +118,8 @@ class Lint(Chart):
             ({"workers": {"enabled": True}}, "workers.handlers"),
             ({"workers": {"enabled": True, "handlers": {"echo": {}}}}, "workers.passwordHash"),
             ({"workers": {"enabled": True, "handlers": {"echo": {}}, "passwordHash": "$argon2id$x"}}, "tls.secretName, or workers.insecure"),
+            ({"workers": WORKERS | {"handlers": {"echo": {"remote": True}}}}, "workers.handlers.echo.remote"),
+            ({"workers": WORKERS | {"config": {"handlers": {"echo": {}}}}}, "workers.config.handlers"),
         ):
             with self.assertRaisesRegex(ValueError, said):
                 self.render(**settings)
@@ -246,6 +249,39 @@ class Features(Chart):
         rule = self.folder / "query.yaml"
         rule.write_text(json.dumps({"groups": [{"name": "query", "rules": [{"record": "replicas", "expr": scaled["triggers"][0]["metadata"]["query"]}]}]}))
         subprocess.run(["promtool", "check", "rules", rule], check=True, capture_output=True, timeout=DEADLINE_S)
+
+    def test_the_daemon_applies_what_the_workers_handlers_say_of_its_jobs(self):
+        says = {"timeout": "10s", "retries": 2, "max_output": "1MiB", "max_running": 50}
+        runs = {"command": ["wc", "-l"], "concurrency": 4, "grace": "1s"}
+
+        def handlers(config=None, **entries):
+            documents = self.example("workers", workers={"handlers": entries}, config=config or {})
+            return [self.checked(documents["ConfigMap", name]["data"]["locksley.yaml"])["handlers"] for name in ("locksley", "locksley-worker")]
+
+        owner, worker = handlers(lines=says | runs, sha256={"timeout": "3s"})
+        self.assertLessEqual({"remote": True, **says}.items(), owner["lines"].items())
+        self.assertEqual((owner["sha256"]["remote"], owner["sha256"]["timeout"]), (True, "3s"))
+        self.assertLessEqual({**runs, "max_output": "1MiB"}.items(), worker["lines"].items())
+        self.assertEqual((worker["lines"]["timeout"], worker["lines"]["retries"], worker["lines"]["max_running"]), ("0s", 0, 0), "no worker applies them")
+        self.assertNotIn("sha256", worker, "it is built in")
+        own = {"handlers": {"lines": {"timeout": "5s"}}}
+        owner, _ = handlers(own, lines=says | runs)
+        self.assertEqual((owner["lines"]["timeout"], owner["lines"]["retries"]), ("5s", 2), "what the configuration says itself overrides it")
+
+    def test_a_handler_that_only_workers_run_has_no_other_keys_for_the_daemon(self):
+        """So the test above names them all: none is left with the workers, where it would do nothing."""
+        settings = {"timeout": "10s", "retries": 2, "max_output": "1MiB", "max_running": 50, "input": "argument", "lane": "x", "concurrency": 2, "rate": "5/s"}
+        settings |= {"directory": "/tmp", "environment": ["A=b"], "user": "nobody", "grace": "1s", "limits": {"files": 9}, "confine": {"network": False}}
+        settings |= {"max_jobs": 9, "worker_protocol": 2, "max_memory": "1MiB", "isolate": True}
+        path = self.folder / "handler.yaml"
+
+        def takes(**keys):
+            path.write_text(yaml.safe_dump({"lanes": {"x": {"slots": 1}}, "handlers": {"lines": {"remote": True, **keys}}}))
+            return subprocess.run([program("LOCKSLEYD"), "--check-config", "--config", path], capture_output=True, timeout=DEADLINE_S).returncode == 0
+
+        shown = self.checked(yaml.safe_dump({"handlers": {"lines": {"remote": True}}}))["handlers"]["lines"]
+        self.assertEqual(shown.keys() - settings.keys(), {"remote"})
+        self.assertEqual({key for key, value in settings.items() if takes(**{key: value})}, {"timeout", "retries", "max_output", "max_running"})
 
     def test_a_changed_configuration_restarts_workers_always_and_the_daemon_on_request(self):
         def checksums(**settings):

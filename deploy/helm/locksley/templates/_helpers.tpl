@@ -46,7 +46,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- if .Values.tls.secretName }}{{ $_ := merge $port $tls }}{{ else if .Values.workers.insecure }}{{ $_ := set $port "insecure" true }}
 {{- else }}{{ fail "workers: they need tls.secretName, or workers.insecure: true" }}{{ end }}
 {{- $remote := dict }}
-{{- range $name := keys $handlers | sortAlpha }}{{ $_ := set $remote $name (dict "remote" true) }}{{ end }}
+{{- range $name, $handler := $handlers }}
+{{- if hasKey $handler "remote" }}{{ fail (printf "workers.handlers.%s.remote: of the daemon's entry, where it is always true" $name) }}{{ end }}
+{{- /* What the daemon applies to jobs, wherever they run; the workers have the other keys. */}}
+{{- $_ := set $remote $name (merge (dict "remote" true) (pick $handler "timeout" "retries" "max_output" "max_running")) }}
+{{- end }}
 {{- $user := dict "password_hash" $hash "commands" (list "work") "handlers" (keys $handlers | sortAlpha) }}
 {{- $config = merge (dict "workers" $port "handlers" $remote "users" (dict "worker" $user)) $config }}
 {{- end }}
@@ -59,10 +63,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- $address := printf "worker@%s:7771" (include "locksley.fullname" .) }}
 {{- if .Values.tls.secretName }}{{ $_ := merge $upstream (dict "url" (printf "rediss://%s" $address) "ca_file" "/etc/locksley-worker/ca.crt") }}
 {{- else }}{{ $_ := merge $upstream (dict "url" (printf "redis://%s" $address) "insecure" true) }}{{ end }}
+{{- if hasKey .Values.workers.config "handlers" }}{{ fail "workers.config.handlers: put them into workers.handlers, from where the daemon has its part" }}{{ end }}
+{{- $handlers := dict }}
+{{- range $name, $handler := .Values.workers.handlers }}
+{{- /* A handler of which nothing is left is built into the daemon. */}}
+{{- with omit $handler "timeout" "retries" "max_running" }}{{ $_ := set $handlers $name . }}{{ end }}
+{{- end }}
 {{- $config := dict
   "http" (dict "address" "0.0.0.0" "port" 9770)
   "upstream" $upstream
-  "handlers" .Values.workers.handlers
+  "handlers" $handlers
   "store" (dict "path" "")
   "log" (dict "format" "json")
   "shutdown" (dict "drain_timeout" (printf "%ds" (int .Values.workers.drainSeconds))) }}

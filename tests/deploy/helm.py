@@ -27,6 +27,7 @@ EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 CLOSING_S = 15  # daemon/service.cc, kClosingTime
 GO = {"GOPATH": "/usr/share/gocode", "GO111MODULE": "off", "GOFLAGS": "-trimpath"}
 LONGEST_S = 600  # for the compiler
+PAIR = {"replicas": 2, "store": {"engine": "postgresql", "postgresql": {"url": "postgresql://db/x"}}}
 WORKERS = {"enabled": True, "handlers": {"echo": {}}, "passwordHash": "$argon2id$x", "passwordSecret": {"name": "x"}, "insecure": True}
 
 
@@ -99,7 +100,11 @@ class Lint(Chart):
         for files in ((), *((example,) for example in EXAMPLES)):
             jsonschema.validate(values(*files), schema)
         self.assertEqual(set(schema["properties"]) - {"global"}, set(values()))
-        for wrong in ({"replicas": 0}, {"store": {"engine": "mysql"}}, {"tls": {"secret": "x"}}, {"workers": {"passwordHash": "secret"}}, {"replica": 2}):
+        for wrong in (
+            *({"replicas": 0}, {"replica": 2}, {"store": {"engine": "mysql"}}, {"store": {"size": "1.2.3i"}}, {"tls": {"secret": "x"}}),
+            *({"workers": {"passwordHash": "secret"}}, {"fullnameOverride": "My_Queue"}, {"config": {"listen": {"port": 0}}}),
+            {"prometheusRule": {"interval": "15s"}},
+        ):
             with self.assertRaises(jsonschema.ValidationError, msg=wrong):
                 jsonschema.validate(merged(values(), wrong), schema)
 
@@ -118,6 +123,17 @@ class Lint(Chart):
             ({"workers": {"enabled": True}}, "workers.handlers"),
             ({"workers": {"enabled": True, "handlers": {"echo": {}}}}, "workers.passwordHash"),
             ({"workers": {"enabled": True, "handlers": {"echo": {}}, "passwordHash": "$argon2id$x"}}, "tls.secretName, or workers.insecure"),
+            ({"config": {"shutdown": {"drain_timeout": "10m"}}}, "set drainSeconds"),
+            ({"workers": WORKERS | {"config": {"shutdown": {"drain_timeout": "10m"}}}}, "set workers.drainSeconds"),
+            ({"config": {"store": {"engine": "postgresql"}}}, "set store.engine"),
+            ({"store": {"postgresql": {"url": "postgresql://db/x"}}}, "it needs store.engine: postgresql"),
+            (PAIR | {"config": {"cluster": {"advertise": "queue:7770"}}}, "config.cluster"),
+            (PAIR | {"restartOnConfigChange": True}, "restartOnConfigChange"),
+            ({"tls": {"http": True}}, "tls.http: it needs tls.secretName"),
+            ({"config": {"http": {"tls": {"certificate": "/c", "key": "/k", "client_ca": "/ca"}}}}, "probes have no certificate"),
+            ({"http": {"tokenSecret": {"name": "token"}}, "config": {"http": {"login": "none"}}}, "it needs config.http.login: users"),
+            ({"serviceMonitor": {"enabled": True}, "config": {"http": {"login": "users"}}}, "it needs http.tokenSecret"),
+            ({"workers": WORKERS | {"keda": {"minReplicas": 30}}}, "above maxReplicas"),
             ({"workers": WORKERS | {"handlers": {"echo": {"remote": True}}}}, "workers.handlers.echo.remote"),
             ({"workers": WORKERS | {"config": {"handlers": {"echo": {}}}}}, "workers.config.handlers"),
         ):
@@ -283,6 +299,39 @@ class Features(Chart):
         self.assertEqual(shown.keys() - settings.keys(), {"remote"})
         self.assertEqual({key for key, value in settings.items() if takes(**{key: value})}, {"timeout", "retries", "max_output", "max_running"})
 
+    def test_ports_of_the_configuration_are_those_of_pods_and_services(self):
+        config = {"listen": {"port": 6379}, "http": {"port": 9000}, "workers": {"port": 7000}}
+        documents = self.example("workers", config=config, workers={"config": {"http": {"port": 9001}}})
+        expected = {"wire": 6379, "http": 9000, "workers": 7000}
+        for name in ("locksley", "locksley-nodes"):
+            self.assertEqual({port["name"]: port["port"] for port in documents["Service", name]["spec"]["ports"]}, expected)
+        ports = [{port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]} for pod in self.pods(documents)]
+        self.assertEqual(ports, [expected, {"http": 9001}])
+        worker = self.checked(documents["ConfigMap", "locksley-worker"]["data"]["locksley.yaml"])
+        self.assertEqual(worker["upstream"]["url"], "rediss://worker@locksley:7000")
+        self.assertIn("port 6379", self.render(config=config)["NOTES.txt"])
+
+    def test_prometheus_has_the_token_that_the_daemon_takes(self):
+        documents = self.example("embedded", http={"tokenSecret": {"name": "metrics", "key": "t"}})
+        config = yaml.safe_load(documents["Secret", "locksley"]["stringData"]["locksley.yaml"])
+        self.assertEqual((config["http"]["login"], config["http"]["token_file"]), ("users", "/etc/locksley-token/token"))
+        (pod,) = self.pods(documents)
+        (volume,) = (volume for volume in pod["spec"]["volumes"] if volume["name"] == "token")
+        self.assertEqual(volume["secret"], {"secretName": "metrics", "defaultMode": 0o440, "items": [{"key": "t", "path": "token"}]})
+        self.assertIn({"name": "token", "mountPath": "/etc/locksley-token", "readOnly": True}, pod["spec"]["containers"][0]["volumeMounts"])
+        (endpoint,) = documents["ServiceMonitor", "locksley"]["spec"]["endpoints"]
+        self.assertEqual(endpoint["authorization"], {"credentials": {"name": "metrics", "key": "t"}})
+        self.assertEqual([complaint for document in documents.values() for complaint in manifest_complaints(document)], [])
+
+    def test_a_certificate_of_the_configuration_is_one_for_probes_and_prometheus(self):
+        own, monitor = {"http": {"tls": {"certificate": "/c", "key": "/k"}}}, {"tlsConfig": {"serverName": "queue.example"}}
+        documents = self.example("embedded", config=own, serviceMonitor=monitor)
+        (pod,) = self.pods(documents)
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(pod["spec"]["containers"][0][probe]["httpGet"]["scheme"], "HTTPS")
+        (endpoint,) = documents["ServiceMonitor", "locksley"]["spec"]["endpoints"]
+        self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"]), ("https", monitor["tlsConfig"]))
+
     def test_a_changed_configuration_restarts_workers_always_and_the_daemon_on_request(self):
         def checksums(**settings):
             pods = self.pods(self.example("workers", **settings))
@@ -311,6 +360,8 @@ class Features(Chart):
         notes = lambda *files, **settings: self.render(*files, **settings)["NOTES.txt"]
         self.assertIn("There are no users", notes())
         self.assertNotIn("There are no users", notes(CHART / "examples/embedded.yaml"))
+        self.assertIn("None of its users may submit", notes(workers=WORKERS))
+        self.assertNotIn("None of its users may submit", notes(CHART / "examples/workers.yaml"))
         self.assertIn("delete those that stand by", notes(CHART / "examples/postgresql.yaml"))
         self.assertIn("logs deployment/night-locksley-worker", notes(CHART / "examples/workers.yaml", release="night"))
 

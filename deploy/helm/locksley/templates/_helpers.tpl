@@ -18,6 +18,46 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- /* What no template can make work is refused: keys of `config` and `workers.config` that a value of the chart stands for, and values that do not
+fit together. */}}
+{{- define "locksley.checks" -}}
+{{- $config := include "locksley.config" . | fromYaml }}
+{{- $isCluster := gt (int .Values.replicas) 1 }}
+{{- if dig "shutdown" "drain_timeout" "" .Values.config }}{{ fail "config.shutdown.drain_timeout: set drainSeconds, which also is the pod's time to end" }}{{ end }}
+{{- if dig "shutdown" "drain_timeout" "" .Values.workers.config }}{{ fail "workers.config.shutdown.drain_timeout: set workers.drainSeconds, which also is the pods' time to end" }}{{ end }}
+{{- if dig "store" "engine" "" .Values.config }}{{ fail "config.store.engine: set store.engine, by which the pod has a volume or none" }}{{ end }}
+{{- if and .Values.store.postgresql.url (ne .Values.store.engine "postgresql") }}{{ fail "store.postgresql.url: it needs store.engine: postgresql" }}{{ end }}
+{{- if and $isCluster (hasKey .Values.config "cluster") }}{{ fail "config.cluster: with several daemons each has the name and the address of its own pod" }}{{ end }}
+{{- if and $isCluster .Values.restartOnConfigChange }}{{ fail "restartOnConfigChange: with several daemons an upgrade replaces no pod" }}{{ end }}
+{{- if and .Values.tls.http (not .Values.tls.secretName) }}{{ fail "tls.http: it needs tls.secretName" }}{{ end }}
+{{- if and (dig "tls" "client_ca" "" $config.http) (ne (dig "tls" "clients" "required" $config.http) "optional") }}
+{{- fail "config.http.tls.clients: it needs to be optional, because probes have no certificate" }}
+{{- end }}
+{{- if and .Values.http.tokenSecret.name (ne $config.http.login "users") }}{{ fail "http.tokenSecret: it needs config.http.login: users" }}{{ end }}
+{{- if and .Values.serviceMonitor.enabled (eq (dig "login" "none" $config.http) "users") (not .Values.http.tokenSecret.name) }}
+{{- fail "config.http.login: with serviceMonitor.enabled it needs http.tokenSecret, with which Prometheus logs in" }}
+{{- end }}
+{{- with .Values.workers.keda }}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}{{ fail "workers.keda.minReplicas: it is above maxReplicas" }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* The ports of the daemon. */}}
+{{- define "locksley.ports" -}}
+{{- $config := include "locksley.config" . | fromYaml }}
+ports:
+  - {name: wire, port: {{ int $config.listen.port }}}
+  - {name: http, port: {{ int $config.http.port }}}
+  {{- if .Values.workers.enabled }}
+  - {name: workers, port: {{ int $config.workers.port }}}
+  {{- end }}
+{{- end }}
+
+{{- /* Of the HTTP port of a locksley.yaml. */}}
+{{- define "locksley.scheme" -}}
+{{ dig "http" "tls" "certificate" "" . | empty | ternary "HTTP" "HTTPS" }}
+{{- end }}
+
 {{- /* locksley.yaml of the daemon. */}}
 {{- define "locksley.config" -}}
 {{- $config := dict
@@ -38,6 +78,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- $_ := merge $config.listen $tls }}
 {{- if .Values.tls.http }}{{ $_ := merge $config.http $tls }}{{ end }}
 {{- end }}
+{{- if .Values.http.tokenSecret.name }}{{ $_ := merge $config.http (dict "login" "users" "token_file" "/etc/locksley-token/token") }}{{ end }}
 {{- if .Values.workers.enabled }}
 {{- $handlers := .Values.workers.handlers }}
 {{- if not $handlers }}{{ fail "workers.handlers: what they run" }}{{ end }}
@@ -60,7 +101,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- /* locksley.yaml of the workers: clients are not served there. */}}
 {{- define "locksley.workerConfig" -}}
 {{- $upstream := dict "password_file" "/etc/locksley-worker/password" }}
-{{- $address := printf "worker@%s:7771" (include "locksley.fullname" .) }}
+{{- $owner := include "locksley.config" . | fromYaml }}
+{{- $address := printf "worker@%s:%d" (include "locksley.fullname" .) (int $owner.workers.port) }}
 {{- if .Values.tls.secretName }}{{ $_ := merge $upstream (dict "url" (printf "rediss://%s" $address) "ca_file" "/etc/locksley-worker/ca.crt") }}
 {{- else }}{{ $_ := merge $upstream (dict "url" (printf "redis://%s" $address) "insecure" true) }}{{ end }}
 {{- if hasKey .Values.workers.config "handlers" }}{{ fail "workers.config.handlers: put them into workers.handlers, from where the daemon has its part" }}{{ end }}

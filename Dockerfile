@@ -24,7 +24,7 @@ RUN groupadd --system --gid 10001 locksley \
  && useradd --system --uid 10001 --gid locksley --home-dir /var/lib/locksley --no-create-home --shell /usr/sbin/nologin locksley
 RUN --mount=type=bind,from=build,source=/src/build/package,target=/package \
     apt-get update -qq \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /package/locksley_*.deb \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /package/locksley_*.deb openssl \
  && rm -rf /var/lib/apt/lists/*
 COPY deploy/image/locksley.yaml /etc/locksley/
 COPY deploy/image/health /usr/local/bin/locksley-health

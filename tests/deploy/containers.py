@@ -13,7 +13,9 @@ import unittest
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
 from locksley_daemon import DEADLINE_S, DaemonTest, program
+from scratch import scratch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -50,6 +52,13 @@ def instructions():
     return found
 
 
+def is_healthy(*options):
+    """Whether the image's health check says so of a daemon with these options."""
+    path = f"{pathlib.Path(program('LOCKSLEYD')).parent}:{os.environ['PATH']}"
+    health = [DEPLOY / "image/health", *options]
+    return subprocess.run(health, env={**os.environ, "PATH": path}, stderr=subprocess.DEVNULL, timeout=DEADLINE_S).returncode == 0
+
+
 class Image(DaemonTest):
     def values(self, word, stage="image"):
         return [rest for at, name, rest in instructions() if at == stage and name == word]
@@ -75,13 +84,25 @@ class Image(DaemonTest):
         self.assertTrue(config["store"]["path"].startswith(self.values("VOLUME")[0] + "/"))
         self.assertEqual((config["listen"]["address"], config["http"]["address"]), ("0.0.0.0", "0.0.0.0"))
 
-    def test_health_asks_the_daemon(self):
+    def test_health_asks_the_daemon_where_its_configuration_has_it(self):
+        folder = scratch(self)
+        authority = Authority(str(folder), "authority")
+        server, client = authority.issue("server"), {"client_ca": str(authority.certificate), "clients": "optional"}
+        for http in ({}, {"address": "::"}, {"tls": server.settings()}, {"address": "::1", "tls": server.settings(**client)}):
+            with self.subTest(http):
+                daemon = self.start({"http": http})
+                file = folder / "locksley.yaml"
+                file.write_text(yaml.safe_dump({"http": http | {"port": int(daemon.http.rsplit(":", 1)[1])}}))
+                self.assertTrue(is_healthy("--config", file))
+                daemon.send_signal(signal.SIGTERM)
+                self.assertEqual(daemon.wait_end(), 0)
+                self.assertFalse(is_healthy("--config", file))
+        self.assertTrue(any("openssl" in run.split() for run in self.values("RUN")), "which asks by TLS")
+
+    def test_health_takes_the_port_that_the_daemon_was_started_with(self):
         daemon = self.start()
-        health = lambda: subprocess.run([DEPLOY / "image/health", daemon.http.rsplit(":", 1)[1]], stderr=subprocess.DEVNULL, timeout=DEADLINE_S).returncode
-        self.assertEqual(health(), 0)
-        daemon.send_signal(signal.SIGTERM)
-        self.assertEqual(daemon.wait_end(), 0)
-        self.assertNotEqual(health(), 0)
+        port = daemon.http.rsplit(":", 1)[1]
+        self.assertTrue(is_healthy("--http-port", port, "--config", "/dev/null"))
 
 
 class Compose(unittest.TestCase):

@@ -45,11 +45,11 @@ class Life(DebianTest):
         self.assertEqual(self.client("run", "sha256", "").split()[0], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
         self.assertTrue(list(self.file(values["VOLUME"] + "/store").iterdir()))
         health = yaml.safe_load(values["HEALTHCHECK"].split("CMD")[1])
-        self.inside(*health, self.http_port)
+        self.inside(*health, "--http-port", self.http_port)
         daemon.send_signal(getattr(signal, values["STOPSIGNAL"]))
         self.assertEqual(daemon.wait(DEADLINE_S), 0)
         with self.assertRaises(AssertionError):
-            self.inside(*health, self.http_port)
+            self.inside(*health, "--http-port", self.http_port)
 
     def packages(self):
         folder = self.folder / "packages"

@@ -309,7 +309,9 @@ class Features(Chart):
         self.assertEqual(ports, [expected, {"http": 9001}])
         worker = self.checked(documents["ConfigMap", "locksley-worker"]["data"]["locksley.yaml"])
         self.assertEqual(worker["upstream"]["url"], "rediss://worker@locksley:7000")
-        self.assertIn("port 6379", self.render(config=config)["NOTES.txt"])
+        notes = self.render(config=config)["NOTES.txt"]
+        self.assertIn("port 6379", notes)
+        self.assertIn("exec locksley-0 -- locksley --server 127.0.0.1:6379 run", notes)
 
     def test_prometheus_has_the_token_that_the_daemon_takes(self):
         documents = self.example("embedded", http={"tokenSecret": {"name": "metrics", "key": "t"}})
@@ -360,6 +362,7 @@ class Features(Chart):
         notes = lambda *files, **settings: self.render(*files, **settings)["NOTES.txt"]
         self.assertIn("There are no users", notes())
         self.assertNotIn("There are no users", notes(CHART / "examples/embedded.yaml"))
+        self.assertNotIn(" run ", notes(tls={"secretName": "x"}), "without TLS it would fail, and the certificate is not for 127.0.0.1")
         self.assertIn("None of its users may submit", notes(workers=WORKERS))
         self.assertNotIn("None of its users may submit", notes(CHART / "examples/workers.yaml"))
         self.assertIn("delete those that stand by", notes(CHART / "examples/postgresql.yaml"))

@@ -4,8 +4,8 @@ itself see to their grammar."""
 import re
 from typing import NamedTuple
 
-# What Prometheus adds to each target, and its own series.
-TARGET_LABELS = {"job", "instance"}
+# What Prometheus adds to each target, and its operator in Kubernetes; and its own series.
+TARGET_LABELS = {"job", "instance", "namespace", "service"}
 FOREIGN = {"up": TARGET_LABELS}
 RESERVED = {"by", "on", "ignoring", "without", "group_left", "group_right", "and", "or", "unless", "bool", "offset", "inf", "nan"}
 NAME = re.compile(r"(?<![\w:.$])[a-zA-Z_:][\w:]*")

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
 from locksley_daemon import DaemonTest
 from scratch import scratch
-from promql import Page, complaints, take_apart
+from promql import TARGET_LABELS, Page, complaints, take_apart
 from tls_client import TlsConnection, client_context
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -167,7 +167,7 @@ class Names(DaemonTest):
         for name, labels in PROMISED.items():
             with self.subTest(name):
                 self.assertIn(name, page.series)
-                self.assertEqual(page.labels(name) - {"job", "instance"}, labels)
+                self.assertEqual(page.labels(name) - TARGET_LABELS, labels)
 
     def test_what_rules_name_is_there(self):
         page, names = self.page(), recorded()

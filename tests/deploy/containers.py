@@ -168,6 +168,18 @@ class ComposeStandby(unittest.TestCase):
                 exists = (self.folder / source).is_file() if source.startswith(".") else source in self.added["volumes"]
                 self.assertTrue(exists, f"{name}: {source}")
 
+    def test_prometheus_scrapes_both_daemons(self):
+        alone = yaml.safe_load((self.folder / "compose.yaml").read_text())["services"]
+        own = yaml.safe_load((self.folder / "standby/prometheus.yml").read_text())
+        (mount,) = self.added["services"]["prometheus"]["volumes"]
+        self.assertEqual(mount, "./standby/prometheus.yml:/etc/prometheus/prometheus.yml:ro")
+        self.assertIn(mount.replace("standby/", ""), alone["prometheus"]["volumes"], "in the place of that one")
+        other = yaml.safe_load((self.folder / "prometheus.yml").read_text())
+        (target,) = other["scrape_configs"][0].pop("static_configs")[0]["targets"]
+        port = checked((self.folder / "standby/locksley-2.yaml").read_text())["http"]["port"]
+        self.assertEqual(own["scrape_configs"][0].pop("static_configs"), [{"targets": [target, f"locksley-2:{port}"]}])
+        self.assertEqual(own, other)
+
     def test_the_two_daemons_have_one_database_and_names_of_their_own(self):
         first, second = (checked((self.folder / f"standby/locksley-{number}.yaml").read_text()) for number in (1, 2))
         self.assertEqual(first["store"]["engine"], "postgresql")
@@ -182,7 +194,7 @@ class ComposeStandby(unittest.TestCase):
     def test_with_workers_both_daemons_are_the_same_and_workers_know_both(self):
         folder = self.folder / "standby/workers"
         services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
-        self.assertEqual(set(services) - {"worker"}, set(self.added["services"]) - {"database"})
+        self.assertEqual(set(services) - {"worker"}, set(self.added["services"]) - {"database", "prometheus"})
         for service in services.values():
             for mount in service["volumes"]:
                 self.assertTrue((self.folder / mount.split(":")[0]).is_file(), mount)

@@ -334,6 +334,12 @@ class Features(Chart):
         (endpoint,) = documents["ServiceMonitor", "locksley"]["spec"]["endpoints"]
         self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"]), ("https", monitor["tlsConfig"]))
 
+    def test_a_certificate_for_one_port_leaves_the_others_theirs(self):
+        documents = self.example("workers", tls={"http": True}, config={"http": {"tls": {"certificate": "/c", "key": "/k"}}})
+        config = self.checked(documents["ConfigMap", "locksley"]["data"]["locksley.yaml"])
+        certificates = {section: config[section]["tls"]["certificate"] for section in ("listen", "http", "workers")}
+        self.assertEqual(certificates, {"listen": "/etc/locksley-tls/tls.crt", "http": "/c", "workers": "/etc/locksley-tls/tls.crt"})
+
     def test_a_changed_configuration_restarts_workers_always_and_the_daemon_on_request(self):
         def checksums(**settings):
             pods = self.pods(self.example("workers", **settings))

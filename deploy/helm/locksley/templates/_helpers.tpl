@@ -75,8 +75,8 @@ ports:
 {{- $_ := set $config "store" $store }}
 {{- $tls := dict "tls" (dict "certificate" "/etc/locksley-tls/tls.crt" "key" "/etc/locksley-tls/tls.key") }}
 {{- if .Values.tls.secretName }}
-{{- $_ := merge $config.listen $tls }}
-{{- if .Values.tls.http }}{{ $_ := merge $config.http $tls }}{{ end }}
+{{- $_ := merge $config.listen (deepCopy $tls) }}
+{{- if .Values.tls.http }}{{ $_ := merge $config.http (deepCopy $tls) }}{{ end }}
 {{- end }}
 {{- if .Values.http.tokenSecret.name }}{{ $_ := merge $config.http (dict "login" "users" "token_file" "/etc/locksley-token/token") }}{{ end }}
 {{- if .Values.workers.enabled }}
@@ -84,7 +84,7 @@ ports:
 {{- if not $handlers }}{{ fail "workers.handlers: what they run" }}{{ end }}
 {{- $hash := required "workers.passwordHash: of the workers' password, from `locksley hash-password`" .Values.workers.passwordHash }}
 {{- $port := dict "address" "0.0.0.0" "port" 7771 }}
-{{- if .Values.tls.secretName }}{{ $_ := merge $port $tls }}{{ else if .Values.workers.insecure }}{{ $_ := set $port "insecure" true }}
+{{- if .Values.tls.secretName }}{{ $_ := merge $port (deepCopy $tls) }}{{ else if .Values.workers.insecure }}{{ $_ := set $port "insecure" true }}
 {{- else }}{{ fail "workers: they need tls.secretName, or workers.insecure: true" }}{{ end }}
 {{- $remote := dict }}
 {{- range $name, $handler := $handlers }}

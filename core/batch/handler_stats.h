@@ -10,11 +10,13 @@
 
 namespace locksley {
 
-// One for each handler, a member of it. Executors write it once a publication (not once a job). Any
-// thread may read it at any time; nothing blocks or fails.
+// One for each handler, a member of it. Publications count the jobs. Workers write the durations of
+// jobs once a turn, leases once at their end, other executors once a job. Any thread may read it at
+// any time; nothing blocks or fails.
 struct HandlerStats {
   std::array<std::atomic<std::uint64_t>, kJobStatuses> jobs{};  // by JobStatus
-  // Tiny jobs are timed in bursts: each of them counts with the mean of its burst.
+  // Tiny jobs are timed in bursts: each of them counts with the mean of its burst. Each job of a
+  // lease counts with the mean of the lease.
   DurationHistogram job_duration;
   DurationHistogram batch_wait;      // submission to first start
   DurationHistogram batch_duration;  // submission to end

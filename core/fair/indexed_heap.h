@@ -13,9 +13,9 @@ namespace locksley {
 inline constexpr std::uint32_t kNotInHeap = std::numeric_limits<std::uint32_t>::max();
 
 // A 4-ary min-heap of pointers. The keys lie beside the pointers in one array: comparisons read the
-// array only, and the four children that are compared lie in two cache lines. The element stores
-// its place in the array, in the member that `place(element)` refers to; kNotInHeap there means
-// that it is in no heap. Key is small and ordered by <.
+// array only, and the four children that are compared lie in two or three cache lines. The element
+// stores its place in the array, in the member that `place(element)` refers to; kNotInHeap there
+// means that it is in no heap. Key is small and ordered by <.
 //
 // Borrows its elements. The caller synchronises the calls. push, update and remove are
 // O(log n), top is O(1). Memory grows as a vector's does and is not given back, so that a steady

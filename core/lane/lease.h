@@ -86,7 +86,8 @@ class Lease {
   // ---- Not out ----
 
   // Takes jobs of the batch that is owed most. False: there is nothing to claim. All jobs of a
-  // lease have the same attempt number; a job that has a note (Batch::note()) is leased alone.
+  // lease have the same attempt number. A job that has a note is leased alone
+  // (Batch::Attempts::note()).
   bool claim(const LeaseRequest& request);
   // Takes those jobs of `wanted` that are queued and have this attempt number, for a machine that
   // runs them already: it had lost its connection, or this process has just started. Looks at no

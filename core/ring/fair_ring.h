@@ -70,9 +70,9 @@ class FairRing {
     std::size_t most_idle_tenants = 4096;
     // A customer without queues is kept only while its key is ahead of the virtual time, or its
     // rate admits no start (IdleCustomers). If more than this many are kept, the tenant that has
-    // most of them loses those that are least ahead. A customer that was forgotten starts anew; its
-    // user gains nothing by that, since a customer with a new name does the same. The default is a
-    // guess: 3 MB.
+    // most of them loses some, in the order of IdleCustomers::limit(). A customer that was
+    // forgotten starts anew; its user gains nothing by that, since a customer with a new name does
+    // the same. The default is a guess: 3 MB.
     std::size_t most_idle_customers = 4096;
   };
 

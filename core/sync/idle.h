@@ -15,12 +15,12 @@
 namespace locksley {
 
 // The states of a pool's workers. A worker is active (it runs something), searching (it looks for
-// something to run) or parked. Helpers are active workers that wait for their sub-jobs, have
-// nothing of their batch to run, and are parked until they have. At most half of the workers begin
-// to search at a time; woken workers search as well. A thread that publishes work wakes no
-// worker while one searches: the searcher will find the work, or see it in its last look before it
-// parks (core/README.md has the argument, in numbered steps). The states are those of tokio's idle
-// set (tokio/src/runtime/scheduler/multi_thread/idle.rs). Programs use Idle, below.
+// something to run), parked or a helper: parked inside a wait for its sub-jobs, until they have
+// ended or there is a task of its batch. At most half of the workers begin to search at a time;
+// woken workers search as well. A thread that publishes work wakes no worker while one searches:
+// the searcher will find the work, or see it in its last look before it parks (core/README.md has
+// the argument, in numbered steps). The states are those of tokio's idle set
+// (tokio/src/runtime/scheduler/multi_thread/idle.rs), and helpers. Programs use Idle, below.
 //
 // Owned by the pool; outlives its workers. Any thread may call the functions for publishers, a
 // worker those for workers.

@@ -45,8 +45,9 @@ class IdleCustomers {
   // no customers, its members are queues again.
   static constexpr int kAtOnce = 32;  // guess: some 20 us with the mutex
   void forget_settled(RingGroup& tenant, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
-  // Forgets customers, of whatever tenants, until they are no more than `most`: of each tenant
-  // those that are least ahead.
+  // Forgets customers, of whatever tenants, until they are no more than `most`. Of each tenant
+  // first those that are ahead, the one that is least ahead first; then those that wait for their
+  // rate only, the one that may start soonest first.
   void limit(std::size_t most) LOCKSLEY_REQUIRES(kFairNodes);
   // The tenant is about to be removed, with all its customers.
   void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kFairNodes) {

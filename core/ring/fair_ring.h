@@ -210,7 +210,7 @@ class FairRing {
   // of any queue.
   static constexpr std::int64_t kJobService = 1000;
 
-  // ---- Turns ----
+  // ---- Turns (fair_ring.cc) ----
 
   // The service of a turn, as its gate counts it and as the lane does: only the gate counts its
   // start costs.
@@ -232,6 +232,13 @@ class FairRing {
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // The queue's present entry.
+  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
+    return static_cast<std::uint32_t>(queue.fair.entry);
+  }
+
+  // ---- Leases (fair_ring_leases.cc) ----
+
   // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at
   // `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
@@ -242,21 +249,12 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // A turn of the queue counts as this many executors more, modulo 2^32.
   void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The effects of a turn on groups with limits, and on the tenant of a customer
-  // (fair_ring_groups.cc): before a claim is charged, as the turn begins, and as it ends.
-  // prepare_above() returns how many jobs the limits allow, at least one. begin_above(): `jobs`
-  // were claimed, and are expected to take `service`; none: the executor joins. end_above() returns
-  // what the queue's group was charged.
-  std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
-                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, Service service,
-                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
-  // The queue's present entry.
-  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    return static_cast<std::uint32_t>(queue.fair.entry);
-  }
+  // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
+  static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
+      LOCKSLEY_REQUIRES(kFairNodes);
+  // How many jobs a claim of `width` executors together takes.
+  std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
+                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
 
   // ---- The jobs of a queue (fair_ring_jobs.cc) ----
 
@@ -273,17 +271,9 @@ class FairRing {
   }
   void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // How many jobs a claim of one executor takes.
   std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum, Site site) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
-  static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
-      LOCKSLEY_REQUIRES(kFairNodes);
-  // How many jobs a claim of `width` executors together takes.
-  std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
-                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its
   // gate, or else of its tenant's. For a queue without a measured cost.
@@ -305,6 +295,24 @@ class FairRing {
   static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
     return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
   }
+
+  // ---- A queue's life (fair_ring_life.cc) ----
+
+  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
+  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the
+  // caller drops it without the mutex.
+  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    const bool is_over =
+        queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
+    return is_over ? leave(queue) : nullptr;
+  }
+  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // refresh(), and counts an arrival if the queue has become ready.
+  void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+
+  // ---- Back-offs (fair_ring_control.cc) ----
+
   // After a turn that began at `began`. No effect on a queue that backs off already or was
   // cancelled, and no effect if the payloads that the turn lacked may have arrived since.
   void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
@@ -323,6 +331,7 @@ class FairRing {
   // Null: the ring does not know the customer, or the tenant.
   RingGroup* find_group(std::string_view tenant, std::string_view customer) const
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Customers become the members of a tenant whose members were queues; the queues become those of
   // customer "". Returns the tenant, which is another object now.
   RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
@@ -332,6 +341,15 @@ class FairRing {
   // The group is a tenant without limits and blocks: RingSeat::is_plain.
   static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
   std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // Sets RingGroup::blocks and RingSeat::is_plain. The caller updates the heaps: refresh().
+  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // Updates whether and until when the group waits for its rate.
+  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
+    if (group.fair.competes != competes) change_competes(group, competes);
+  }
+  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Counts `by` more queues like this one in the group and in its tenant; modulo 2^64.
   static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
       LOCKSLEY_REQUIRES(kFairNodes);
@@ -357,10 +375,19 @@ class FairRing {
       for (RingQueue* queue = group.first; queue != nullptr; queue = queue->next_) visit(*queue);
     });
   }
+  // The effects of a turn on groups with limits, and on the tenant of a customer: before a claim is
+  // charged, as the turn begins, and as it ends. prepare_above() returns how many jobs the limits
+  // allow, at least one. begin_above(): `jobs` were claimed, and are expected to take `service`;
+  // none: the executor joins. end_above() returns what the queue's group was charged.
+  std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
+                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, Service service,
+                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
 
   // ---- Who is next (fair_ring_order.cc) ----
 
-  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // What a claim found at the open gates.
   struct Look {
     VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()
@@ -487,36 +514,17 @@ class FairRing {
   void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
 
-  // ---- After a change ----
+  // ---- After a change (fair_ring.cc) ----
 
   // Update heaps and sums after any change of the group, of the seat, or of the queue.
   void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // refresh() for a seat whose group has up-to-date blocks.
-  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Whether the groups of the seat and above have no blocks, and will have none.
   bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Sets RingGroup::blocks and RingSeat::is_plain. The caller updates the heaps: refresh().
-  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Updates whether and until when the group waits for its rate.
-  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    if (group.fair.competes != competes) change_competes(group, competes);
-  }
-  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the
-  // caller drops it without the mutex.
-  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    const bool is_over =
-        queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
-    return is_over ? leave(queue) : nullptr;
-  }
-  [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // refresh() for a seat whose group has up-to-date blocks.
+  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void publish() LOCKSLEY_REQUIRES(mutex_, kFairNodes) { hints_.publish(gates_.open()); }
-  // refresh(), and counts an arrival if the queue has become ready.
-  void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
 
   mutable Mutex mutex_;
   Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism` includes the remote executors

@@ -121,7 +121,7 @@ bool Lease::fetch(std::size_t most_bytes) {
 
 void Lease::begin() {
   check(is_out(), "a lease begins that is not out");
-  if (!std::exchange(has_begun_, true)) turn_.begin();
+  if (!std::exchange(has_begun_, true)) turn_.begin_measured();
 }
 
 std::uint64_t Lease::end_jobs(JobStatus status, std::uint64_t first,

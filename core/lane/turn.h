@@ -15,16 +15,17 @@ namespace locksley {
 // the batch. Workers, thieves, external executors and leases all take these steps, in this order:
 //
 //   1. try_claim(), join() or reclaim()
-//                             The ring counts the executor and, for a claim, charges the batch
-//                             in advance.
-//   2. begin()                The charged time begins, and with it the first job: the batch counts the
-//                             executor as running, unless it has sub-jobs only.
-//      or begin_at_claim()    The time began with step 1. The executor may yet find that it can run no job now;
-//                             job_begins() says that it does.
-//   3. publish()              Any number of times. Jobs that have ended become visible.
-//   4. leave()                Publishes all jobs that have ended, and then the batch stops
-//      counting the executor.
-//   5. settle()               The ring gets the account and the jobs that did not end.
+//                          The ring counts the executor and, for a claim, charges the batch in
+//                          advance.
+//   2. begin_at_claim()    The charged time began with step 1. The executor may yet find that it
+//                          can run no job now; job_begins() says that it does. The batch then
+//                          counts it as running, unless it has sub-jobs only.
+//      begin_measured()    The same for a lease: the first job begins, and the holder measures the
+//                          charged time.
+//   3. publish()           Any number of times. Jobs that have ended become visible.
+//   4. leave()             Publishes all jobs that have ended, and then the batch stops counting
+//                          the executor.
+//   5. settle()            The ring gets the account and the jobs that did not end.
 //
 // So a reader who sees that nothing of a batch runs sees every job of it that has ended: step 4
 // publishes first. The ring keeps the batch alive from step 1 to step 5.
@@ -68,15 +69,15 @@ class Turn {
 
   // ---- Steps 2 to 4: during the turn ----
 
-  // The time that settle() charges begins, and the first job does.
-  void begin() {
+  // The turn begins. The charged time began with the instant of step 1, for settle_and_claim() that
+  // of the settlement: so turns that follow each other leave no time between them uncharged.
+  void begin_at_claim() { begin(charged_.began); }
+  // The turn begins now, and so does its first job. For a holder that measures by itself what the
+  // turn uses: settle_for().
+  void begin_measured() {
     begin(steady_now());
     job_begins();
   }
-  // The same for an executor that has worked for the turn since step 1: the time began with the
-  // instant of that step, for settle_and_claim() that of the settlement. So turns that follow each
-  // other leave no time between them uncharged.
-  void begin_at_claim() { begin(charged_.began); }
   // Call it before each job that begins, or that ends without running. The first call counts the
   // turn's executors in the batch, which starts the batch if no job of it has begun before. So a
   // batch whose payloads cannot be read yet has not started.
@@ -148,8 +149,8 @@ class Turn {
   // thief.
   Nanoseconds expected() const { return charged_.time; }
   Nanoseconds waited() const { return waited_; }
-  // When the time for which the batch is charged began. From step 2 on, until the next turn's step
-  // 2.
+  // When the turn began; settle() charges the batch for the time since then. From step 2 on, until
+  // the next turn's step 2.
   Nanoseconds began() const { return began_; }
 
  private:

@@ -66,11 +66,11 @@ TEST_F(LaneGatesTest, ATurnIsFollowedByOneOfTheGatesThatItIsGiven) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(&turn.batch(), there.get());
     EXPECT_EQ(turn.gate(), gate);
-    turn.begin();
+    turn.begin_measured();
     turn.leave();
     ASSERT_TRUE(turn.settle_and_claim(steady_now(), ClaimFilter::kAny, &only));
   }
-  turn.begin();
+  turn.begin_measured();
   turn.leave();
   turn.settle(steady_now());
   for (const auto& batch : {here, there}) lane.cancel(*batch, "over");

@@ -49,7 +49,7 @@ class LaneTest : public ::testing::Test {
   }
   // The whole turn that was claimed.
   void run() {
-    turn.begin();
+    turn.begin_measured();
     run_jobs();
     turn.leave();
     turn.settle(steady_now());
@@ -253,7 +253,7 @@ TEST_F(LaneTest, WhatIsGivenBackToACancelledBatchIsRecordedAsCancelled) {
   EXPECT_TRUE(lane.view().has_claims(*batch));
   lane.cancel(*batch, "no");
   EXPECT_EQ(batch->status().cancelled, 2u);
-  turn.begin();
+  turn.begin_measured();
   turn.leave();
   EXPECT_FALSE(turn.settle_and_claim(steady_now(), ClaimFilter::kAny));
   EXPECT_EQ(batch->status().cancelled, 3u);
@@ -263,7 +263,7 @@ TEST_F(LaneTest, WhatIsGivenBackToACancelledBatchIsRecordedAsCancelled) {
 TEST_F(LaneTest, ASettlementClaimsTheNextTurnIfItIsAskedTo) {
   const auto batch = submit(3);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   run_jobs();
   turn.leave();
   ASSERT_TRUE(turn.settle_and_claim(steady_now(), ClaimFilter::kAny));
@@ -325,7 +325,7 @@ class ScatteredRestTest : public LaneTest {
   // One job runs, and fails.
   void fail_one() {
     ASSERT_TRUE(turn.try_claim());
-    turn.begin();
+    turn.begin_measured();
     writer.begin_burst(turn.left().low);
     writer.begin_job(turn.left().low);
     writer.end_job(JobStatus::kError);

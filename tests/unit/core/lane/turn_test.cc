@@ -58,7 +58,7 @@ class TurnTest : public ::testing::Test {
   std::uint64_t run_rest() {
     std::uint64_t jobs = 0;
     while (turn.try_claim()) {
-      turn.begin();
+      turn.begin_measured();
       jobs += turn.left().size();
       end_jobs(turn, writer, turn.left().size());
       turn.leave();
@@ -86,7 +86,7 @@ TEST_F(TurnTest, TheExecutorIsCountedFromTheBeginUntilItHasLeft) {
   ASSERT_TRUE(turn.try_claim());
   EXPECT_EQ(ring().executors, 1U);
   EXPECT_EQ(batch->status().running, 0U);
-  turn.begin();
+  turn.begin_measured();
   EXPECT_EQ(batch->status().running, 1U);
   end_jobs(turn, writer, 1);
   turn.leave();
@@ -122,7 +122,7 @@ TEST_F(TurnTest, AllThatEndedIsPublishedBeforeTheExecutorLeaves) {
   const auto batch = submit(10);
   for (int i = 0; i < 3; ++i) {  // the first claim is of one job
     ASSERT_TRUE(turn.try_claim());
-    turn.begin();
+    turn.begin_measured();
     end_jobs(turn, writer, 1);
     (void)history.take();
     turn.leave();
@@ -138,7 +138,7 @@ TEST_F(TurnTest, AllThatEndedIsPublishedBeforeTheExecutorLeaves) {
 TEST_F(TurnTest, PublishedJobsCanBeSeenDuringTheTurn) {
   const auto batch = submit(1);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   end_jobs(turn, writer, 1);
   EXPECT_FALSE(batch->is_over());
   turn.publish();
@@ -152,7 +152,7 @@ TEST_F(TurnTest, JobsThatDidNotEndGoBackAndAreClaimedAgain) {
   const auto batch = submit(100);
   ASSERT_TRUE(turn.try_claim());
   const std::uint64_t claimed = turn.left().size();
-  turn.begin();
+  turn.begin_measured();
   turn.leave();
   turn.settle(steady_now());
   EXPECT_EQ(ring().queued, 100U);
@@ -166,7 +166,7 @@ TEST_F(TurnTest, SettlesAndClaimsTheNext) {
   ASSERT_TRUE(turn.try_claim(ClaimFilter::kAny, 1));
   std::uint64_t jobs = 0;
   do {
-    turn.begin();
+    turn.begin_measured();
     jobs += turn.left().size();
     end_jobs(turn, writer, turn.left().size());
     turn.leave();
@@ -182,7 +182,7 @@ TEST_F(TurnTest, AClaimIsOfAtMostSoManyJobs) {
   submit(100);
   ASSERT_TRUE(turn.try_claim(ClaimFilter::kAny, 3));
   EXPECT_LE(turn.left().size(), 3U);
-  turn.begin();
+  turn.begin_measured();
   turn.leave();
   turn.settle(steady_now());
   run_rest();
@@ -192,7 +192,7 @@ TEST_F(TurnTest, AThiefSettlesWhatItHasStolen) {
   const auto batch = submit(16);
   while (turn.try_claim()) {
     const IndexRange claimed = turn.left();
-    turn.begin();
+    turn.begin_measured();
     if (claimed.size() < 2) {
       end_jobs(turn, writer, 1);
     } else {
@@ -202,7 +202,7 @@ TEST_F(TurnTest, AThiefSettlesWhatItHasStolen) {
       Turn thief(lane, thiefs_writer);
       thief.join(*batch, stolen);
       EXPECT_EQ(thief.expected(), Nanoseconds{0});
-      thief.begin();
+      thief.begin_measured();
       EXPECT_EQ(ring().executors, 2U);
       // It ends after the turn that it has stolen from.
       end_jobs(turn, writer, turn.left().size());
@@ -223,12 +223,12 @@ TEST_F(TurnTest, AThiefSettlesWhatItHasStolen) {
 TEST_F(TurnTest, AThiefOfSubJobsEndsNoJob) {
   const auto batch = submit(1);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   ResultWriter unused;
   {
     Turn thief(lane, unused);
     thief.join(*batch, {});
-    thief.begin();
+    thief.begin_measured();
     EXPECT_EQ(ring().executors, 2U);
     thief.leave();
     thief.settle(steady_now());
@@ -244,12 +244,12 @@ TEST_F(TurnTest, AThiefOfSubJobsEndsNoJob) {
 TEST_F(TurnTest, AThiefOfSubJobsDoesNotCountAsAJobThatRuns) {
   const auto batch = submit(3);
   ASSERT_TRUE(turn.try_claim(ClaimFilter::kAny, 1));
-  turn.begin();
+  turn.begin_measured();
   ResultWriter unused;
   {
     Turn thief(lane, unused);
     thief.join(*batch, {});
-    thief.begin();
+    thief.begin_measured();
     EXPECT_EQ(batch->status().running, 1U);
     EXPECT_EQ(batch->status().queued, 2U);
     EXPECT_EQ(lane.cancel(*batch, "enough"), 2U);
@@ -269,7 +269,7 @@ TEST_F(TurnTest, OneThatIsDestroyedGivesBackWhatIsLeft) {
     Turn destroyed(lane, other_writer);
     ASSERT_TRUE(destroyed.try_claim(ClaimFilter::kAny, 2));
     if (steps == 1) continue;
-    destroyed.begin();
+    destroyed.begin_measured();
     end_jobs(destroyed, other_writer, 1);
     if (steps == 2) continue;
     destroyed.leave();
@@ -287,7 +287,7 @@ TEST_F(TurnTest, TooManyFailuresCancelTheRest) {
   options.max_fails = 1;
   const auto batch = submit(50, options);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   end_jobs(turn, writer, 1, JobStatus::kError);
   turn.leave();
   turn.settle(steady_now());
@@ -299,7 +299,7 @@ TEST_F(TurnTest, TooManyFailuresCancelTheRest) {
 TEST_F(TurnTest, JobsOfACancelledBatchThatGoBackAreCancelled) {
   const auto batch = submit(10);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   lane.cancel(*batch, "enough");
   EXPECT_FALSE(batch->is_over());
   turn.leave();
@@ -311,7 +311,7 @@ TEST_F(TurnTest, JobsOfACancelledBatchThatGoBackAreCancelled) {
 TEST_F(TurnTest, TheBatchIsChargedForTheTimeFromTheBegin) {
   const auto batch = submit(2);
   ASSERT_TRUE(turn.try_claim(ClaimFilter::kAny, 1));
-  turn.begin();
+  turn.begin_measured();
   end_jobs(turn, writer, 1);
   turn.leave();
   turn.settle(turn.began() + std::chrono::seconds(3));
@@ -353,11 +353,11 @@ using TurnDeathTest = TurnTest;
 
 TEST_F(TurnDeathTest, StepsInAWrongOrderAreBugs) {
   submit(2);
-  EXPECT_DEATH(turn.begin(), "without a claim");
+  EXPECT_DEATH(turn.begin_measured(), "without a claim");
   ASSERT_TRUE(turn.try_claim());
   EXPECT_DEATH(turn.leave(), "has not joined");
   EXPECT_DEATH((void)turn.try_claim(), "in the middle of another");
-  turn.begin();
+  turn.begin_measured();
   EXPECT_DEATH(turn.settle(steady_now()), "before its executor has left");
   turn.leave();
   turn.settle(steady_now());
@@ -367,7 +367,7 @@ TEST_F(TurnDeathTest, StepsInAWrongOrderAreBugs) {
 TEST_F(TurnTest, ATurnThatHasOnlyWaitedForPayloadsIsNotCharged) {
   const auto batch = submit(5);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   turn.set_backoff(Backoff::kNoPayloads);
   turn.leave();
   turn.settle_for(std::chrono::seconds(1));
@@ -376,7 +376,7 @@ TEST_F(TurnTest, ATurnThatHasOnlyWaitedForPayloadsIsNotCharged) {
   EXPECT_FALSE(turn.try_claim());
   lane.payloads_arrived(*batch);
   ASSERT_TRUE(turn.try_claim());
-  turn.begin();
+  turn.begin_measured();
   end_jobs(turn, writer, 1);
   turn.leave();
   turn.settle_for(std::chrono::milliseconds(1));

@@ -90,7 +90,7 @@ struct BatchStatus {
   std::uint64_t discarded_bytes;   // of the chunks or steps before these
   std::uint64_t steps;             // recorded in the journal
   SupersededRows superseded;       // rows of failed jobs that no longer count: the jobs run again
-  std::uint64_t waiting;           // part of `queued`: jobs that failed and whose backoff has not passed
+  std::uint64_t waiting;           // part of `queued`: jobs that failed and whose next attempt is not due
   Instant retry_at = kNever;       // when the first of these is due; kNever: none waits
   std::uint64_t retry_rounds = 0;  // how often Failures::begin_requeue() has queued jobs again
 };

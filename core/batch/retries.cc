@@ -8,8 +8,8 @@
 namespace locksley {
 namespace {
 
-constexpr Nanoseconds kFirstBackoff = std::chrono::milliseconds(100);
-constexpr Nanoseconds kLongestBackoff = std::chrono::minutes(5);
+constexpr Nanoseconds kFirstDelay = std::chrono::milliseconds(100);
+constexpr Nanoseconds kLongestDelay = std::chrono::minutes(5);
 
 // splitmix64: Guy L. Steele Jr., Doug Lea and Christine H. Flood, "Fast Splittable Pseudorandom
 // Number Generators", OOPSLA 2014.
@@ -22,10 +22,10 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 }  // namespace
 
-Nanoseconds backoff(std::uint32_t failures, std::uint64_t random) {
+Nanoseconds retry_delay(std::uint32_t failures, std::uint64_t random) {
   constexpr std::uint32_t kMostDoublings = 12;  // enough to reach the longest
   const std::uint32_t doublings = std::min(std::max(failures, 1U) - 1, kMostDoublings);
-  const Nanoseconds longest = std::min(kFirstBackoff * (std::int64_t{1} << doublings), kLongestBackoff);
+  const Nanoseconds longest = std::min(kFirstDelay * (std::int64_t{1} << doublings), kLongestDelay);
   return Nanoseconds(static_cast<std::int64_t>(random % (static_cast<std::uint64_t>(longest.count()) + 1)));
 }
 
@@ -94,7 +94,7 @@ void Retries::set(IndexRange jobs, AttemptCounts attempts) {
 
 void Retries::schedule(const JobAttempts& jobs, Nanoseconds now) {
   const std::uint32_t failures = jobs.attempts.failed - jobs.attempts.forgiven;
-  waiting_.emplace(now + backoff(failures, next_random(random_)), jobs.jobs);
+  waiting_.emplace(now + retry_delay(failures, next_random(random_)), jobs.jobs);
   waiting_jobs_ += jobs.jobs.size();
 }
 

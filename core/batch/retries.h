@@ -26,14 +26,16 @@ struct JobAttempts {
   friend bool operator==(const JobAttempts&, const JobAttempts&) = default;
 };
 
-// How long a job waits after its n-th failure that counts: a random time of at most 100 ms, 200 ms,
-// 400 ms, … 5 min. The limit grows exponentially, so that retries do not load a service that is
-// down for long. The time is random from 0 on ("full jitter"), because that spreads the attempts of
-// many jobs best: Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. 100
-// ms, since most transient failures are due to a lock or a lost connection; 5 min, since an
-// operator who has repaired something should not wait longer (both are guesses). `random`: 64
-// random bits.
-Nanoseconds backoff(std::uint32_t failures, std::uint64_t random);
+// How long a job waits for its next attempt, after so many failures that count: a random time of at
+// most 100 ms after the first one, of at most twice as much after each further one, up to 5 min.
+// `random`: 64 random bits.
+//
+// The limit grows exponentially, so that retries do not load a service that is down for long. The
+// time is random from 0 on ("full jitter"), because that spreads the attempts of many jobs best:
+// Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. 100 ms, since most
+// transient failures are due to a lock or a lost connection; 5 min, since an operator who has
+// repaired something should not wait longer (both are guesses).
+Nanoseconds retry_delay(std::uint32_t failures, std::uint64_t random);
 
 // The attempts of the jobs that failed and may run again, and the jobs that wait for their next
 // attempt. Both are kept as ranges, since jobs that fail together mostly have neighbouring indexes:
@@ -61,7 +63,7 @@ class Retries {
   // The attempts of all jobs that have any, ascending.
   std::vector<JobAttempts> all() const;
 
-  // Schedules the next attempt of the jobs: at `now` + backoff().
+  // Schedules the next attempt of the jobs: at `now` + retry_delay().
   void schedule(const JobAttempts& jobs, Nanoseconds now);
   std::uint64_t waiting() const { return waiting_jobs_; }
   // When the first waiting job is due; kNever: none waits.

@@ -17,7 +17,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 
-TEST(BackoffTest, DoublesUpToItsLongestAndIsSpreadFromNothingOn) {
+TEST(RetryDelayTest, DoublesUpToItsLongestAndIsSpreadFromNothingOn) {
   constexpr std::uint64_t kLargest = ~std::uint64_t{0};
   std::mt19937_64 random(1);
   for (std::uint32_t failures = 1; failures <= 2000; failures += failures < 20 ? 1 : 100) {
@@ -26,7 +26,7 @@ TEST(BackoffTest, DoublesUpToItsLongestAndIsSpreadFromNothingOn) {
     Nanoseconds least = longest;
     Nanoseconds most{0};
     for (int i = 0; i < 1000; ++i) {
-      const Nanoseconds wait = backoff(failures, random());
+      const Nanoseconds wait = retry_delay(failures, random());
       least = std::min(least, wait);
       most = std::max(most, wait);
     }
@@ -34,20 +34,19 @@ TEST(BackoffTest, DoublesUpToItsLongestAndIsSpreadFromNothingOn) {
     EXPECT_GT(most, longest * 9 / 10) << failures;
     EXPECT_LT(least, longest / 10) << failures;
   }
-  EXPECT_EQ(backoff(1, 0).count(), 0);
-  EXPECT_LE(backoff(~0U, kLargest), minutes(5));
+  EXPECT_EQ(retry_delay(1, 0).count(), 0);
+  EXPECT_LE(retry_delay(~0U, kLargest), minutes(5));
 }
 
-// Against a plain map from index to attempts.
-TEST(BackoffTest, ReachesItsLongestAndNoFarther) {
+TEST(RetryDelayTest, ReachesItsLongestAndNoFarther) {
   constexpr std::uint64_t kFirst = 100'000'000;  // 100 ms
-  EXPECT_EQ(backoff(1, kFirst), Nanoseconds{kFirst});
-  EXPECT_EQ(backoff(1, kFirst + 1), Nanoseconds{0});
-  EXPECT_EQ(backoff(0, kFirst), Nanoseconds{kFirst}) << "no failure counts as one";
-  EXPECT_EQ(backoff(2, 2 * kFirst), Nanoseconds{2 * kFirst});
-  EXPECT_EQ(backoff(12, 2048 * kFirst), Nanoseconds{2048 * kFirst});
-  EXPECT_EQ(backoff(13, 3000 * kFirst), minutes(5));
-  EXPECT_EQ(backoff(13, 3000 * kFirst + 1), Nanoseconds{0});
+  EXPECT_EQ(retry_delay(1, kFirst), Nanoseconds{kFirst});
+  EXPECT_EQ(retry_delay(1, kFirst + 1), Nanoseconds{0});
+  EXPECT_EQ(retry_delay(0, kFirst), Nanoseconds{kFirst}) << "no failure counts as one";
+  EXPECT_EQ(retry_delay(2, 2 * kFirst), Nanoseconds{2 * kFirst});
+  EXPECT_EQ(retry_delay(12, 2048 * kFirst), Nanoseconds{2048 * kFirst});
+  EXPECT_EQ(retry_delay(13, 3000 * kFirst), minutes(5));
+  EXPECT_EQ(retry_delay(13, 3000 * kFirst + 1), Nanoseconds{0});
 }
 
 TEST(RetriesTest, ForgottenJobsHaveNoAttemptsAndTakeNoMemory) {
@@ -64,6 +63,7 @@ TEST(RetriesTest, ForgottenJobsHaveNoAttemptsAndTakeNoMemory) {
   EXPECT_EQ(retries.memory_bytes(), empty);
 }
 
+// Against a plain map from index to attempts.
 TEST(RetriesTest, KnowsOfEachJobWhatWasSaidLast) {
   constexpr std::uint64_t kJobs = 60;
   std::mt19937_64 random(7);

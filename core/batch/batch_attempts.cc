@@ -15,11 +15,11 @@ std::uint32_t Batch::Attempts::of(std::uint64_t index) const {
   return batch_.attempt_ + batch_.retries_->of(index).failed;
 }
 
-IndexRange Batch::Attempts::alike(IndexRange jobs) const {
+IndexRange Batch::Attempts::with_equal_attempts(IndexRange jobs) const {
   // [batch-retries] relaxed: as in of().
   if (!batch_.has_retries_.load(std::memory_order_relaxed)) return jobs;
   const MutexLock lock(batch_.mutex_);
-  return batch_.retries_->alike(jobs);
+  return batch_.retries_->with_equal_attempts(jobs);
 }
 
 std::string Batch::Attempts::note(std::uint64_t index) const {
@@ -31,11 +31,11 @@ std::string Batch::Attempts::note(std::uint64_t index) const {
   return found == nullptr ? std::string() : *found;
 }
 
-IndexRange Batch::Attempts::alone_with_note(IndexRange jobs) const {
+IndexRange Batch::Attempts::leasable_together(IndexRange jobs) const {
   // [batch-notes] relaxed: as in note().
   if (!batch_.has_notes_.load(std::memory_order_relaxed)) return jobs;
   const MutexLock lock(batch_.mutex_);
-  return batch_.notes_->alone(jobs);
+  return batch_.notes_->leasable_together(jobs);
 }
 
 // ---- Of Batch: what changes them ----

@@ -24,12 +24,12 @@ class Batch::Attempts {
   std::uint32_t of(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, whose attempt number is that of the
   // first one.
-  IndexRange alike(IndexRange jobs) const;
+  IndexRange with_equal_attempts(IndexRange jobs) const;
   // The last note of a job, of this attempt or the one before; empty: none.
   std::string note(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, that one lease may hold: the first job
   // if it has a note, else all before the first job with a note.
-  IndexRange alone_with_note(IndexRange jobs) const;
+  IndexRange leasable_together(IndexRange jobs) const;
 
  private:
   friend class Batch;

@@ -17,7 +17,7 @@ const std::string* JobNotes::find(std::uint64_t index) const {
   return found == notes_.end() ? nullptr : &found->second;
 }
 
-IndexRange JobNotes::alone(IndexRange jobs) const {
+IndexRange JobNotes::leasable_together(IndexRange jobs) const {
   const auto first = notes_.lower_bound(jobs.low);
   if (first == notes_.end() || first->first >= jobs.high) return jobs;
   return {jobs.low, first->first == jobs.low ? jobs.low + 1 : first->first};

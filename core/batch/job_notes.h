@@ -38,7 +38,7 @@ class JobNotes {
   // The first jobs of `jobs`, which is not empty, that may be leased together. A job with a note is
   // leased alone. So this is the first job if it has a note; else all jobs before the first one
   // that has a note.
-  IndexRange alone(IndexRange jobs) const;
+  IndexRange leasable_together(IndexRange jobs) const;
   // The jobs have ended well.
   void forget(IndexRange jobs);
 

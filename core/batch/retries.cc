@@ -36,7 +36,7 @@ AttemptCounts Retries::of(std::uint64_t index) const {
   return index < part.high ? part.attempts : AttemptCounts{};
 }
 
-IndexRange Retries::alike(IndexRange jobs) const {
+IndexRange Retries::with_equal_attempts(IndexRange jobs) const {
   const std::uint32_t failed = of(jobs.low).failed;
   IndexRange result{jobs.low, jobs.low};
   visit(jobs, [&](IndexRange part, AttemptCounts attempts) {

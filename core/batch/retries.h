@@ -53,7 +53,7 @@ class Retries {
   AttemptCounts of(std::uint64_t index) const;
   // The jobs at the beginning of `jobs`, which is not empty, that have failed as often as the first
   // one.
-  IndexRange alike(IndexRange jobs) const;
+  IndexRange with_equal_attempts(IndexRange jobs) const;
   // Calls take(range, attempts) for each part of `jobs` with the same attempts, in order.
   template <class Take>
   void visit(IndexRange jobs, Take take) const;

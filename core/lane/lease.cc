@@ -27,7 +27,8 @@ bool Lease::claim(const LeaseRequest& request) {
     lane_.external_wait.observe(turn_.waited());
     const IndexRange claimed = turn_.left();
     turn_.set_left({});
-    const IndexRange alike = batch().attempts().alone_with_note(batch().attempts().alike(claimed));
+    const IndexRange alike =
+        batch().attempts().leasable_together(batch().attempts().with_equal_attempts(claimed));
     attempt_ = batch().attempts().of(alike.low);
     hold({claimed});
     give_back(alike.high);
@@ -51,7 +52,7 @@ bool Lease::reclaim(Batch& batch, IndexRange wanted, std::uint32_t attempt, std:
   std::size_t parts = 0;
   for (IndexRange left : taken) {
     while (!left.empty()) {
-      const IndexRange alike = ++parts <= kMostParts ? batch.attempts().alike(left) : left;
+      const IndexRange alike = ++parts <= kMostParts ? batch.attempts().with_equal_attempts(left) : left;
       const bool is_ours =
           parts <= kMostParts && batch.attempts().of(alike.low) == attempt && has_room(alike);
       append_range(is_ours ? ours : others, alike);

@@ -29,19 +29,19 @@ TEST(JobNotesTest, TheLastNoteOfAJobIsKept) {
 
 TEST(JobNotesTest, AJobWithANoteIsAlone) {
   JobNotes notes;
-  EXPECT_EQ(notes.alone({0, 10}), (IndexRange{0, 10}));
+  EXPECT_EQ(notes.leasable_together({0, 10}), (IndexRange{0, 10}));
   notes.set(4, "x");
-  EXPECT_EQ(notes.alone({0, 10}), (IndexRange{0, 4}));
-  EXPECT_EQ(notes.alone({4, 10}), (IndexRange{4, 5}));
-  EXPECT_EQ(notes.alone({5, 10}), (IndexRange{5, 10}));
-  EXPECT_EQ(notes.alone({0, 4}), (IndexRange{0, 4}));
+  EXPECT_EQ(notes.leasable_together({0, 10}), (IndexRange{0, 4}));
+  EXPECT_EQ(notes.leasable_together({4, 10}), (IndexRange{4, 5}));
+  EXPECT_EQ(notes.leasable_together({5, 10}), (IndexRange{5, 10}));
+  EXPECT_EQ(notes.leasable_together({0, 4}), (IndexRange{0, 4}));
 }
 
 TEST(JobNotesTest, NotesOfJobsThatEndedWellAreForgotten) {
   JobNotes notes;
   for (const std::uint64_t index : {1U, 3U, 5U}) notes.set(index, "x");
   notes.forget({2, 4});
-  EXPECT_EQ(notes.alone({2, 9}), (IndexRange{2, 5}));
+  EXPECT_EQ(notes.leasable_together({2, 9}), (IndexRange{2, 5}));
   notes.forget({0, 9});
   EXPECT_EQ(notes.bytes(), 0U);
   EXPECT_EQ(notes.find(1), nullptr);
@@ -88,7 +88,7 @@ TEST_F(NotedBatchTest, TheNoteOfAFailedAttemptIsThereForTheNextOne) {
   EXPECT_EQ(batch->attempts().note(0), "");
   publish_noted(*batch, 0, JobStatus::kError, "half");
   EXPECT_EQ(batch->attempts().note(0), "half");
-  EXPECT_EQ(batch->attempts().alone_with_note({0, 2}), (IndexRange{0, 1}));
+  EXPECT_EQ(batch->attempts().leasable_together({0, 2}), (IndexRange{0, 1}));
   ASSERT_EQ(journal.steps.size(), 1U);
   EXPECT_EQ(journal.steps[0].notes, (std::vector<NotedJob>{{0, "half"}}));
   ASSERT_EQ(batch->take_due_retries(Nanoseconds::max()).size(), 1U);

@@ -128,7 +128,7 @@ void Worker::run() {
       stats_.parks.add(1);
       sleeper_.parker.park();
       idle.return_from_park(sleeper_);
-      spin_.slept();
+      spin_.parked();
       woken = true;
     }
     searching_ = true;

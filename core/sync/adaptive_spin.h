@@ -1,4 +1,4 @@
-// How long a thread keeps looking for work before it sleeps.
+// How long a thread keeps looking for work before it parks.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace locksley {
 
-// Decides whether a thread that waits should look again and again for a while before it sleeps.
+// Decides whether a thread that waits should look again and again for a while before it parks.
 //
-// To sleep and be woken costs 10 to 60 us. Looking is faster where work comes sooner than that, as
+// To park and be woken costs 10 to 60 us. Looking is faster where work comes sooner than that, as
 // with a client that sends one request after another; elsewhere it is a waste of processor time. So
 // a thread looks only while its waits turn out to be short. The model is the haltpoll governor of
 // the Linux kernel.
@@ -24,8 +24,8 @@ namespace locksley {
 // kLongest. Nothing fails.
 class AdaptiveSpin {
  public:
-  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of a
-  // sleep.
+  // The longest look, and the longest wait that is worth one. A guess: about twice the cost of
+  // parking.
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
 
   // At the beginning of a wait. If `may`, calls `found` until it returns true, for as long as that
@@ -49,8 +49,8 @@ class AdaptiveSpin {
     return false;
   }
 
-  // The thread slept after look() returned false, and now has work.
-  void slept() {
+  // The thread was parked after look() returned false, and now has work.
+  void parked() {
     if (looked_) {
       budget_ = budget_ > kLeast ? budget_ / 2 : Nanoseconds(0);
     } else if (steady_now() - looked_from_ <= kLongest) {

@@ -91,7 +91,7 @@ void NetworkThread::run() {
     };
     if (spin.look(may_look_(), look)) continue;
     run_round(Wait::kUntilReady);
-    spin.slept();
+    spin.parked();
   }
   // Each is closed.
   connections_.clear();

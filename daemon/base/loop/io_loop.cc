@@ -71,7 +71,7 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
       io.run_one();
     }
     mailbox.end_sleep();
-    spin.slept();
+    spin.parked();
   }
 }
 

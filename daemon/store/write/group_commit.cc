@@ -166,7 +166,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     // A write may have been put since.
     if (!queue_.is_gathering_empty() && due_ < until) continue;
     sleep_until(until);
-    if (urgent_) spin_.slept();
+    if (urgent_) spin_.parked();
   }
 }
 

@@ -11,7 +11,7 @@ void teach(AdaptiveSpin& spin) {
   for (int tries = 0; tries < 1'000; ++tries) {
     int looks = 0;
     if (spin.look(true, [&] { return ++looks == 1; })) return;
-    spin.slept();
+    spin.parked();
   }
   FAIL() << "never looked, after a thousand short waits";
 }
@@ -49,7 +49,7 @@ TEST(AdaptiveSpinTest, StopsLookingWhenItIsInVainAgainAndAgain) {
       return false;
     }));
     std::this_thread::sleep_for(2 * AdaptiveSpin::kLongest);
-    spin.slept();
+    spin.parked();
   }
   EXPECT_FALSE(looked);
 }

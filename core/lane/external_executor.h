@@ -27,9 +27,13 @@ struct ExternalJob {
 // An executor without a thread: takes turns with the lane's batches, hands out their jobs, and is
 // told how they ended.
 //
-//   if (executor.begin_turn(64)) { while (auto job = executor.start_job()) send(*job); }
-//   ... later, in the order of the starts ...   executor.end_job(JobStatus::kOk, output); executor.publish();
-//   ... when nothing is out ...                 executor.end_turn();
+//   if (executor.begin_turn(64, kMostBytes)) {
+//     while (auto job = executor.start_job()) send(*job);
+//   }
+//   // later, in the order of the starts:
+//   executor.end_job(JobStatus::kOk, output); executor.publish();
+//   // when nothing is out:
+//   executor.end_turn();
 //
 // Jobs end in the order in which they were started, unless allow_any_order() was called. Jobs that
 // have started, but have not ended at the end of the turn, go back to the ring with those that have

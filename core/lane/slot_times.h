@@ -18,10 +18,12 @@ namespace locksley {
 // leases these events divide the time, and the lease that pays for the time since the event before
 // is:
 //   - at the claim of the second lease: the first one;
-//   - when a job has run (ran()): the lease of that job. So a worker that runs the job of the lease behind charges that lease;
-//   - at the end of a lease (release()): this lease. But a lease that goes back before it has begun is not charged for slots
-//     on which it is behind: it has only waited there, and the lease in front of it pays for the whole time. give_way() says
-//     that the same is true of a lease in front.
+//   - when a job has run (ran()): the lease of that job. So a worker that runs the job of the lease
+//     behind charges that lease;
+//   - at the end of a lease (release()): this lease. But a lease that goes back before it has begun
+//     is not charged for slots on which it is behind: it has only waited there, and the lease in
+//     front of it pays for the whole time. give_way() says that the same is true of a lease in
+//     front.
 // A lease of several slots may be behind another on all of them when one of its jobs runs. Only one
 // slot is then known to run it, so the lease moves to the front of one.
 //

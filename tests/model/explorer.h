@@ -28,8 +28,8 @@ namespace locksley::model {
 //
 // In both a thread sees its own stores at once, a heavy barrier drains the buffers of all threads,
 // and the rest is simpler than the language and some processors are:
-//   - A load takes place where it stands, and reads what memory holds then. Loads do not pass each other,
-//     and a store does not pass a load that came before it, be they ever so weak.
+//   - A load takes place where it stands, and reads what memory holds then. Loads do not pass each
+//     other, and a store does not pass a load that came before it, be they ever so weak.
 //   - A read-modify-write is one step, of full strength whatever its order. Nothing passes it.
 //   - A store reaches all others at one moment.
 // So missing "announce before you look" barriers are found, under `weak` also a store that should

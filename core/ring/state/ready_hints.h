@@ -32,10 +32,10 @@ class ReadyHints {
   bool has_remote_work() const { return has(kRemote); }
   bool has_remote_work(const GateSet& gates) const { return has_at(gates, kRemote); }
   // How often jobs have become claimable, other than by a settlement:
-  //   - a queue without claimable jobs has got some: by add_jobs(), add_range(), queue_again(), resume(), set_slots() or
-  //     Leases::give_back(), or because its back-off has ended;
-  //   - a group is no longer at its limit: its rate admits a start, its limits have changed, or its results have room
-  //     (Groups::reopen_tenants());
+  //   - a queue without claimable jobs has got some: by add_jobs(), add_range(), queue_again(),
+  //     resume(), set_slots() or Leases::give_back(), or because its back-off has ended;
+  //   - a group is no longer at its limit: its rate admits a start, its limits have changed, or its
+  //     results have room (Groups::reopen_tenants());
   //   - the program has opened a gate.
   // If the number has changed, a newcomer waits, and an executor should end its turn early. Its
   // batch loses nothing by that, since it is charged for the time that the turn took.

@@ -24,10 +24,10 @@ class GateSet {
  public:
   static constexpr std::size_t kWords = kMostGates / 64;
   // For how long the claiming executor is restricted to these gates.
-  //   - kLasting: permanently. Tenants at other gates cannot use the executor at all. So the tenants at these gates owe them
-  //     no more than one turn of each executor.
-  //   - kPassing: for this claim. The executor serves all gates again later. Then the tenants that it has served in the
-  //     meantime yield to the others.
+  //   - kLasting: permanently. Tenants at other gates cannot use the executor at all. So the
+  //     tenants at these gates owe them no more than one turn of each executor.
+  //   - kPassing: for this claim. The executor serves all gates again later. Then the tenants that
+  //     it has served in the meantime yield to the others.
   enum class Restriction : std::uint8_t { kLasting, kPassing };
 
   GateSet() = default;

@@ -2,10 +2,10 @@
 // results to the client.
 //
 //   client: keeps --window SUBMIT_JOBs underway; one that completes makes room for the next
-//   worker: keeps up to --depth GRAB_JOBs underway, and answers in bursts. Each job that it is given lets it
-//           ask for one more at a time than before, each NO_JOB for one less. At none it announces its rest
-//           (PRE_SLEEP) and waits for the NOOP that wakes it. Without this growth gearmand spends its time on
-//           NO_JOBs when the worker runs dry
+//   worker: keeps up to --depth GRAB_JOBs underway, and answers in bursts. Each job that it is
+//           given lets it ask for one more at a time than before, each NO_JOB for one less. At none
+//           it announces its rest (PRE_SLEEP) and waits for the NOOP that wakes it. Without this
+//           growth gearmand spends its time on NO_JOBs when the worker runs dry
 
 #include "tests/bench/wire/peer.h"
 

@@ -120,15 +120,16 @@ struct locksley_host {
    * takes it before, oldest first. The `size` bytes of the argument, at most LOCKSLEY_MOST_ARGUMENT, are
    * copied. If it fails, nothing was queued. Otherwise the sub-job will run, even if the job should stop. */
   int32_t (*spawn)(locksley_group* group, locksley_task task, const void* argument, size_t size);
-  /* Runs sub-jobs until all of the group have ended. Fails if one of them did, with the text of the first. While it waits,
-   * wait, group_end and parallel_for also run sub-jobs of other jobs of the batch. So hold no lock over them that a
-   * sub-job or a burst of the batch may take; and the time of these counts against the time limit of the job that waits. */
+  /* Runs sub-jobs until all of the group have ended. Fails if one of them did, with the text of the
+   * first. While they wait, wait, group_end and parallel_for also run sub-jobs of other jobs of the
+   * batch. So hold no lock over them that a sub-job or a burst of the batch may take; and the time of
+   * these counts against the time limit of the job that waits. */
   int32_t (*wait)(locksley_group* group);
 
-  /* Runs `body` for bursts that together are the indexes from low to high - 1, on this thread and on idle
-   * ones, and returns when all are done. A burst is at most `grain` long; 0 lets the
-   * host choose. If a burst fails, or the job should stop, the rest is dropped; in the first case the loop
-   * fails, with that burst's text. */
+  /* Runs `body` for bursts that together are the indexes from low to high - 1, on this thread and on
+   * idle ones, and returns when all are done. A burst is at most `grain` long; 0 lets the host choose.
+   * If a burst fails, or the job should stop, the rest is dropped; in the first case the loop fails,
+   * with that burst's text. */
   int32_t (*parallel_for)(locksley_context* context, uint64_t low, uint64_t high, uint64_t grain,
                           locksley_body body, void* argument);
 };

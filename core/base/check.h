@@ -1,4 +1,4 @@
-// An assertion that is always on.
+// check(): an assertion that is always on.
 #pragma once
 
 #include <cstdio>
@@ -7,9 +7,8 @@
 
 namespace locksley {
 
-// An assertion that is always on. A condition that does not hold is a bug of this program, never an
-// outcome that a caller could handle: it is printed to standard error with its place, and the
-// process aborts.
+// A condition that does not hold is a bug of this program, never an outcome that a caller could
+// handle: it is printed to standard error with its place, and the process aborts.
 inline void check(bool condition, const char* what,
                   std::source_location where = std::source_location::current()) {
   if (condition) [[likely]] {

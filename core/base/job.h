@@ -17,7 +17,7 @@ using Instant = std::chrono::steady_clock::time_point;
 // Later than every other instant: nothing is due, or there is no limit.
 inline constexpr Instant kNever = Instant::max();
 
-// How a job ended. to_string() gives the names of the protocol.
+// How a job ended.
 enum class JobStatus : std::uint8_t { kOk, kError, kTimeout, kCrashed, kCancelled };
 inline constexpr std::size_t kJobStatuses = 5;
 // Whether the job ran and did not succeed: it counts as failed, and may run again.
@@ -34,7 +34,7 @@ constexpr Instant after(Instant now, std::chrono::milliseconds wait) {
   return wait < std::chrono::floor<std::chrono::milliseconds>(kNever - now) ? now + wait : kNever;
 }
 
-// As clients read it.
+// The name in the protocol.
 constexpr std::string_view to_string(JobStatus status) {
   constexpr std::string_view kNames[kJobStatuses] = {"ok", "error", "timeout", "crashed", "cancelled"};
   return kNames[static_cast<std::size_t>(status)];

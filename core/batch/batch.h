@@ -96,10 +96,10 @@ struct BatchStatus {
 };
 
 // Receives notifications of changes of batches. Implemented by the program; outlives the batches.
-// Called on any thread, without the mutex of the batch. But the mutex of a worker's results may be
-// held (core/lane/result_writer.h), and Lane::release() holds the one that Lane::hold() takes: so a
-// call must not wait for an executor, nor call hold(), release() or cancel(). It must be quick and
-// must not throw; it may read the batch.
+// Called on any thread, without the mutex of the batch. But two mutexes may be held: that of a
+// worker's results (core/lane/result_writer.h), and that of Lane::hold(), release() and cancel(),
+// which submit() takes for a batch that is held. So a call must not wait for an executor, nor call
+// these functions. It must be quick and must not throw; it may read the batch.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;

@@ -61,8 +61,9 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
-  // ---- Set before the first batch, and reset only when no other thread uses the lane any more
-  // ----
+  // ---- Set before the first batch ----
+
+  // These functions are reset only when no other thread uses the lane any more.
 
   // Called after there may be more to claim.
   void on_work(Notify wake) { wake_ = std::move(wake); }

@@ -15,7 +15,7 @@ namespace locksley {
 // Sets weights and limits of tenants and of their customers in this lane, as FairRing::Groups does
 // in a ring. The limits of a tenant are kept while it has no batches. A call for a customer that
 // the ring does not know has no effect: when the customer comes, the function of on_customer() is
-// asked. Call it for customers without batches, too: the ring may still know them.
+// asked. Call set_customer_limits() for customers without batches, too: the ring may know them.
 //
 // A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
 class Lane::Groups {

@@ -214,10 +214,10 @@ class ResultWriter {
   // Usually allowed_output_. After a refused write of the running job: 0, and the output is one
   // byte, so that end_job()'s ordinary length check catches it.
   std::size_t most_output_ = kLargestOutput;
-  std::size_t refused_bytes_ =
-      0;                      // how long it would have made the output: no more than allowed if memory lacked
-  std::uint32_t ended_ = 0;   // jobs since begin_batch()
-  std::uint32_t failed_ = 0;  // of those
+  // How long that write would have made the output: no more than allowed if memory lacked.
+  std::size_t refused_bytes_ = 0;
+  std::uint32_t ended_ = 0;           // jobs since begin_batch()
+  std::uint32_t failed_ = 0;          // of those
   std::uint32_t published_hint_ = 0;  // of ended_, published by this thread
 
   std::string worker_;  // constant during a batch; empty: not known

@@ -72,7 +72,7 @@ class Worker {
   Nanoseconds last_progress() const { return Nanoseconds(static_cast<std::int64_t>(last_progress_.get())); }
   // Whether it has a turn, of jobs or of sub-jobs. A hint.
   bool is_busy() const { return turn_began_.get() != 0; }
-  // Which thread may call which function of it, core/lane/result_writer.h says.
+  // core/lane/result_writer.h says which thread may call which of its functions.
   ResultWriter& writer() { return writer_; }
 
   // ---- The monitor ----

@@ -24,9 +24,10 @@ namespace locksley {
 //
 // Owned by the pool; outlives its workers. Any thread may call the functions for publishers, a
 // worker those for workers.
+//
 // The mutex is taken to park, to leave a list, and by wake-ups that find a sleeper; notify() with
-// no worker to wake is one load. Nothing blocks longer, except that leave_park() waits for a token
-// that is on its way. Nothing fails.
+// no worker to wake is one load. No call blocks for longer than the mutex is held, except
+// leave_park(), which may wait for a token on its way. Nothing fails.
 template <class Atomics>
 class BasicIdle {
  public:

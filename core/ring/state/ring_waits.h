@@ -28,10 +28,10 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
 // queues and groups are, except for has_new(). Nothing blocks or fails; add_backoff() allocates.
 class RingWaits {
  public:
-  // ---- Back-offs, of queues whose job broke an executor, or whose payloads cannot be read now
-  // ----
+  // ---- Back-offs of queues ----
 
-  // The set is bounded: it holds only queues that had a turn within the last kLongestBackoff.
+  // Of queues whose job broke an executor, or whose payloads cannot be read now. The set is
+  // bounded: it holds only queues that had a turn within the last kLongestBackoff.
   //
   // A back-off lasts 100 ms after the first break, twice as long after each further one, up to 5 s.
   // A job that ends well starts the count anew; turns that were in progress when a back-off began
@@ -54,10 +54,10 @@ class RingWaits {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;
   }
 
-  // ---- Rates, of groups that have jobs to start and must wait until their rate admits a start
-  // ----
+  // ---- Rates of groups ----
 
-  // The group waits until `at`; none: it does not wait.
+  // Of groups that have jobs to start and must wait until their rate admits a start. The group
+  // waits until `at`; none: it does not wait.
   void set_rate(RingGroup& group, std::optional<Nanoseconds> at) LOCKSLEY_REQUIRES(kFairNodes) {
     const bool waits = group.wait_place != kNotInHeap;
     if (!at) {

@@ -62,10 +62,9 @@ std::optional<ExternalJob> ExternalExecutor::start_job() {
   if (in_any_order_) {
     auto& shown = shown_[job.index];
     shown = std::make_unique<ShownJob>(lane_.running());
-    shown->begin(batch(), job.index, batch().attempts().of(job.index), steady_now(), worker_,
-                 has_line_notes_);
+    shown->begin(job_to_show(job.index, steady_now()));
   } else if (is_oldest) {
-    show(job_began_);
+    running_.begin(job_to_show(first_ + ended_, job_began_));
   }
   return job;
 }
@@ -119,9 +118,13 @@ void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, s
   if (status == JobStatus::kOk) turn_.note_ended_well();
 }
 
-void ExternalExecutor::show(Nanoseconds since) {
-  const std::uint64_t index = first_ + ended_;
-  running_.begin(batch(), index, batch().attempts().of(index), since, worker_, has_line_notes_);
+ShownJob::Job ExternalExecutor::job_to_show(std::uint64_t index, Nanoseconds since) const {
+  return {.batch = batch(),
+          .index = index,
+          .attempt = batch().attempts().of(index),
+          .since = since,
+          .worker = worker_,
+          .has_line_notes = has_line_notes_};
 }
 
 void ExternalExecutor::end_job(JobStatus status, std::string_view output,
@@ -143,7 +146,7 @@ void ExternalExecutor::end_job(JobStatus status, std::string_view output,
   if (status == JobStatus::kOk) turn_.note_ended_well();
   batch().handler().stats.job_duration.observe(now - job_began_);
   job_began_ = now;
-  if (ended_ < started_) show(now);
+  if (ended_ < started_) running_.begin(job_to_show(first_ + ended_, now));
 }
 
 void ExternalExecutor::end_turn() {

@@ -65,7 +65,7 @@ class ExternalExecutor {
   GateId gate() const { return turn_.gate(); }
 
   // Where the turn's jobs run, as is shown and kept with their results; lives as long as the turn.
-  // `has_line_notes`: as in ShownJob::begin(). Before the first start_job().
+  // `has_line_notes`: as in ShownJob::Job. Before the first start_job().
   void set_worker(std::string_view worker, bool has_line_notes) {
     worker_ = worker;
     has_line_notes_ = has_line_notes;
@@ -111,8 +111,8 @@ class ExternalExecutor {
   // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload
   // cannot be read: never, so that its job ends as an error; or not now.
   void fetch(std::uint64_t most, std::size_t most_bytes);
-  // Shows the oldest job that has started and not ended as running since this instant.
-  void show(Nanoseconds since);
+  // The job as others can see it, running since this instant.
+  ShownJob::Job job_to_show(std::uint64_t index, Nanoseconds since) const;
   void end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
                         std::optional<std::int32_t> exit_status);
 

@@ -88,28 +88,27 @@ ShownJob::~ShownJob() {
   all_.all_.pop_back();
 }
 
-void ShownJob::begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
-                     std::string_view worker, bool has_line_notes) {
+void ShownJob::begin(const Job& job) {
   is_begun_ = true;
   note_saved_ = {};
   has_unsaved_note_ = false;
   has_reports_ = false;
   const MutexLock lock(all_.mutex_);
   forget();
-  batch_ = &batch;
-  index_ = index;
+  batch_ = &job.batch;
+  index_ = job.index;
   if (spare_entry_.empty()) {
-    entry_ = all_.by_job_.insert({WatchedJob{&batch, index}, this});
+    entry_ = all_.by_job_.insert({WatchedJob{&job.batch, job.index}, this});
   } else {
-    spare_entry_.key() = {&batch, index};
+    spare_entry_.key() = {&job.batch, job.index};
     entry_ = all_.by_job_.insert(std::move(spare_entry_));
   }
-  attempt_ = attempt;
-  since_ = since;
-  worker_ = worker;
-  has_line_notes_ = has_line_notes;
+  attempt_ = job.attempt;
+  since_ = job.since;
+  worker_ = job.worker;
+  has_line_notes_ = job.has_line_notes;
   has_ended_ = false;
-  all_.tell(batch, index);
+  all_.tell(job.batch, job.index);
 }
 
 void ShownJob::forget() {

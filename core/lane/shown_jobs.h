@@ -125,11 +125,16 @@ class ShownJob {
   ShownJob(const ShownJob&) = delete;
   ShownJob& operator=(const ShownJob&) = delete;
 
-  // The job has been running since `since`, on `worker`, whose text lives as long as this.
-  // `has_line_notes`: the last line that the job writes to standard error is its note. The executor
-  // keeps the batch alive until clear().
-  void begin(Batch& batch, std::uint64_t index, std::uint32_t attempt, Nanoseconds since,
-             std::string_view worker, bool has_line_notes);
+  // A job that runs.
+  struct Job {
+    Batch& batch;  // the executor keeps it alive until clear()
+    std::uint64_t index;
+    std::uint32_t attempt;
+    Nanoseconds since;
+    std::string_view worker;      // its text lives as long as the ShownJob
+    bool has_line_notes = false;  // its note is the last line that it writes to standard error
+  };
+  void begin(const Job& job);
   bool is_begun() const { return is_begun_; }
   std::uint64_t index() const { return index_; }
   Nanoseconds since() const { return since_; }  // as begin() got it

@@ -18,7 +18,11 @@ ShownJob* OutLease::shown_job(std::uint64_t index, std::string_view worker) {
   if (const auto found = shown.find(index); found != shown.end()) return found->second.get();
   if (shown.size() >= kMostShown) return nullptr;
   auto job = std::make_unique<ShownJob>(lease.lane().running());
-  job->begin(lease.batch(), index, lease.attempt(), steady_now(), worker, /*has_line_notes=*/false);
+  job->begin({.batch = lease.batch(),
+              .index = index,
+              .attempt = lease.attempt(),
+              .since = steady_now(),
+              .worker = worker});
   return shown.emplace(index, std::move(job)).first->second.get();
 }
 

@@ -148,17 +148,19 @@ TEST_F(ShownJobsTest, OneOfVeryManyIsFoundAtOnce) {
   for (std::uint64_t i = 0; i < 2 * kMany; ++i) {
     const auto& batch = i % 2 == 0 ? first : second;
     shown.push_back(std::make_unique<ShownJob>(lane.running()));
-    shown.back()->begin(*batch, i / 2, 1, Nanoseconds(1), "far", false);
+    shown.back()->begin(
+        {.batch = *batch, .index = i / 2, .attempt = 1, .since = Nanoseconds(1), .worker = "far"});
   }
   // A look at each of all would take some 2 * kMany * kMany ns.
   for (std::uint64_t i = 0; i < kMany; ++i) ASSERT_EQ(lane.running().find(*second, i)->index, i);
   EXPECT_FALSE(lane.running().find(*second, kMany));
   // Two executors may show the same job for a moment.
   ShownJob other(lane.running());
-  other.begin(*first, 7, 2, Nanoseconds(1), "near", false);
+  other.begin({.batch = *first, .index = 7, .attempt = 2, .since = Nanoseconds(1), .worker = "near"});
   shown[14]->clear();
   EXPECT_EQ(lane.running().find(*first, 7)->worker, "near");
-  shown[14]->begin(*second, kMany + 1, 1, Nanoseconds(1), "far", false);
+  shown[14]->begin(
+      {.batch = *second, .index = kMany + 1, .attempt = 1, .since = Nanoseconds(1), .worker = "far"});
   EXPECT_TRUE(lane.running().find(*second, kMany + 1));
   other.clear();
   EXPECT_FALSE(lane.running().find(*first, 7));

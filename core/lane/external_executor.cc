@@ -94,12 +94,8 @@ std::vector<std::uint64_t> ExternalExecutor::running_indexes() const {
   return indexes;
 }
 
-void ExternalExecutor::end_job(std::uint64_t index, JobStatus status, std::string_view output) {
-  end_in_any_order(index, status, output, std::nullopt);
-}
-
-void ExternalExecutor::end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
-                                        std::optional<std::int32_t> exit_status) {
+void ExternalExecutor::end_job(std::uint64_t index, JobStatus status, std::string_view output,
+                               std::optional<std::int32_t> exit_status) {
   const auto shown = shown_.find(index);
   check(shown != shown_.end(), "a job ends that does not run");
   const Nanoseconds now = steady_now();
@@ -130,7 +126,7 @@ ShownJob::Job ExternalExecutor::job_to_show(std::uint64_t index, Nanoseconds sin
 void ExternalExecutor::end_job(JobStatus status, std::string_view output,
                                std::optional<std::int32_t> exit_status) {
   check(ended_ < started_, "a job ends that was not started");
-  if (in_any_order_) return end_in_any_order(shown_.begin()->first, status, output, exit_status);
+  if (in_any_order_) return end_job(shown_.begin()->first, status, output, exit_status);
   const Nanoseconds now = steady_now();
   writer_.begin_job(first_ + ended_);
   writer_.replace_output(output);

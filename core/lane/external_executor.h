@@ -85,15 +85,18 @@ class ExternalExecutor {
   void allow_any_order();
   // Ascending. Only after allow_any_order().
   std::vector<std::uint64_t> running_indexes() const;
-  // A running job has ended. Only after allow_any_order().
-  void end_job(std::uint64_t index, JobStatus status, std::string_view output);
+  // A running job has ended. What is known of how it ran is kept with its result. Only after
+  // allow_any_order().
+  void end_job(std::uint64_t index, JobStatus status, std::string_view output,
+               std::optional<std::int32_t> exit_status = std::nullopt);
 
   // The next job, which is running from now on. None: all jobs of the turn have been started, or
   // the batch is to stop or is held.
   std::optional<ExternalJob> start_job();
   // Jobs that have started and not ended.
   std::uint64_t running_jobs() const { return started_ - ended_; }
-  // The oldest running job has ended. What is known of how it ran is kept with its result.
+  // The oldest running job has ended; after allow_any_order(), the running job with the lowest
+  // index.
   void end_job(JobStatus status, std::string_view output,
                std::optional<std::int32_t> exit_status = std::nullopt);
   // Makes the results of the jobs that have ended visible to all threads.
@@ -113,8 +116,6 @@ class ExternalExecutor {
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // The job as others can see it, running since this instant.
   ShownJob::Job job_to_show(std::uint64_t index, Nanoseconds since) const;
-  void end_in_any_order(std::uint64_t index, JobStatus status, std::string_view output,
-                        std::optional<std::int32_t> exit_status);
 
   // Constant.
   Lane& lane_;

@@ -137,33 +137,18 @@ ResultLog::Rows ResultLog::append(Prepared prepared) {
   return appended;
 }
 
-ResultLog::Rows ResultLog::append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status,
-                                      std::string reason) {
-  if (count == 0) return {};
-  auto chunk = std::make_shared<Chunk>();
-  chunk->run_status = status;
-  chunk->run_first = first_index;
-  chunk->run_reason = std::move(reason);
-  return append_chunk(std::move(chunk), count);
-}
-
 ResultLog::Rows ResultLog::append_runs(std::span<const IndexRange> runs, JobStatus status,
                                        std::string reason) {
-  if (runs.size() == 1) return append_run(runs[0].low, runs[0].size(), status, std::move(reason));
   const std::uint64_t count = count_of(runs);
   if (count == 0) return {};
   auto chunk = std::make_shared<Chunk>();
+  chunk->runs.assign(runs.begin(), runs.end());
   chunk->run_status = status;
   chunk->run_reason = std::move(reason);
-  chunk->runs.assign(runs.begin(), runs.end());
-  return append_chunk(std::move(chunk), count);
-}
-
-ResultLog::Rows ResultLog::append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows) {
   memory_bytes_ += memory_of(*chunk);
-  const Rows appended{chunk, 0, 0, rows_, rows, appended_bytes_, true};
-  entries_.push_back({std::move(chunk), rows_, rows, 0, appended_bytes_, true});
-  rows_ += rows;
+  const Rows appended{chunk, 0, 0, rows_, count, appended_bytes_, true};
+  entries_.push_back({std::move(chunk), rows_, count, 0, appended_bytes_, true});
+  rows_ += count;
   return appended;
 }
 
@@ -266,22 +251,12 @@ std::uint64_t ResultLog::visit(std::span<const Segment> segments, std::uint64_t 
     const Chunk& chunk = *segment.chunk;
     std::uint64_t row = segment.first_row;
     const std::uint64_t end = segment.first_row + segment.rows;
-    if (!chunk.runs.empty()) {
+    if (chunk.bytes == nullptr) {
       const std::uint64_t most = max_rows - consumed;
       const std::uint64_t skipped = first - std::min(first, row);
       const std::uint64_t visited = visit_runs(chunk, skipped, most, visit);
       consumed += visited;
       if (visited < std::min(most, segment.rows - std::min(segment.rows, skipped))) return consumed;
-      continue;
-    }
-    if (chunk.bytes == nullptr) {
-      for (row = std::max(row, first); row < end; ++row) {
-        if (consumed == max_rows) return consumed;
-        if (!visit({chunk.run_first + (row - segment.first_row), chunk.run_status, chunk.run_reason})) {
-          return consumed;
-        }
-        ++consumed;
-      }
       continue;
     }
     const std::byte* at = chunk.bytes.get();

@@ -93,14 +93,12 @@ class NoMemoryForRows final : public std::bad_alloc {
 class ResultLog {
  public:
   struct Chunk {
-    std::unique_ptr<std::byte[]> bytes;  // rows; null for a run
+    std::unique_ptr<std::byte[]> bytes;  // rows; null: it has runs
     std::size_t capacity = 0;
-    // A run: jobs run_first, run_first + 1, … that never ran, without rows of their own; or those
-    // of `runs`, if there are any.
-    JobStatus run_status = JobStatus::kCancelled;
-    std::uint64_t run_first = 0;
-    std::string run_reason;
+    // Jobs that never ran, without rows of their own. Empty: it has rows.
     std::vector<IndexRange> runs;
+    JobStatus run_status = JobStatus::kCancelled;
+    std::string run_reason;
   };
   // A stretch of rows in one chunk.
   struct Segment {
@@ -146,9 +144,7 @@ class ResultLog {
   // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after
   // make_room().
   Rows append(Prepared prepared);
-  // Appends `count` rows for jobs that never ran, in constant memory.
-  Rows append_run(std::uint64_t first_index, std::uint64_t count, JobStatus status, std::string reason);
-  // The same for several runs, in one chunk: 16 bytes a run.
+  // Appends a row for each of these jobs, which never ran: one chunk, with 16 bytes a run.
   Rows append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
   // The segments that contain the existing ones of rows [first, first + max_rows), or only the
   // first of these: at most kMostSegments, and no further one once those after the first one have
@@ -214,7 +210,6 @@ class ResultLog {
   // The entry into whose chunk append() copies `size` bytes; null: it begins a new chunk.
   Entry* tail_with_room(std::size_t size);
   void drop_spare();
-  Rows append_chunk(std::shared_ptr<Chunk> chunk, std::uint64_t rows);
 
   struct Entry {
     std::shared_ptr<Chunk> chunk;

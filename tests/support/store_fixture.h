@@ -237,7 +237,7 @@ class StepMaker {
     step_.stop_reason = reason;
     EndedJobs ended;
     ended.by_status[static_cast<std::size_t>(JobStatus::kCancelled)] = range.size();
-    return make({range}, ended, log_.append_run(range.low, range.size(), JobStatus::kCancelled, reason));
+    return make({range}, ended, log_.append_runs({&range, 1}, JobStatus::kCancelled, reason));
   }
   // These failed, and will be retried.
   daemon::RecordStep retry_jobs(std::vector<JobAttempts> job_attempts) {

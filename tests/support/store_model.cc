@@ -77,8 +77,9 @@ std::vector<StoredRow> rows_of(const ResultLog::Rows& appended) {
   if (appended.rows == 0) return rows;
   const ResultLog::Chunk& chunk = *appended.chunk;
   if (chunk.bytes == nullptr) {
-    for (std::uint64_t i = 0; i < appended.rows; ++i) {
-      rows.push_back({chunk.run_first + i, chunk.run_status, chunk.run_reason});
+    for (const IndexRange& run : chunk.runs) {
+      for (std::uint64_t i = run.low; i < run.high; ++i)
+        rows.push_back({i, chunk.run_status, chunk.run_reason});
     }
     return rows;
   }

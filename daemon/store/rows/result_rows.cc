@@ -24,7 +24,7 @@ bool is_later(ResultForm form) { return form >= ResultForm::kLaterRows; }
 bool is_run(ResultForm form) { return form != ResultForm::kRows && form != ResultForm::kLaterRows; }
 
 void put_form(Encoder& to, const ResultLog::Rows& rows) {
-  const bool are_runs = !rows.chunk->runs.empty();
+  const bool are_runs = rows.chunk->runs.size() > 1;
   const bool later = rows.bytes_before != 0 || are_runs;
   const ResultForm form = are_runs ? ResultForm::kLaterRuns
                           : rows.chunk->bytes == nullptr
@@ -91,10 +91,10 @@ std::string encode(const ResultLog::Rows& rows) {
   if (chunk.bytes == nullptr) {
     put_form(to, rows);
     to.number(rows.rows);
-    if (!chunk.runs.empty()) {
+    if (chunk.runs.size() > 1) {
       put_ranges(to, chunk.runs);
     } else {
-      to.number(chunk.run_first);
+      to.number(chunk.runs.front().low);
     }
     to.number(static_cast<std::uint64_t>(chunk.run_status));
     to.text(chunk.run_reason);

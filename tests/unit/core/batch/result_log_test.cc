@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "tests/support/seed.h"
@@ -62,7 +63,7 @@ TEST(ResultLogTest, HoldsARunOfJobsThatNeverRanInConstantMemory) {
   ResultLog log;
   append(log, {{0, JobStatus::kOk, "x"}});
   const std::uint64_t before = log.memory_bytes();
-  log.append_run(1, 1'000'000'000'000, JobStatus::kCancelled, "why");
+  log.append_runs(std::array{IndexRange{1, 1'000'000'000'001}}, JobStatus::kCancelled, "why");
   append(log, {{9, JobStatus::kOk, "y"}});
   EXPECT_LT(log.memory_bytes() - before, 2000u);
   EXPECT_EQ(log.rows(), 1'000'000'000'002u);
@@ -99,7 +100,7 @@ TEST(ResultLogTest, FindsTheRowsThatAreNotOkWithoutALookAtChunksOfOthers) {
   append(log,
          {{1000, JobStatus::kOk, "small"}, {1001, JobStatus::kError, "bad"}, {1002, JobStatus::kOk, ""}});
   for (std::uint64_t i = 1003; i < 2000; ++i) append(log, {{i, JobStatus::kOk, large}});
-  log.append_run(2000, 2, JobStatus::kCancelled, "why");
+  log.append_runs(std::array{IndexRange{2000, 2002}}, JobStatus::kCancelled, "why");
   const Row bad{1001, JobStatus::kError, "bad"};
   const Row first{2000, JobStatus::kCancelled, "why"};
   const Row second{2001, JobStatus::kCancelled, "why"};
@@ -204,7 +205,7 @@ TEST(ResultLogTest, DroppedRowsGiveTheirMemoryBackAndLeaveTheOthersInPlace) {
   EXPECT_EQ(log.rows(), 10u);
   EXPECT_EQ(log.first_row(), 10u);
   for (std::uint64_t i = 0; i < 100; ++i) append(log, {{i, JobStatus::kOk, std::string(5000, 'x')}});
-  log.append_run(100, 50, JobStatus::kCancelled, "why");
+  log.append_runs(std::array{IndexRange{100, 150}}, JobStatus::kCancelled, "why");
   const std::uint64_t before = log.memory_bytes();
   log.drop_before(60);
   EXPECT_EQ(log.first_row(), 60u);
@@ -275,7 +276,7 @@ TEST(ResultLogTest, AgreesWithAVectorOverRandomPublicationsAndReads) {
     if (random() % 10 == 0) {
       const std::uint64_t count = random() % 5;
       for (std::uint64_t j = 0; j < count; ++j) all.push_back({j + 7, JobStatus::kCancelled, "gone"});
-      log.append_run(7, count, JobStatus::kCancelled, "gone");
+      log.append_runs(std::array{IndexRange{7, 7 + count}}, JobStatus::kCancelled, "gone");
     } else {
       std::vector<Row> rows;
       for (std::uint64_t j = random() % 40; j > 0; --j) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,8 @@ TEST(StoreResultRowsTest, ResultsAreReadFromAnyRowOnAndAsManyAsAreWanted) {
 
 TEST(StoreResultRowsTest, ARunIsReadFromAnyRowOnAndAsManyAsAreWanted) {
   ResultLog log;
-  const std::string bytes = encode(log.append_run(kLargest - 5, 5, JobStatus::kCancelled, "by the operator"));
+  const std::string bytes = encode(log.append_runs(std::array{IndexRange{kLargest - 5, kLargest}},
+                                                   JobStatus::kCancelled, "by the operator"));
   std::vector<StoredRow> rows;
   for (std::uint64_t i = 0; i < 5; ++i)
     rows.push_back({kLargest - 5 + i, JobStatus::kCancelled, "by the operator"});
@@ -91,7 +93,7 @@ TEST(StoreResultRowsTest, ResultsSayHowManyBytesLieBeforeThem) {
   const std::uint64_t before = log.appended_bytes();
   const std::string second = encode(append_rows(log, {{2, JobStatus::kOk, "c"}}));
   const std::uint64_t before_run = log.appended_bytes();
-  const std::string run = encode(log.append_run(3, 2, JobStatus::kCancelled, ""));
+  const std::string run = encode(log.append_runs(std::array{IndexRange{3, 5}}, JobStatus::kCancelled, ""));
   EXPECT_EQ(bytes_before(first), 0U);
   EXPECT_EQ(bytes_before(second), before);
   EXPECT_EQ(bytes_before(run), before_run);
@@ -101,7 +103,7 @@ TEST(StoreResultRowsTest, ResultsSayHowManyBytesLieBeforeThem) {
 TEST(StoreResultRowsTest, ARowThatTheVisitorRefusesIsNotConsumed) {
   ResultLog log;
   const std::string rows = encode(append_rows(log, {{0, JobStatus::kOk, "a"}, {1, JobStatus::kOk, "b"}}));
-  const std::string run = encode(log.append_run(2, 2, JobStatus::kCancelled, ""));
+  const std::string run = encode(log.append_runs(std::array{IndexRange{2, 4}}, JobStatus::kCancelled, ""));
   for (const std::string& bytes : {rows, run}) {
     const Visit read = visit(bytes, 0, 10, 1);
     ASSERT_TRUE(read.visited.has_value());
@@ -115,7 +117,9 @@ TEST(StoreResultRowsTest, TruncatedResultsAreRefused) {
   for (int i = 0; i < 10; ++i) {
     ResultLog log;
     const std::string rows = encode(append_rows(log, values.rows()));
-    const std::string run = encode(log.append_run(values.number(), 3, values.status(), "reason"));
+    const std::uint64_t first = values.number();
+    const std::string run =
+        encode(log.append_runs(std::array{IndexRange{first, first + 3}}, values.status(), "reason"));
     for (const std::string& whole : {rows, run}) {
       for (std::size_t size = 0; size < whole.size(); size += 1 + whole.size() / 500) {
         EXPECT_FALSE(

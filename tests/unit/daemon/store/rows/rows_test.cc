@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -293,7 +294,8 @@ TEST(StoreRowsTest, RowsWithMoreBehindThemAreRefused) {
   ResultLog log;
   EXPECT_FALSE(visit(encode(append_rows(log, values.rows())) + '\0', 0, kLargest).visited.has_value());
   EXPECT_FALSE(
-      visit(encode(log.append_run(0, 3, JobStatus::kOk, "")) + '\0', 0, kLargest).visited.has_value());
+      visit(encode(log.append_runs(std::array{IndexRange{0, 3}}, JobStatus::kOk, "")) + '\0', 0, kLargest)
+          .visited.has_value());
   const std::vector<std::string_view> payloads{"a", "b"};
   EXPECT_FALSE(PayloadChunk::of(encode_payload_chunk(payloads) + '\0').has_value());
 }
@@ -313,8 +315,11 @@ TEST(StoreRowsTest, WhateverTheBytesAreTheyAreReadToTheirEndAtMost) {
     if (kind == 1) bytes = encode(values.changes());
     if (kind == 2) bytes = encode(values.step());
     if (kind == 3) bytes = encode(append_rows(log, values.rows()));
-    if (kind == 4)
-      bytes = encode(log.append_run(values.number(), 1 + values.below(1000), values.status(), "x"));
+    if (kind == 4) {
+      const std::uint64_t first = values.number();
+      const IndexRange run{first, first + 1 + values.below(1000)};
+      bytes = encode(log.append_runs({&run, 1}, values.status(), "x"));
+    }
     if (kind == 5) bytes = values.text();
     if (bytes.size() > 2000) bytes.resize(2000);
     for (std::uint64_t changes = values.below(4); changes > 0 && !bytes.empty(); --changes) {

@@ -260,22 +260,27 @@ class Batch : public std::enable_shared_from_this<Batch> {
     // [batch-notes] relaxed: as in Attempts::note().
     return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
   }
-  // Records jobs that ended: how many with which status, their results in the form of ResultHead,
-  // and, if needs_indexes(), their indexes. Rows of jobs that were not ok are passed even if Keep
-  // says that none is kept. Failed jobs that have retries left do not end: they wait for their next
-  // attempt. Returns true if the number of failures has reached max_fails and the batch is not yet
-  // cancelled: the caller then cancels the rest. Later publications, too, return true until then.
-  // kNoRetries: failed jobs end, whatever retries they have left. Rows of failed jobs that have no
-  // facts get those of `ran`, unless it is null. The notes in rows of failed jobs are kept for the
-  // next attempts. Throws NoMemoryForRows, and then has recorded nothing.
+  // kNoRetries: failed jobs end, whatever retries they have left.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
+  // Where and since when some jobs ran.
   struct Ran {
-    std::string_view worker;
-    Nanoseconds began;  // not later than the jobs
+    std::string_view worker;  // empty: not known
+    Nanoseconds began{};      // not later than the jobs
   };
-  [[nodiscard]] bool publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes, OnFailure on_failure = OnFailure::kRetry,
-                             const Ran* ran = nullptr);
+  // Jobs that ended.
+  struct Publishing {
+    EndedJobs ended;   // how many with which status
+    EncodedRows rows;  // those of jobs that were not ok even if Keep says that none is kept
+    std::vector<IndexRange> indexes = {};  // if needs_indexes()
+    OnFailure on_failure = OnFailure::kRetry;
+    Ran ran = {};  // rows of failed jobs that have no facts get these, if the worker is known
+  };
+  // Records jobs that ended. Failed jobs that have retries left do not end: they wait for their
+  // next attempt. Returns true if the number of failures has reached max_fails and the batch is not
+  // yet cancelled: the caller then cancels the rest. Later publications, too, return true until
+  // then. The notes in rows of failed jobs are kept for the next attempts. Throws NoMemoryForRows,
+  // and then has recorded nothing.
+  [[nodiscard]] bool publish(Publishing jobs);
   // Takes the jobs whose next attempt is due, at most `most` waiting ranges of them. The caller
   // puts them into the ring, or records that they never run.
   std::vector<IndexRange> take_due_retries(Nanoseconds now, std::size_t most = ~std::size_t{0});
@@ -319,16 +324,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Returns and throws the same as publish().
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   // publish() where at least one job failed.
-  bool publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                        std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran)
-      LOCKSLEY_EXCLUDES(mutex_);
+  bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
   // The others go into publication.failed.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
       LOCKSLEY_REQUIRES(mutex_);
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
-  void report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
-                       std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
+  void report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
   // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue
   // these again.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);

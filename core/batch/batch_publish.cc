@@ -20,9 +20,9 @@ struct FailedRows {
   std::vector<IndexRange> jobs;
   std::vector<NotedJob> notes;
 };
-FailedRows find_failed(std::span<const std::byte> rows, std::uint64_t row_count) {
+FailedRows find_failed(const EncodedRows& rows) {
   FailedRows found;
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+  for_each_row(rows, [&](const ResultHead& head, std::span<const std::byte> row) {
     if (!is_failure(head.status)) return;
     append_range(found.jobs, {head.index, head.index + 1});
     if (head.has_facts == 0) return;
@@ -32,42 +32,38 @@ FailedRows find_failed(std::span<const std::byte> rows, std::uint64_t row_count)
   return found;
 }
 
-// The rows without those of the jobs that are retried, `again`; into `kept`, which has room for
-// all. Takes these jobs from the counts in `ended`.
-struct KeptRows {
-  std::vector<std::byte> bytes;
+// The rows without those of the jobs that are retried, `again`; in `kept`, which is empty and has
+// room for all. Takes these jobs from the counts in `ended`.
+EncodedRows drop_retried(const EncodedRows& rows, std::span<const IndexRange> again, EndedJobs& ended,
+                         std::vector<std::byte>& kept) {
   std::uint64_t count = 0;
-};
-void drop_retried(std::span<const std::byte> rows, std::uint64_t row_count, std::span<const IndexRange> again,
-                  EndedJobs& ended, KeptRows& kept) {
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+  for_each_row(rows, [&](const ResultHead& head, std::span<const std::byte> row) {
     if (is_failure(head.status) && contains(again, head.index)) {
       --ended.by_status[static_cast<std::size_t>(head.status)];
     } else {
-      kept.bytes.insert(kept.bytes.end(), row.begin(), row.end());
-      ++kept.count;
+      kept.insert(kept.end(), row.begin(), row.end());
+      ++count;
     }
   });
+  return {kept, count};
 }
 
 // `all`: what was prepared for all rows, for which `log` has room. Without memory for the kept
 // rows, these take its chunk.
-ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const KeptRows& kept, ResultLog& log) {
+ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const EncodedRows& kept, ResultLog& log) {
   try {
-    auto prepared = ResultLog::prepare(kept.bytes, kept.count, true);
+    auto prepared = ResultLog::prepare(kept, true);
     log.make_room(prepared);
     return prepared;
   } catch (const NoMemoryForRows&) {
     std::memcpy(all.chunk->bytes.get(), kept.bytes.data(), kept.bytes.size());
-    all.bytes = kept.bytes;
-    all.rows = kept.count;
+    all.rows = kept;
     return all;
   }
 }
 
 // The same rows, in which failed jobs have facts.
-std::vector<std::byte> with_facts(const Batch& batch, std::span<const std::byte> rows,
-                                  std::uint64_t row_count, const Batch::Ran& ran) {
+std::vector<std::byte> with_facts(const Batch& batch, const EncodedRows& rows, const Batch::Ran& ran) {
   const Nanoseconds took = std::max(steady_now() - ran.began, Nanoseconds{0});
   const Batch::Attempts attempts = batch.attempts();
   JobFacts facts;
@@ -76,7 +72,7 @@ std::vector<std::byte> with_facts(const Batch& batch, std::span<const std::byte>
   facts.worker = ran.worker;
   std::vector<std::byte> result;
   std::string encoded;
-  for_each_row(rows, row_count, [&](ResultHead head, std::span<const std::byte> row) {
+  for_each_row(rows, [&](ResultHead head, std::span<const std::byte> row) {
     encoded.clear();
     if (is_failure(head.status) && head.has_facts == 0) {
       facts.attempt = attempts.of(head.index);
@@ -101,41 +97,38 @@ std::vector<std::byte> with_facts(const Batch& batch, std::span<const std::byte>
 
 }  // namespace
 
-bool Batch::publish(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                    std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
-  if (ended.failed() != 0)
-    return publish_failures(ended, rows, row_count, std::move(indexes), on_failure, ran);
-  if (options_.keep == Keep::kNone) row_count = 0;
+bool Batch::publish(Publishing jobs) {
+  if (jobs.ended.failed() != 0) return publish_failures(std::move(jobs));
+  if (options_.keep == Keep::kNone) jobs.rows = {};
   bool too_many_failures = false;
   {
-    auto prepared = ResultLog::prepare(row_count == 0 ? std::span<const std::byte>() : rows, row_count,
-                                       ended.count(JobStatus::kCancelled) != 0);
+    auto prepared = ResultLog::prepare(jobs.rows, jobs.ended.count(JobStatus::kCancelled) != 0);
     const MutexLock lock(mutex_);
-    too_many_failures =
-        publish_locked({.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}},
-                       std::move(prepared));
+    too_many_failures = publish_locked(
+        {.ended = jobs.ended, .indexes = std::move(jobs.indexes), .failed = {}, .job_attempts = {}},
+        std::move(prepared));
   }
   notify_observer();
   return too_many_failures;
 }
 
-bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> rows, std::uint64_t row_count,
-                             std::vector<IndexRange> indexes, OnFailure on_failure, const Ran* ran) {
+bool Batch::publish_failures(Publishing jobs) {
   const bool has_rows = options_.keep != Keep::kNone;
+  EncodedRows rows = jobs.rows;
   std::vector<std::byte> more;
   FailedRows failed;
   ResultLog::Prepared prepared;  // what is published if no job is retried
-  KeptRows kept;                 // until what is prepared of it is published
+  std::vector<std::byte> kept;   // until what is prepared of it is published
   try {
-    if (ran != nullptr) rows = more = with_facts(*this, rows, row_count, *ran);
-    failed = find_failed(rows, row_count);
-    prepared =
-        ResultLog::prepare(has_rows ? rows : std::span<const std::byte>(), has_rows ? row_count : 0, true);
-    if (options_.retries != 0) kept.bytes.reserve(rows.size());
+    if (!jobs.ran.worker.empty()) rows.bytes = more = with_facts(*this, rows, jobs.ran);
+    failed = find_failed(rows);
+    prepared = ResultLog::prepare(has_rows ? rows : EncodedRows{}, true);
+    if (options_.retries != 0) kept.reserve(rows.bytes.size());
   } catch (const std::bad_alloc&) {
     throw NoMemoryForRows();
   }
-  Publication publication{.ended = ended, .indexes = std::move(indexes), .failed = {}, .job_attempts = {}};
+  Publication publication{
+      .ended = jobs.ended, .indexes = std::move(jobs.indexes), .failed = {}, .job_attempts = {}};
   bool too_many_failures = false;
   std::vector<IndexRange> again;
   {
@@ -145,19 +138,19 @@ bool Batch::publish_failures(const EndedJobs& ended, std::span<const std::byte> 
       if (!notes().set(each.index, each.text)) each.text.clear();  // the store drops the one before, too
       publication.notes.push_back(std::move(each));
     }
-    if (options_.retries == 0 || cancelled_ || on_failure == OnFailure::kNoRetries) {
+    if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed.jobs);
     } else {
       again = schedule_retries(failed.jobs, publication);
     }
     if (!again.empty()) {
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
-      drop_retried(rows, row_count, again, publication.ended, kept);
-      prepared = has_rows ? prepare_kept(std::move(prepared), kept, log_) : ResultLog::Prepared{};
+      const EncodedRows left = drop_retried(rows, again, publication.ended, kept);
+      prepared = has_rows ? prepare_kept(std::move(prepared), left, log_) : ResultLog::Prepared{};
     }
     too_many_failures = publish_locked(std::move(publication), std::move(prepared));
   }
-  if (!again.empty()) report_attempts(rows, row_count, again);
+  if (!again.empty()) report_attempts(rows, again);
   notify_observer();
   return too_many_failures;
 }
@@ -220,10 +213,9 @@ std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> fail
   return again;
 }
 
-void Batch::report_attempts(std::span<const std::byte> rows, std::uint64_t row_count,
-                            std::span<const IndexRange> again) {
+void Batch::report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) {
   if (observer_ == nullptr) return;
-  for_each_row(rows, row_count, [&](const ResultHead& head, std::span<const std::byte> row) {
+  for_each_row(rows, [&](const ResultHead& head, std::span<const std::byte> row) {
     if (!is_failure(head.status) || !contains(again, head.index)) return;
     observer_->attempt_failed(*this, head.index, head.status, head.row(head.text_in(row)).output);
   });

@@ -52,9 +52,9 @@ void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus sta
   if (!output.empty()) std::memcpy(rows.data() + begin + sizeof head, output.data(), output.size());
 }
 
-ResultLog::Prepared ResultLog::prepare(std::span<const std::byte> bytes, std::uint64_t rows,
-                                       bool has_others) {
-  Prepared prepared{nullptr, bytes, rows, has_others};
+ResultLog::Prepared ResultLog::prepare(const EncodedRows& rows, bool has_others) {
+  const std::span<const std::byte> bytes = rows.bytes;
+  Prepared prepared{nullptr, rows, has_others};
   if (bytes.size() >= kOwnChunkBytes) {
     try {
       prepared.chunk = std::make_shared<Chunk>();
@@ -82,8 +82,8 @@ void ResultLog::drop_spare() {
 }
 
 void ResultLog::make_room(const Prepared& prepared) {
-  if (prepared.rows == 0) return;
-  const std::size_t size = prepared.bytes.size();
+  if (prepared.rows.count == 0) return;
+  const std::size_t size = prepared.rows.bytes.size();
   try {
     if (entries_.size() == entries_.capacity())
       entries_.reserve(std::max<std::size_t>(1, 2 * entries_.size()));
@@ -105,20 +105,21 @@ void ResultLog::make_room(const Prepared& prepared) {
 }
 
 ResultLog::Rows ResultLog::append(Prepared prepared) {
-  if (prepared.rows == 0) {
+  const std::uint64_t count = prepared.rows.count;
+  if (count == 0) {
     drop_spare();
     return {};
   }
   make_room(prepared);
-  const std::size_t size = prepared.bytes.size();
+  const std::size_t size = prepared.rows.bytes.size();
   const std::uint64_t before = std::exchange(
-      appended_bytes_, appended_bytes_ + size - prepared.rows * (sizeof(ResultHead) - kStoredHeadBytes));
+      appended_bytes_, appended_bytes_ + size - count * (sizeof(ResultHead) - kStoredHeadBytes));
   if (prepared.chunk) {
     drop_spare();
     memory_bytes_ += sizeof(Chunk) + sizeof(Entry) + prepared.chunk->capacity;
-    const Rows appended{prepared.chunk, 0, size, rows_, prepared.rows, before, prepared.has_others};
-    entries_.push_back({std::move(prepared.chunk), rows_, prepared.rows, size, before, prepared.has_others});
-    rows_ += prepared.rows;
+    const Rows appended{prepared.chunk, 0, size, rows_, count, before, prepared.has_others};
+    entries_.push_back({std::move(prepared.chunk), rows_, count, size, before, prepared.has_others});
+    rows_ += count;
     return appended;
   }
   Entry* tail = tail_with_room(size);
@@ -128,12 +129,12 @@ ResultLog::Rows ResultLog::append(Prepared prepared) {
   }
   drop_spare();
   // These bytes lie beyond the end of every snapshot: no reader reads them.
-  std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.bytes.data(), size);
-  const Rows appended{tail->chunk, tail->size_bytes, size, rows_, prepared.rows, before, prepared.has_others};
+  std::memcpy(tail->chunk->bytes.get() + tail->size_bytes, prepared.rows.bytes.data(), size);
+  const Rows appended{tail->chunk, tail->size_bytes, size, rows_, count, before, prepared.has_others};
   tail->has_others |= prepared.has_others;
   tail->size_bytes += size;
-  tail->rows += prepared.rows;
-  rows_ += prepared.rows;
+  tail->rows += count;
+  rows_ += count;
   return appended;
 }
 

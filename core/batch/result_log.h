@@ -60,20 +60,26 @@ struct ResultHead {
 };
 static_assert(sizeof(ResultHead) == 16);
 
+// Rows in this form, one after the other. Borrows them.
+struct EncodedRows {
+  std::span<const std::byte> bytes;
+  std::uint64_t count = 0;
+};
+
 // Appends a row without facts, padded for the next head. Needs: `output` is no longer than
 // ResultHead::kLongest.
 void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus status, std::string_view output);
 
-// Calls visit(head, row) for each of the `count` rows with which `rows` begins. `row`: its bytes,
-// head and padding included.
+// Calls visit(head, row) for each of the rows. `row`: its bytes, head and padding included.
 template <class Visit>
-void for_each_row(std::span<const std::byte> rows, std::uint64_t count, Visit visit) {
-  for (std::uint64_t i = 0; i < count; ++i) {
+void for_each_row(const EncodedRows& rows, Visit visit) {
+  std::span<const std::byte> left = rows.bytes;
+  for (std::uint64_t i = 0; i < rows.count; ++i) {
     ResultHead head;
-    std::memcpy(&head, rows.data(), sizeof head);
-    const std::span<const std::byte> row = rows.first(ResultHead::bytes_of(head.length));
+    std::memcpy(&head, left.data(), sizeof head);
+    const std::span<const std::byte> row = left.first(ResultHead::bytes_of(head.length));
     visit(head, row);
-    rows = rows.subspan(row.size());
+    left = left.subspan(row.size());
   }
 }
 
@@ -132,11 +138,10 @@ class ResultLog {
   // prepare() throws NoMemoryForRows.
   struct Prepared {
     std::shared_ptr<Chunk> chunk;  // null: the bytes are few, and append() copies them
-    std::span<const std::byte> bytes;
-    std::uint64_t rows = 0;
+    EncodedRows rows;
     bool has_others = false;  // some of them are not ok
   };
-  static Prepared prepare(std::span<const std::byte> bytes, std::uint64_t rows, bool has_others = false);
+  static Prepared prepare(const EncodedRows& rows, bool has_others = false);
 
   // Allocates all that append(), the next call, will need for these rows, or for fewer without a
   // chunk. Throws NoMemoryForRows.

@@ -260,9 +260,11 @@ void Lease::end_crashed(std::span<const std::uint64_t> jobs, std::string_view te
     append_row(rows, index, JobStatus::kCrashed, output);
     append_range(indexes, {index, index + 1});
   }
-  const Batch::Ran ran{worker_, turn_.began()};
-  const bool too_many = batch().publish(counts, rows, jobs.size(), std::move(indexes),
-                                        Batch::OnFailure::kNoRetries, worker_.empty() ? nullptr : &ran);
+  const bool too_many = batch().publish({.ended = counts,
+                                         .rows = {rows, jobs.size()},
+                                         .indexes = std::move(indexes),
+                                         .on_failure = Batch::OnFailure::kNoRetries,
+                                         .ran = {worker_, turn_.began()}});
   turn_.count_executed(jobs.size());
   turn_.follow_up(too_many ? ResultWriter::Outcome::kTooManyFailures : ResultWriter::Outcome::kPublished);
 }

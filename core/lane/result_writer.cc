@@ -311,9 +311,10 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
         (ended - published_ended_) - (failed - published_failed_);
   }
   const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
-  const Batch::Ran ran{worker_, began_};
-  const bool too_many = batch_->publish(counts, bytes, rows, unpublished_indexes(ended),
-                                        Batch::OnFailure::kRetry, worker_.empty() ? nullptr : &ran);
+  const bool too_many = batch_->publish({.ended = counts,
+                                         .rows = {bytes, rows},
+                                         .indexes = unpublished_indexes(ended),
+                                         .ran = {worker_, began_}});
   if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
   published_ended_ = ended;
   published_failed_ = failed;

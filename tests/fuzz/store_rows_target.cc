@@ -87,7 +87,7 @@ std::string encode_rows(const std::vector<OwnRow>& rows) {
     std::memcpy(bytes.data() + at + sizeof head, row.output.data(), row.output.size());
   }
   ResultLog log;
-  return encode(log.append(ResultLog::prepare(bytes, rows.size())));
+  return encode(log.append(ResultLog::prepare({bytes, rows.size()})));
 }
 
 void check_rows(std::string_view bytes) {

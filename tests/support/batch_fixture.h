@@ -78,7 +78,7 @@ class BatchFixture : public ::testing::Test {
       std::memcpy(bytes.data() + at + sizeof head, row.output.data(), row.output.size());
       indexes.push_back({row.index, row.index + 1});
     }
-    return batch.publish(ended, bytes, rows.size(), std::move(indexes));
+    return batch.publish({.ended = ended, .rows = {bytes, rows.size()}, .indexes = std::move(indexes)});
   }
   static std::vector<std::string> read(const Batch& batch, std::uint64_t first, std::uint64_t max_rows) {
     std::vector<std::string> outputs;

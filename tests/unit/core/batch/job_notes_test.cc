@@ -75,7 +75,7 @@ class NotedBatchTest : public testing::BatchFixture {
     std::memcpy(row.data() + sizeof head, bytes.data(), bytes.size());
     EndedJobs ended;
     ++ended.by_status[static_cast<std::size_t>(status)];
-    return batch.publish(ended, row, 1, {{index, index + 1}});
+    return batch.publish({.ended = ended, .rows = {row, 1}, .indexes = {{index, index + 1}}});
   }
 };
 
@@ -165,7 +165,7 @@ TEST_F(NotedBatchTest, FailedJobsOfThePoolHaveWhereAndWhenTheyRan) {
   const std::int64_t before = unix_milliseconds();
   const Batch::Ran ran{"pool/3", steady_now() - std::chrono::milliseconds(1500)};
   const std::int64_t after = unix_milliseconds();
-  (void)batch->publish(ended, rows, 2, {{0, 2}}, Batch::OnFailure::kRetry, &ran);
+  (void)batch->publish({.ended = ended, .rows = {rows, 2}, .indexes = {{0, 2}}, .ran = ran});
   std::vector<std::string> facts;
   batch->results().read(0, 2, [&](const ResultRow& row) {
     EXPECT_EQ(row.output, "");

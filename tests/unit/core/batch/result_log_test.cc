@@ -34,7 +34,7 @@ void append(ResultLog& log, const std::vector<Row>& rows) {
   const auto bytes = encode(rows);
   const bool has_others =
       std::ranges::any_of(rows, [](const Row& row) { return row.status != JobStatus::kOk; });
-  log.append(ResultLog::prepare(bytes, rows.size(), has_others));
+  log.append(ResultLog::prepare({bytes, rows.size()}, has_others));
 }
 
 std::vector<Row> read(const ResultLog& log, std::uint64_t first, std::uint64_t count) {
@@ -254,7 +254,7 @@ TEST(ResultLogTest, WhatAppendReturnsHoldsJustTheRowsThatWereAppended) {
   std::vector<ResultLog::Rows> appended;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const auto bytes = encode({{i, JobStatus::kOk, "a"}, {i + 100, JobStatus::kError, std::to_string(i)}});
-    appended.push_back(log.append(ResultLog::prepare(bytes, 2)));
+    appended.push_back(log.append(ResultLog::prepare({bytes, 2})));
   }
   log.drop_before(40);
   for (std::uint64_t i = 0; i < 20; ++i) {

@@ -29,8 +29,8 @@ class ResultsPageTest : public RegistryFixture {
       ++ended.by_status[static_cast<std::size_t>(JobStatus::kOk)];
       std::vector<std::byte> bytes;
       append_row(bytes, index, JobStatus::kOk, output);
-      std::vector<IndexRange> indexes{{index, index + 1}};
-      static_cast<void>(record.publish(ended, bytes, 1, std::move(indexes)));
+      static_cast<void>(
+          record.publish({.ended = ended, .rows = {bytes, 1}, .indexes = {{index, index + 1}}}));
     }
   }
   static ResultsPage page_from(const BatchRecord& record, std::uint64_t row) {

@@ -74,7 +74,7 @@ TEST_F(FreeAsideTest, DiscardedRowsAreFreedInTasksBetweenWhichOthersHaveTheirTur
     ++ended.by_status[static_cast<std::size_t>(JobStatus::kOk)];
     std::vector<std::byte> bytes;
     append_row(bytes, i, JobStatus::kOk, std::string(4096, 'x'));  // it has a chunk of its own
-    static_cast<void>(record->publish(ended, bytes, 1, {{i, i + 1}}));
+    static_cast<void>(record->publish({.ended = ended, .rows = {bytes, 1}, .indexes = {{i, i + 1}}}));
   }
   record->discard_rows_before(kRows, *record->results().place_of(kRows));
   drop_rows_aside(aside_, kAlice, record, kRows, std::chrono::nanoseconds(0));

@@ -234,8 +234,7 @@ std::optional<Claim> Lane::settle(Batch& batch, const Settlement& settlement, Na
                                   ClaimFilter filter, const GateSet* gates) {
   // Jobs that go back may be dropped after the ring has released the batch: this reference keeps
   // it.
-  const std::shared_ptr<Batch> keep =
-      settlement.left.empty() ? nullptr : std::static_pointer_cast<Batch>(batch.shared_from_this());
+  const std::shared_ptr<Batch> keep = settlement.left.empty() ? nullptr : batch.shared_from_this();
   Settled settled = next == Next::kClaim
                         ? ring_.settle_and_claim(batch.ring_queue(), settlement, now, filter, gates)
                         : ring_.settle(batch.ring_queue(), settlement, now);

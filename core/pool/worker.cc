@@ -123,7 +123,6 @@ void Worker::run() {
     see_tasks();
     if (leaving_.load() || may_find_work()) {
       idle.leave_park(sleeper_);
-      woken = false;
     } else {
       stats_.parks.add(1);
       sleeper_.parker.park();

@@ -126,6 +126,9 @@ class BasicIdle {
   }
 
   void wake_one();
+  // A parked worker becomes a searcher: the given one, unless a waker was faster; or the last to
+  // park, null if none is parked.
+  bool unlist_parked(Sleeper& sleeper) LOCKSLEY_REQUIRES(mutex_);
   Sleeper* unlist_parked() LOCKSLEY_REQUIRES(mutex_);
   void unlist_helper(typename std::vector<Sleeper*>::iterator helper) LOCKSLEY_REQUIRES(mutex_);
 
@@ -172,12 +175,7 @@ template <class Atomics>
 void BasicIdle<Atomics>::leave_park(Sleeper& sleeper) {
   {
     const MutexLock lock(mutex_);
-    if (sleeper.listed) {
-      sleeper.listed = false;
-      parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
-      state_.fetch_add(kSearching - kParked);
-      return;
-    }
+    if (unlist_parked(sleeper)) return;
   }
   sleeper.parker.park();  // the waker has counted it as searching, and gives or gave its token
 }
@@ -185,10 +183,16 @@ void BasicIdle<Atomics>::leave_park(Sleeper& sleeper) {
 template <class Atomics>
 void BasicIdle<Atomics>::return_from_park(Sleeper& sleeper) {
   const MutexLock lock(mutex_);
-  if (!sleeper.listed) return;
+  (void)unlist_parked(sleeper);
+}
+
+template <class Atomics>
+bool BasicIdle<Atomics>::unlist_parked(Sleeper& sleeper) {
+  if (!sleeper.listed) return false;
   sleeper.listed = false;
   parked_.erase(std::find(parked_.begin(), parked_.end(), &sleeper));
   state_.fetch_add(kSearching - kParked);
+  return true;
 }
 
 template <class Atomics>

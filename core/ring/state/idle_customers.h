@@ -21,9 +21,6 @@ namespace locksley {
 // allocation fails.
 class IdleCustomers {
  public:
-  // Of all tenants.
-  std::size_t size() const { return size_; }
-
   // The last queue of the customer has left.
   void add(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes) {
     customer.tenant->customers->idle.push(customer, customer.fair.key);
@@ -66,7 +63,7 @@ class IdleCustomers {
   // Tenants with idle customers. The key is the number of these, negative: the tenant with most is
   // at the top.
   IndexedHeap<RingGroup, std::int64_t, &IdleCustomers::place_of> tenants_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0;  // of all tenants
 };
 
 }  // namespace locksley

@@ -10,17 +10,16 @@
 
 namespace locksley {
 
-void Monitor::start() {
+std::thread Monitor::start() {
   stopping_.store(false);
   // The lane may have waits that began before this monitor, and of which it told another one.
   waits_changed_.store(true);
-  thread_ = std::thread([this] { run(); });
+  return std::thread([this] { run(); });
 }
 
-void Monitor::stop() {
+void Monitor::ask_to_stop() {
   stopping_.store(true);
   parker_.unpark();
-  thread_.join();
 }
 
 void Monitor::run() {

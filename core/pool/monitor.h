@@ -25,8 +25,8 @@ class Pool;
 // It also ends the lane's waits (Lane::end_waits()): while there are any, it is parked until the
 // first of them ends.
 //
-// Owned by the pool. start() and stop() are called under the pool's mutex, need() by any worker,
-// and waits_changed() by any thread. stop() blocks until the thread has ended, the others never.
+// Owned by the pool, as is its thread. start() and ask_to_stop() are called under the pool's mutex,
+// need() by any worker, and waits_changed() by any thread. Nothing that other threads call blocks.
 // start() throws std::system_error if the thread cannot be started.
 class Monitor {
  public:
@@ -35,8 +35,10 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  void start();
-  void stop();
+  // The thread. Needs: the earlier one was joined.
+  [[nodiscard]] std::thread start();
+  // The thread returns soon.
+  void ask_to_stop();
 
   // A worker has marked itself as having unpublished results.
   void need() {
@@ -74,7 +76,7 @@ class Monitor {
   Parker parker_;
   // Written by the monitor, read by workers.
   std::atomic<bool> asleep_{false};
-  // Written by start() and stop(), read by the monitor.
+  // Written by start() and ask_to_stop(), read by the monitor.
   std::atomic<bool> stopping_{false};
   // Set by start(), and by any thread before it unparks the monitor, which clears it before it
   // looks at the waits.
@@ -82,9 +84,6 @@ class Monitor {
 
   // The monitor's thread only: when the first of the lane's waits ends; none: nothing waits.
   std::optional<Nanoseconds> next_wait_;
-
-  // Guarded by the pool's mutex.
-  std::thread thread_;
 };
 
 }  // namespace locksley

@@ -133,7 +133,7 @@ void Pool::start(std::uint32_t workers, std::uint32_t reserved) {
   check_count(workers, reserved);
   reserved_.store(reserved);
   if (reserved != 0) lane_.set_brief_job(lane_.quantum());
-  monitor_->start();
+  monitor_thread_ = monitor_->start();
   running_ = true;
   resize(workers);
 }
@@ -181,7 +181,7 @@ void Pool::resize(std::uint32_t workers) {
       made_.store(i + 1);
     }
     try {
-      owned_[i]->start();
+      threads_.push_back(owned_[i]->start());
     } catch (...) {
       announce(i);
       throw;
@@ -194,7 +194,7 @@ void Pool::resize(std::uint32_t workers) {
     common_idle_->wake_all();
     reserved_idle_->wake_all();
   }
-  for (std::uint32_t i = workers; i < before; ++i) owned_[i]->join();
+  for (; threads_.size() > workers; threads_.pop_back()) threads_.back().join();
 }
 
 bool Pool::has_free_worker() const { return common_idle_->has_free_worker(); }
@@ -223,7 +223,8 @@ void Pool::stop() {
   const MutexLock lock(mutex_);
   if (!running_) return;
   resize(0);
-  monitor_->stop();
+  monitor_->ask_to_stop();
+  monitor_thread_.join();
   running_ = false;
 }
 

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/lane/lane.h"
@@ -136,6 +137,8 @@ class Pool {
 
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<Worker>> owned_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ LOCKSLEY_GUARDED_BY(mutex_);  // of the first workers
+  std::thread monitor_thread_ LOCKSLEY_GUARDED_BY(mutex_);
   bool running_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   // Written under mutex_, read by any thread.

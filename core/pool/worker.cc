@@ -64,15 +64,11 @@ Worker::Worker(Pool& pool, std::uint32_t number)
   writer_.set_worker("pool/" + std::to_string(number));
 }
 
-Worker::~Worker() { check(!thread_.joinable(), "a worker is destroyed while its thread runs"); }
-
-void Worker::start() {
+std::thread Worker::start() {
   leaving_.store(false);
   reserved_ = number_ < pool_.reserved_;
-  thread_ = std::thread([this] { run(); });
+  return std::thread([this] { run(); });
 }
-
-void Worker::join() { thread_.join(); }
 
 WorkerSnapshot Worker::snapshot() const {
   return {.worker = number_,

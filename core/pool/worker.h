@@ -33,11 +33,10 @@ class Pool;
 // work. core/README.md describes the loop.
 //
 // Owned by the pool, from the worker's first start to the pool's end, so that a thief may visit a
-// worker that has left. The thread starts and ends with start() and join().
+// worker that has left. The pool has its thread, too, from start() until it has joined it.
 // The functions are grouped by the threads that may call them.
-// join() blocks until the running job has ended. Nothing else that other threads call blocks.
-// start() throws std::system_error if the thread cannot be started. What a handler throws becomes
-// its job's error.
+// Nothing that other threads call blocks. start() throws std::system_error if the thread cannot be
+// started. What a handler throws becomes its job's error.
 //
 // Invariant: a job returns only when all its sub-jobs have ended. While a worker waits, it steals
 // sub-jobs of its own batch only. A race may still hand it one of another batch; it then runs that
@@ -46,17 +45,17 @@ class Pool;
 class Worker {
  public:
   Worker(Pool& pool, std::uint32_t number);
-  ~Worker();
+  ~Worker() = default;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   // ---- The pool, under its mutex ----
 
-  void start();
+  // The thread. Needs: the earlier one was joined.
+  [[nodiscard]] std::thread start();
   // Asks the worker to leave: it ends the job that it runs, gives back the rest of its claim, and
   // its thread returns. The caller wakes it after this.
   void ask_to_leave() { leaving_.store(true); }
-  void join();
 
   // ---- Any thread ----
 
@@ -162,10 +161,7 @@ class Worker {
   Lane& lane_;
   Idle& common_idle_;  // of the workers that are not reserved: those that steal and help
   const std::uint32_t number_;
-  const ThreadRole own_thread_;  // the thread between start() and join()
-
-  // Guarded by the pool's mutex.
-  std::thread thread_;
+  const ThreadRole own_thread_;  // that of start()
 
   // Constant while the thread runs: the worker serves only batches of short jobs, and steals
   // nothing.

@@ -1,4 +1,4 @@
-// Changes of a batch or a handler on request, by a command or by the HTTP API.
+// Changes of a batch, a customer or a handler on request, by a command or by the HTTP API.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ class Store;
 // Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a
 // change during these slices, all steps are taken once more.
 //
-// Owned by Batches. The I/O thread only: the accounts call it from any thread by a post. Nothing
+// Owned by Batches. The I/O thread only: accounts change on any thread, so they post to it. Nothing
 // blocks or fails.
 class ResultRelief {
  public:

@@ -57,7 +57,7 @@ class Streams {
       }
     }
   }
-  // The batch is over.
+  // The batch is no longer listed: it is over, or moves to another connection.
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     if (!record.streamed.is_listed) return;
     const auto [connection, is_listed, previous, next] = record.streamed;

@@ -47,9 +47,8 @@ class HandlerDirectory {
     std::function<std::uint32_t()> processes = {};
     // Replaces its processes one by one, each after its jobs; returns how many. Empty: it has none.
     std::function<std::uint32_t()> restart = {};
-    // Whether remote workers may run its jobs; and how many bytes an output of its jobs may have;
-    // 0: as many as a reply.
-    bool is_remote = false;
+    bool is_remote = false;  // remote workers may run its jobs
+    // How many bytes an output of its jobs may have; 0: as many as a reply.
     std::uint64_t max_output = 0;
     // Its jobs must not start: it is missing, or is being replaced.
     bool is_held = false;

@@ -109,8 +109,8 @@ class Retention {
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
-  // Whether, since the last call, a batch of a full account of results has ended: evict_results()
-  // can relieve the account now.
+  // True once after a batch of an account that is full of results has ended or is no longer pinned:
+  // evict_results() may find room now.
   bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
 
   // ---- Batches that are over ----

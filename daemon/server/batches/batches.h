@@ -46,7 +46,7 @@ namespace locksley::daemon {
 //
 // Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for
 // finding a batch that is over and has left the memory: that reads the disk; first_to_load() says
-// how a caller avoids to wait for a server. Refusals are the text of the error reply.
+// how a caller avoids waiting for a server. Refusals are the text of the error reply.
 class Batches {
  public:
   using Refusal = Intake::Refusal;

@@ -144,9 +144,8 @@ void discard_command(Session& session, proto::Command&) {
 
 void watch_command(Session& session, proto::Command&) {
   session.fail(
-      "ERR WATCH is not supported: there are no keys to watch. SUBMIT with an ID starts nothing twice, and "
-      "ADDAT "
-      "adds nothing twice");
+      "ERR WATCH is not supported: there are no keys to watch. SUBMIT with an ID starts nothing twice, "
+      "and ADDAT adds nothing twice");
 }
 
 void unwatch_command(Session& session, proto::Command&) { session.reply().ok(); }

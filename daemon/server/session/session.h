@@ -51,18 +51,20 @@ class Sessions;
 // error of the connection ends this connection alone.
 //
 // Bounds:
-//   - Input. A turn reads up to kMostRead, and only once all commands that have arrived are executed;
-//     while a command waits, up to kBlockedInput is read, and a look each kLookAtPeer finds peers
-//     that have gone. A command may grow to limits.max_command,
-//     all unfinished ones together to limits.max_queued_bytes.
+//   - Input of a turn: up to kMostRead, once all commands that have arrived are executed.
+//   - Input while a command waits: up to kBlockedInput. If that is full, a look each kLookAtPeer
+//     finds peers that have gone.
+//   - Unfinished commands: each may grow to limits.max_command, all of all clients together to
+//     limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
-//     authentication: kPauseStranger). The connection is dropped when more than limits.output_buffer
-//     waits for its peer. It is also dropped when it holds more than every other connection of its user,
-//     and that user is over its client_memory, or all users together are over limits.client_memory and
-//     this user holds most for its weight (Sessions::enforce_memory_limit()).
-//   - Turns go round users, and then round their connections (Turns). After kTurnCommands, kTurnTime
-//     or kTurnOutput the connection goes to the end of its user's line of Slices, and so does one
-//     whose last two turns were longer than kCheapTurn while that line is busy.
+//     authentication: kPauseStranger). The connection is dropped when more than
+//     limits.output_buffer waits for its peer. It is also dropped when it holds more than every
+//     other connection of its user, and that user is over its client_memory, or all users together
+//     are over limits.client_memory and this user holds most for its weight
+//     (Sessions::enforce_memory_limit()).
+//   - Turns go round users, and then round their connections (Turns). After kTurnCommands,
+//     kTurnTime or kTurnOutput the connection goes to the end of its user's line of Slices, and so
+//     does one whose last two turns were longer than kCheapTurn while that line is busy.
 //   - Time before authentication: limits.login_timeout.
 class Session final : private Subscriptions::Sink,
                       private RelayOwner,

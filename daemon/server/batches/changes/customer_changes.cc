@@ -55,16 +55,15 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
   // What is set and deleted while nothing can be written stays in memory, by its name.
   if (const std::string error = store_error(); !error.empty()) {
     return fmt::format(
-        "STORE the disk cannot be written, so no more customers get settings: nothing was set; retry later "
-        "({})",
+        "STORE the disk cannot be written, so no more customers get settings: nothing was set; "
+        "retry later ({})",
         error);
   }
   const std::uint64_t most = config_.limits.max_customers;
   if (user.customers_with_settings >= most) {
     return fmt::format(
-        "QUEUEFULL limits.max_customers is {}, and the user {} has settings for so many customers: nothing "
-        "was "
-        "set; CUSTOMER DEL deletes those of one customer",
+        "QUEUEFULL limits.max_customers is {}, and the user {} has settings for so many customers: "
+        "nothing was set; CUSTOMER DEL deletes those of one customer",
         most, user.name);
   }
   const Account* const full =

@@ -37,18 +37,22 @@ class Store;
 //
 // The order of the effects for one batch, each of which relies on those before it:
 //
-//   1. The store's account: its bytes are brought up to date; the ticket of its last step is noted while that
-//      step is certain to have it; if the batch is over, it may be evicted from now on.
-//   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled. Before 3, so that
-//      a batch that is active is published, and one that was over before is not published again.
-//   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active ones.
-//   4. If step 3 saw the batch end: counters, the batches that wait for it, its stream, its payloads, the log line.
-//      Before 5, so that a client that learns of the end sees the dependent batches start, and no memory charged.
-//      If the batch goes on: when its next retry is due, and payloads of a stream that are not needed any more.
+//   1. The store's account: its bytes are brought up to date; the ticket of its last step is noted
+//      while that step is certain to have it; if the batch is over, it may be evicted from now on.
+//   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled.
+//      Before 3, so that a batch that is active is published, and one that was over before is not
+//      published again.
+//   3. The registry: the counts that limits and quotas use; a batch that is over leaves the active
+//      ones.
+//   4. If step 3 saw the batch end: counters, the batches that wait for it, its stream, its
+//      payloads, the log line. Before 5, so that a client that learns of the end sees the dependent
+//      batches start, and no memory charged. If the batch goes on: when its next retry is due, and
+//      payloads of a stream that are not needed any more.
 //   5. Connections that wait for the batch are woken.
-//   6. A batch that came from the queue, is over and has RETAIN 0 is forgotten, unless a connection waits for it. Its
-//      end and its deletion are then mostly in one group, and the store writes neither. apply_pending() forgets
-//      nothing, because the running command may use the record; the timer does it later.
+//   6. A batch that came from the queue, is over and has RETAIN 0 is forgotten, unless a connection
+//      waits for it. Its end and its deletion are then mostly in one group, and the store writes
+//      neither. apply_pending() forgets nothing, because the running command may use the record;
+//      the timer does it later.
 //
 // Very many changed batches are applied in slices. After each slice the timer is armed for what is
 // due next, and the owner's `after_changes` evicts and retires batches and checks whether the

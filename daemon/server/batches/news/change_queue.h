@@ -73,8 +73,8 @@ class ChangeQueue final : public BatchObserver {
   UserLines<std::shared_ptr<BatchRecord>> changed_ LOCKSLEY_GUARDED_BY(mutex_);
   bool goes_on_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // a batch in changed_ was not over when it was queued
   bool woken_ LOCKSLEY_GUARDED_BY(mutex_) = false;    // the I/O thread was woken, and will call take()
-  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) =
-      false;  // the I/O thread will call take() within kHoldOff without a wake-up
+  // The I/O thread will call take() within kHoldOff without a wake-up.
+  bool holding_off_ LOCKSLEY_GUARDED_BY(mutex_) = false;
 
   Mutex gates_mutex_;
   RateGate threw_ LOCKSLEY_GUARDED_BY(gates_mutex_){std::chrono::seconds(1)};

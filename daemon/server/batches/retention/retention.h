@@ -30,14 +30,16 @@ class Store;
 //
 // Eviction. Only batches that are over are evicted. The burden of a user is what it has in use,
 // divided by its weight; the heaviest user has the greatest burden.
-//   1. A user that is over its own limit loses its own batches, in the order in which they were accepted.
-//   2. If no user is over its limit, but all users together are, and a new batch needs the room: the heaviest
-//      user loses batches, while it is heavier than the user that asks. If none of the heavier users has a batch
-//      to evict, the user that asks loses its own. So a new batch never costs a lighter user a batch, and users
-//      with batches to evict can always submit, however many of them have filled the room together.
-//   3. If all users together are over their limit because results grow: the heaviest user that has a batch to
-//      evict loses batches, unless a user with unfinished jobs is heavier. So growing results cost no lighter
-//      user a batch either.
+//   1. A user that is over its own limit loses its own batches, in the order in which they were
+//      accepted.
+//   2. If no user is over its limit, but all users together are, and a new batch needs the room:
+//      the heaviest user loses batches, while it is heavier than the user that asks. If none of the
+//      heavier users has a batch to evict, the user that asks loses its own. So a new batch never
+//      costs a lighter user a batch, and users with batches to evict can always submit, however
+//      many of them have filled the room together.
+//   3. If all users together are over their limit because results grow: the heaviest user that has
+//      a batch to evict loses batches, unless a user with unfinished jobs is heavier. So growing
+//      results cost no lighter user a batch either.
 //   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses
 //      batches.
 // To make room for results in memory, no batch is evicted whose results a reader has begun to
@@ -200,8 +202,8 @@ class Retention {
     return false;
   };
   bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_relief()
-  bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) =
-      false;  // an account, since evict() looked at all of them
+  // An account, since evict() looked at all of them.
+  bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
 
   // What is left for go_on_until().

@@ -25,17 +25,18 @@ ClockReading read_clocks();
 // earlier rather than later:
 //   - Nothing is deleted or cancelled before a second look, kSecondLook after the start.
 //   - A delay is counted from the newest time of the store, if the wall clock stands before it.
-//   - A stored time later than the wall clock counts as now. So after the start no batch is retained longer than its
-//     option says, and no deadline is later.
-//   - If the wall clock was set meanwhile, the second look computes everything again by the new time.
+//   - A stored time later than the wall clock counts as now. So after the start no batch is
+//     retained longer than its option says, and no deadline is later.
+//   - If the wall clock was set meanwhile, the second look computes everything again by the new
+//     time.
 //
 // A value; constant. Any thread. Nothing blocks or fails.
 class StoreClock {
  public:
   static constexpr std::chrono::milliseconds kTolerance = std::chrono::minutes(1);
   static constexpr std::chrono::milliseconds kLongAbsence = std::chrono::hours(1);
-  static constexpr std::chrono::milliseconds kSecondLook =
-      std::chrono::minutes(10);  // guess: NTP has set it by then
+  // Guess: NTP has set the clock by then.
+  static constexpr std::chrono::milliseconds kSecondLook = std::chrono::minutes(10);
   // What is held back until the second look gets this much more time, in which everything is
   // computed again.
   static constexpr std::chrono::milliseconds kMargin = std::chrono::minutes(1);

@@ -12,9 +12,8 @@
 
 namespace locksley::daemon {
 
-class Session;
-
 class BatchRecord;
+class Session;
 
 // The batch of this id that the user may see; null after an error reply. commands_read.cc
 BatchRecord* batch_of(Session& session, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);

@@ -363,8 +363,7 @@ const proto::SubcommandSpec* subcommand_of(Session& session, const proto::Comman
     }
     return nullptr;
   }
-  const auto arguments = static_cast<std::int64_t>(command.arguments.size());
-  if (arguments < found->min_arguments || arguments > found->max_arguments) {
+  if (!found->accepts(command.arguments.size())) {
     session.fail(proto::arity_error(*found));
     return nullptr;
   }

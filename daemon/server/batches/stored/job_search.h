@@ -62,7 +62,7 @@ struct FoundJob {
 //
 // Owned by its tasks, which run on the reader's thread and may block on the disk. begin() belongs
 // to the I/O thread.
-class JobSearch final {
+class JobSearch {
  public:
   using Post = std::function<void(Reader::Task, Reader::Place)>;
 

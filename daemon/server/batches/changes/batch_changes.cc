@@ -2,36 +2,16 @@
 
 #include <spdlog/logger.h>
 
-#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/user_lines.h"
-#include "daemon/base/time.h"
+#include "daemon/server/batches/retention/free_aside.h"
 #include "daemon/server/batches/stored/stored_batches.h"
 #include "daemon/store/read/reader.h"
 
 namespace locksley::daemon {
-
-namespace {
-
-// Drops jobs for some milliseconds at a time, so that the tasks of other users have their turns.
-void drop_aside(Reader& aside, Reader::User user, std::shared_ptr<BatchRecord> record,
-                Lane::Cancelled cancelled) {
-  aside.post(
-      [&aside, user, record = std::move(record), cancelled = std::move(cancelled)]() mutable {
-        constexpr auto kTask = std::chrono::milliseconds(5);
-        const Instant until = now() + kTask;
-        while (!Lane::drop_some(*record, cancelled)) {
-          if (now() < until) continue;
-          return drop_aside(aside, user, std::move(record), std::move(cancelled));
-        }
-      },
-      user);
-}
-
-}  // namespace
 
 BatchChanges::BatchChanges(StoredBatches& stored, Reader& aside, std::shared_ptr<spdlog::logger> log)
     : stored_(stored), aside_(aside), log_(std::move(log)) {}
@@ -49,7 +29,10 @@ std::uint64_t BatchChanges::cancel(BatchRecord& record, Account& payer, std::str
 
 void BatchChanges::drop_rest(std::shared_ptr<BatchRecord> record, Lane::Cancelled rest) {
   const auto tenant = tenant_of_line(record->line);
-  drop_aside(aside_, tenant ? Reader::User{*tenant} : Reader::kNoUser, std::move(record), std::move(rest));
+  work_aside(aside_, tenant ? Reader::User{*tenant} : Reader::kNoUser,
+             [record = std::move(record), rest = std::move(rest)]() mutable {
+               return Lane::drop_some(*record, rest);
+             });
 }
 
 void BatchChanges::set_weight(BatchRecord& record, Account& payer, std::uint32_t weight) {

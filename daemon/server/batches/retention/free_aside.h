@@ -26,20 +26,27 @@ void free_aside(Reader& aside, std::shared_ptr<T> reference, std::uint64_t bytes
   if (is_freed_aside(bytes)) aside.post([held = std::move(reference)] {}, user);
 }
 
-// Frees the memory of the rows below `row`, which were discarded, on the reader's thread: in tasks
-// of about this time, so that the tasks of other users have their turns.
-inline void drop_rows_aside(Reader& aside, Reader::User user, std::shared_ptr<Batch> batch, std::uint64_t row,
-                            std::chrono::nanoseconds task = std::chrono::milliseconds(5)) {
+// Calls `step` on the reader's thread until it returns true: in tasks of about this time, so that
+// the tasks of other users have their turns. Then `step` is destroyed, on the same thread.
+template <class Step>
+void work_aside(Reader& aside, Reader::User user, Step step,
+                std::chrono::nanoseconds task = std::chrono::milliseconds(5)) {
   aside.post(
-      [&aside, user, batch = std::move(batch), row, task]() mutable {
-        constexpr std::size_t kChunks = 512;  // guess: a fraction of a millisecond with the batch's mutex
+      [&aside, user, step = std::move(step), task]() mutable {
         const Instant until = now() + task;
-        while (!batch->drop_rows_before(row, kChunks)) {
-          if (now() < until) continue;
-          return drop_rows_aside(aside, user, std::move(batch), row, task);
+        while (!step()) {
+          if (now() >= until) return work_aside(aside, user, std::move(step), task);
         }
       },
       user);
+}
+
+// Frees the memory of the rows below `row`, which were discarded.
+inline void drop_rows_aside(Reader& aside, Reader::User user, std::shared_ptr<Batch> batch, std::uint64_t row,
+                            std::chrono::nanoseconds task = std::chrono::milliseconds(5)) {
+  constexpr std::size_t kChunks = 512;  // guess: a fraction of a millisecond with the batch's mutex
+  work_aside(
+      aside, user, [batch = std::move(batch), row] { return batch->drop_rows_before(row, kChunks); }, task);
 }
 
 }  // namespace locksley::daemon

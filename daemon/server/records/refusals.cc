@@ -6,11 +6,14 @@
 
 namespace locksley::daemon {
 
+std::string cannot_store(std::string_view why) {
+  return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", why);
+}
+
 std::string not_stored(std::string_view why) {
   return fmt::format(
-      "STORE the write to the disk failed: nothing was accepted; retry later. A change to an existing batch "
-      "holds, and "
-      "is written later ({})",
+      "STORE the write to the disk failed: nothing was accepted; retry later. "
+      "A change to an existing batch holds, and is written later ({})",
       why);
 }
 

@@ -11,7 +11,10 @@ namespace locksley::daemon {
 std::string no_such_batch(std::string_view id);
 // The batch `id` has so many jobs, and none of the index that the command names.
 std::string no_such_job(std::string_view id, std::uint64_t jobs);
-// The store refused a write, for this reason.
+// A command that would add to the store is refused at once, because the store refused an earlier
+// write, for this reason.
+std::string cannot_store(std::string_view why);
+// The store refused the write of a command that was accepted, for this reason.
 std::string not_stored(std::string_view why);
 
 }  // namespace locksley::daemon

@@ -1,7 +1,5 @@
 #include "daemon/server/batches/stored/stored_batches.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -13,6 +11,7 @@
 #include "daemon/server/batches/events/events.h"
 #include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/payloads/fixed_payloads.h"
+#include "daemon/server/records/refusals.h"
 #include "daemon/store/rows/stored_rows.h"
 #include "daemon/store/store.h"
 
@@ -21,10 +20,6 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::string_view kEarlierRefusal = "an earlier write was refused";
-
-std::string refusal(std::string_view error) {
-  return fmt::format("STORE the write to the disk failed: nothing was accepted; retry later ({})", error);
-}
 
 }  // namespace
 
@@ -63,12 +58,12 @@ StoredBatches::~StoredBatches() = default;
 
 std::string StoredBatches::error() const {
   const std::string error = parts_.store->error();
-  if (!error.empty()) return refusal(error);
-  return refusals_.are_any(settled_) ? refusal(kEarlierRefusal) : std::string();
+  if (!error.empty()) return cannot_store(error);
+  return refusals_.are_any(settled_) ? cannot_store(kEarlierRefusal) : std::string();
 }
 
 std::string StoredBatches::error_of(const BatchRecord& record) const {
-  return settled_ < record.stored.refused_until ? refusal(kEarlierRefusal) : std::string();
+  return settled_ < record.stored.refused_until ? cannot_store(kEarlierRefusal) : std::string();
 }
 
 void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, Account& payer,

@@ -8,22 +8,55 @@ namespace locksley::daemon {
 
 namespace {
 
-// The only batch of this id, of any tenant.
-Registry::Found find_only(Registry& registry, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
-  const Tenant* owner = nullptr;
-  for (const Tenant& tenant : registry.tenants().all()) {
-    const auto found = find_own_batch(registry, tenant, id);
-    if (!found) return found;
-    if (*found == nullptr) continue;
-    if (owner != nullptr) {
-      return std::unexpected(fmt::format("ERR several users have a batch '{}': say whose, as in '{}/{}'",
-                                         proto::printable(id), owner->name, proto::printable(id)));
+// What is known of one id of one tenant.
+enum class Look : std::uint8_t { kNone, kOne, kStop };
+
+// The place at which a batch was found by an id that a user gave.
+struct Place {
+  enum class How : std::uint8_t {
+    kNowhere,
+    kNamed,    // the user's own, or as `user/id`
+    kOnly,     // the only one of this id, of another user
+    kSeveral,  // several users have one: `owner` is the first of them
+    kStopped,  // by a look that said so
+  };
+  How how = How::kNowhere;
+  const Tenant* owner = nullptr;  // null: kNowhere, kStopped
+  std::string_view id{};          // of the owner's batch
+};
+
+// Which batch an id means. A user finds its own batches. An admin finds its own first, then
+// `user/id`, then the only one of this id.
+//
+// This is the only place that decides whose batch a command is about. `look` says what is known of
+// an id of a tenant; it is asked in this order, and kStop ends the search, so no batch of a later
+// place is found while an earlier one is in doubt.
+template <class LookAt>
+Place find_place(const Tenants& tenants, const User& by, std::string_view id, const LookAt& look) {
+  const auto place = [&](Look seen, Place::How how, const Tenant& owner, std::string_view its_id) {
+    return seen == Look::kStop ? Place{.how = Place::How::kStopped}
+                               : Place{.how = how, .owner = &owner, .id = its_id};
+  };
+  Look seen = look(by.tenant(), id);
+  if (seen != Look::kNone) return place(seen, Place::How::kNamed, by.tenant(), id);
+  if (!by.is_admin()) return {};
+  // Ids may have a '/', names of users have none.
+  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
+    const std::string_view its_id = id.substr(slash + 1);
+    if (const Tenant* const tenant = tenants.find(id.substr(0, slash))) {
+      seen = look(*tenant, its_id);
+      if (seen != Look::kNone) return place(seen, Place::How::kNamed, *tenant, its_id);
     }
-    owner = &tenant;
   }
-  if (owner == nullptr) return nullptr;
-  // Again: batches that were loaded meanwhile may have replaced it in memory.
-  return find_own_batch(registry, *owner, id);
+  Place only;
+  for (const Tenant& tenant : tenants.all()) {
+    seen = look(tenant, id);
+    if (seen == Look::kNone) continue;
+    if (seen == Look::kStop) return {.how = Place::How::kStopped};
+    if (only.owner != nullptr) return {.how = Place::How::kSeveral, .owner = only.owner, .id = id};
+    only = {.how = Place::How::kOnly, .owner = &tenant, .id = id};
+  }
+  return only;
 }
 
 }  // namespace
@@ -39,69 +72,52 @@ std::string cannot_look_up(std::string_view why) {
 }
 
 std::uint64_t first_to_load(const Registry& registry, const User& by, std::string_view id) {
-  const auto is_decided = [](const Registry::Known& known) {
-    return known.record != nullptr || known.to_load != 0;
-  };
-  Registry::Known known = registry.find_known(by.tenant(), id);
-  if (is_decided(known) || !by.is_admin()) return known.to_load;
-  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
-    if (const Tenant* const tenant = registry.tenants().find(id.substr(0, slash))) {
-      known = registry.find_known(*tenant, id.substr(slash + 1));
-      if (is_decided(known)) return known.to_load;
-    }
-  }
-  int owners = 0;
-  for (const Tenant& tenant : registry.tenants().all()) {
-    known = registry.find_known(tenant, id);
-    if (known.to_load != 0) return known.to_load;
-    if (known.record != nullptr && ++owners == 2) return 0;
-  }
-  return 0;
+  std::uint64_t to_load = 0;
+  find_place(registry.tenants(), by, id, [&](const Tenant& tenant, std::string_view its_id) {
+    kIoThread.assert_held();
+    const Registry::Known known = registry.find_known(tenant, its_id);
+    to_load = known.to_load;
+    if (to_load != 0) return Look::kStop;
+    return known.record == nullptr ? Look::kNone : Look::kOne;
+  });
+  return to_load;
 }
 
 bool is_in_memory_alone(Registry& registry, const User& by, std::string_view id) {
-  const auto is_taken = [&](const Tenant& tenant, std::string_view its_id) {
-    kIoThread.assert_held();
-    return registry.may_be_taken(tenant, its_id);
-  };
-  const auto is_not_stored = [&](const Tenant& tenant, std::string_view its_id) {
-    kIoThread.assert_held();
-    const BatchRecord* const record = registry.find_in_memory(tenant, its_id);
-    return record != nullptr && !record->is_stored();
-  };
-  if (is_taken(by.tenant(), id) || !by.is_admin()) return is_not_stored(by.tenant(), id);
-  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
-    const Tenant* const tenant = registry.tenants().find(id.substr(0, slash));
-    if (tenant != nullptr && is_taken(*tenant, id.substr(slash + 1)))
-      return is_not_stored(*tenant, id.substr(slash + 1));
-  }
-  const Tenant* owner = nullptr;
-  for (const Tenant& tenant : registry.tenants().all()) {
-    if (!is_taken(tenant, id)) continue;
-    if (owner != nullptr) return false;
-    owner = &tenant;
-  }
-  return owner != nullptr && is_not_stored(*owner, id);
+  using enum Place::How;
+  const Place place =
+      find_place(registry.tenants(), by, id, [&](const Tenant& tenant, std::string_view its_id) {
+        kIoThread.assert_held();
+        return registry.may_be_taken(tenant, its_id) ? Look::kOne : Look::kNone;
+      });
+  if (place.how != kNamed && place.how != kOnly) return false;
+  const BatchRecord* const record = registry.find_in_memory(*place.owner, place.id);
+  return record != nullptr && !record->is_stored();
 }
 
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id) {
-  auto found = find_own_batch(registry, by.tenant(), id);
-  if (!found || *found != nullptr || !by.is_admin()) return found;
-  // Ids may have a '/', names of users have none.
-  if (const std::size_t slash = id.find('/'); slash != std::string_view::npos) {
-    if (const Tenant* tenant = registry.tenants().find(id.substr(0, slash))) {
-      found = find_own_batch(registry, *tenant, id.substr(slash + 1));
-      if (!found || *found != nullptr) return found;
-    }
+  Registry::Found found = nullptr;
+  const Place place =
+      find_place(registry.tenants(), by, id, [&](const Tenant& tenant, std::string_view its_id) {
+        kIoThread.assert_held();
+        found = find_own_batch(registry, tenant, its_id);
+        if (!found) return Look::kStop;
+        return *found == nullptr ? Look::kNone : Look::kOne;
+      });
+  if (place.how == Place::How::kSeveral) {
+    const std::string shown = proto::printable(id);
+    return std::unexpected(fmt::format("ERR several users have a batch '{}': say whose, as in '{}/{}'", shown,
+                                       place.owner->name, shown));
   }
-  found = find_only(registry, id);
-  if (found && *found != nullptr && registry.has_admin_forgotten(by.tenant(), id)) {
+  if (place.how != Place::How::kOnly) return found;
+  if (registry.has_admin_forgotten(by.tenant(), id)) {
     const std::string shown = proto::printable(id);
     return std::unexpected(
         fmt::format("NOBATCH your own batch '{}' was forgotten: write '{}/{}' for the one of that user",
-                    shown, (*found)->options().tenant, shown));
+                    shown, place.owner->name, shown));
   }
-  return found;
+  // Again: batches that were loaded for other users' ids may have replaced it in memory.
+  return find_own_batch(registry, *place.owner, place.id);
 }
 
 }  // namespace locksley::daemon

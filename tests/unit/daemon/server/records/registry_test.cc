@@ -14,7 +14,6 @@
 #include "daemon/server/payloads/fixed_payloads.h"
 #include "daemon/server/payloads/received_payloads.h"
 #include "daemon/server/records/forgotten_ids.h"
-#include "daemon/server/records/lookup.h"
 #include "tests/support/next_to_forget.h"
 #include "tests/support/registry_fixture.h"
 
@@ -434,26 +433,6 @@ TEST_F(RegistryTest, SchedulingAgainMovesTheInstant) {
   EXPECT_EQ(registry_.due().earliest(), Instant::max());
 }
 
-// So that the end of a daemon with very many batches that need not be waited for does not look at
-// all of them each time.
-TEST_F(RegistryTest, WhatIsInMemoryAloneIsFoundAsCommandsFindIt) {
-  const ThreadRoleScope io_thread(kIoThread);
-  config::User everything;
-  everything.commands.push_back(config::CommandGroup::kAdmin);
-  const User admin(tenant("admin"), everything);
-  const User alice(tenant("alice"), config::User{});
-  add("a", "alice");
-  add("both", "alice");
-  add("both", "bob");
-  EXPECT_TRUE(is_in_memory_alone(registry_, alice, "a"));
-  EXPECT_FALSE(is_in_memory_alone(registry_, alice, "bob/both")) << "alice is no admin";
-  EXPECT_FALSE(is_in_memory_alone(registry_, alice, "none"));
-  EXPECT_TRUE(is_in_memory_alone(registry_, admin, "a"));
-  EXPECT_TRUE(is_in_memory_alone(registry_, admin, "alice/a"));
-  EXPECT_TRUE(is_in_memory_alone(registry_, admin, "bob/both"));
-  EXPECT_FALSE(is_in_memory_alone(registry_, admin, "both")) << "there are two";
-}
-
 TEST(ForgottenIdsTest, TheLastAreRemembered) {
   ForgottenIds ids;
   for (std::uint64_t n = 0; n <= ForgottenIds::kMost; ++n) ids.add(n);
@@ -463,6 +442,8 @@ TEST(ForgottenIdsTest, TheLastAreRemembered) {
   EXPECT_TRUE(ids.contains(ForgottenIds::kMost));
 }
 
+// So that the end of a daemon with very many batches that need not be waited for does not look at
+// all of them each time.
 TEST_F(RegistryTest, ASearchAmongTheActiveBatchesGoesRoundInPartsAndStaysAtWhatItHasFound) {
   using enum Registry::Searched;
   const ThreadRoleScope io_thread(kIoThread);

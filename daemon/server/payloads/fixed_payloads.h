@@ -118,10 +118,10 @@ class StoredRangePayloads final : public BatchPayloads {
 
 // Payloads that are read from the store, with a bounded cache, which release() drops: the batch was
 // restored, or memory had no room for them. A fetch may block, and fails, as the store's reads do.
-class UncachedPayloads final : public BatchPayloads {
+class FetchedPayloads final : public BatchPayloads {
  public:
   // `digest`: of all payloads, if the client chose the id.
-  UncachedPayloads(std::unique_ptr<PayloadSource> stored, std::uint64_t jobs, std::optional<Digest> digest)
+  FetchedPayloads(std::unique_ptr<PayloadSource> stored, std::uint64_t jobs, std::optional<Digest> digest)
       : stored_(std::move(stored)), jobs_(jobs), digest_(digest) {}
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {

@@ -172,7 +172,7 @@ std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto
     if (place == BatchPayloads::Place::kStore) {
       accepted.payloads = std::make_shared<const proto::ArgumentList>(std::move(arguments));
       accepted.unsettled_bytes = accepted.payloads->memory_bytes();
-      return std::make_unique<UncachedPayloads>(open_stored(), accepted.jobs, accepted.digest);
+      return std::make_unique<FetchedPayloads>(open_stored(), accepted.jobs, accepted.digest);
     }
   }
   auto received =

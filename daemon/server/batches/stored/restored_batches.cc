@@ -131,7 +131,7 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   } else if (row.is_streamed) {
     payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence, user), history.jobs);
   } else {
-    payloads = std::make_unique<UncachedPayloads>(
+    payloads = std::make_unique<FetchedPayloads>(
         parts_.store->payloads(sequence, user, std::move(stored.payloads_inside)), history.jobs, digest);
   }
   row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();

@@ -260,11 +260,11 @@ TEST(BatchPayloadsTest, TellTheSameJobsFromOthersBeforeAndAfterTheRelease) {
   EXPECT_EQ(payloads.memory_bytes(), 0u);
 }
 
-TEST(BatchPayloadsTest, UncachedPayloadsAreComparedByTheirDigest) {
-  const UncachedPayloads payloads(std::make_unique<NumberedPayloads>(), 2, digest_of(arguments({"ab", "c"})));
+TEST(BatchPayloadsTest, FetchedPayloadsAreComparedByTheirDigest) {
+  const FetchedPayloads payloads(std::make_unique<NumberedPayloads>(), 2, digest_of(arguments({"ab", "c"})));
   EXPECT_TRUE(payloads.is_same(arguments({"ab", "c"})));
   EXPECT_FALSE(payloads.is_same(arguments({"a", "bc"})));
-  const UncachedPayloads unknown(std::make_unique<NumberedPayloads>(), 2, std::nullopt);
+  const FetchedPayloads unknown(std::make_unique<NumberedPayloads>(), 2, std::nullopt);
   EXPECT_FALSE(unknown.is_same(arguments({"ab", "c"})));
 }
 

@@ -85,7 +85,7 @@ TEST_F(RegistryTest, PayloadsThatComeIntoMemoryLaterAreCharged) {
   options.id = "a";
   const auto record = std::make_shared<BatchRecord>(
       std::move(options), handler_,
-      std::make_unique<UncachedPayloads>(std::make_unique<ReadBack>(bytes), 1, std::nullopt), nullptr, lane_,
+      std::make_unique<FetchedPayloads>(std::make_unique<ReadBack>(bytes), 1, std::nullopt), nullptr, lane_,
       BatchRecord::Origin::kSubmit, registry_.numbers().take());
   registry_.add(record);
   const Account& account = tenant().account;

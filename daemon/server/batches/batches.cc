@@ -272,7 +272,7 @@ void Batches::after_changes() {
   retention_.retire(stored_.settled());
   retention_.evict();
   // Batches that are over now may make room for the results of others.
-  if (retention_.take_relief()) relief_.relieve();
+  if (retention_.take_may_relieve()) relief_.relieve();
   call_if_idle();
 }
 

@@ -33,11 +33,11 @@ class ClientMemory {
 
   // The part of one connection. A member of a Session, which calls clear() at its end. The
   // destructor does not: a pending wait of Asio may destroy the session after the sums.
-  class Share {
+  class Part {
    public:
-    explicit Share(ClientMemory& all) : all_(all), account_(&all.strangers_) {}
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    explicit Part(ClientMemory& all) : all_(all), account_(&all.strangers_) {}
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
 
     std::uint64_t input() const { return input_; }
     std::uint64_t output() const { return output_; }

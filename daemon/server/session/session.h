@@ -44,7 +44,7 @@ class Sessions;
 // is ever cancelled half-way, and no byte is lost by a race. Its parts are classes of their own:
 // Connection (the socket from the handshake to the farewell, and the states), SessionOutput
 // (replies, and which of them wait for the store), WriteGate (which commands wait for the store),
-// Subscriptions, SubscriptionMoves (when the user changes), Login, ClientMemory::Share.
+// Subscriptions, SubscriptionMoves (when the user changes), Login, ClientMemory::Part.
 //
 // Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until
 // the coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An
@@ -205,7 +205,7 @@ class Session final : private Subscriptions::Sink,
   const std::string& peer() const { return connection_.peer(); }
   // Its line in CLIENT LIST.
   std::string describe() const;
-  const ClientMemory::Share& memory() const { return memory_; }
+  const ClientMemory::Part& memory() const { return memory_; }
   // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return life().is_dropped(); }
@@ -331,7 +331,7 @@ class Session final : private Subscriptions::Sink,
   SubscriptionMoves subscription_moves_{*this};
   Transaction transaction_;
   std::unique_ptr<Audit::Entry> audit_entry_;
-  ClientMemory::Share memory_;
+  ClientMemory::Part memory_;
   WriteGate write_gate_;
   std::size_t read_bytes_ = 0;
 

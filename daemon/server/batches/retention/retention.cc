@@ -109,7 +109,7 @@ void Retention::note_if_over(const Account& account) {
 void Retention::add(BatchRecord& record) {
   Tenant& tenant = registry_.tenant_of(record);
   note_if_over(tenant.account);
-  has_relief_ = has_relief_ || tenant.account.results().is_full();
+  may_relieve_ = may_relieve_ || tenant.account.results().is_full();
   if (!record.is_stored()) return kept_of(tenant).add_ephemeral(record.sequence, bytes_of(record));
   kept_of(tenant).add_stored(record.sequence, bytes_of(record));
   ended_.push_back(record.sequence);

@@ -63,7 +63,7 @@ class Retention {
     is_pinned_ = std::move(is_pinned);
   }
   // The batch is not pinned any more. The caller then calls evict(), and evict_results() if
-  // take_relief().
+  // take_may_relieve().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Room: of kStoredBytes and of kRecordBytes ----
@@ -113,7 +113,7 @@ class Retention {
   }
   // True once after a batch of an account that is full of results has ended or is no longer pinned:
   // evict_results() may find room now.
-  bool take_relief() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(has_relief_, false); }
+  bool take_may_relieve() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(may_relieve_, false); }
 
   // ---- Batches that are over ----
 
@@ -167,9 +167,9 @@ class Retention {
     bool operator==(const Cause&) const = default;
   };
   // How much a call may evict.
-  class Share {
+  class EvictionBudget {
    public:
-    Share(std::size_t most, Instant until) : left_(most), until_(until) {}
+    EvictionBudget(std::size_t most, Instant until) : left_(most), until_(until) {}
     // A batch leaves. The clock is looked at only after some batches, so a call always evicts some.
     void take() {
       --left_;
@@ -185,14 +185,15 @@ class Retention {
     std::size_t taken_ = 0;
   };
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
-  // These evict until `share` is used up. False: there are more to evict. evict_some() walks over
+  // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over
   // all tenants once for each resource of which all together have too much, and once more if no
   // tenant asks, however many batches it evicts.
-  bool evict_some(const Cause& cause, Share& share) LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_some(const Cause& cause, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Batches of a tenant that is over its own limits.
-  bool evict_own(Tenant& tenant, Share& share) LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_own(Tenant& tenant, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Batches, while all tenants together are over their limit.
-  bool evict_heaviest(Resource resource, const Cause& cause, Share& share) LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_heaviest(Resource resource, const Cause& cause, EvictionBudget& budget)
+      LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;
   ServerStats& stats_;
@@ -201,7 +202,7 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ LOCKSLEY_GUARDED_BY(kIoThread) = [](std::uint64_t) {
     return false;
   };
-  bool has_relief_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_relief()
+  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_may_relieve()
   // An account, since evict() looked at all of them.
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;

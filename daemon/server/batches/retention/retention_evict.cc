@@ -82,8 +82,8 @@ void Retention::evict_for(const Cause& cause) {
     if (std::ranges::find(causes_, cause) == causes_.end()) causes_.push_back(cause);
     return;
   }
-  Share share(schedule_ ? kMostAtOnce : ~std::size_t{0}, Instant::max());
-  if (evict_some(cause, share)) return;
+  EvictionBudget budget(schedule_ ? kMostAtOnce : ~std::size_t{0}, Instant::max());
+  if (evict_some(cause, budget)) return;
   causes_.push_back(cause);
   schedule_();
 }
@@ -93,8 +93,8 @@ bool Retention::go_on_until(Instant until) {
     if (retires_) {
       retires_ = !retire_some(kBetweenLooks);
     } else {
-      Share share(~std::size_t{0}, until);
-      if (!evict_some(causes_.front(), share)) return false;
+      EvictionBudget budget(~std::size_t{0}, until);
+      if (!evict_some(causes_.front(), budget)) return false;
       causes_.pop_front();
     }
     // A cause for which nothing can be evicted takes some walks over all tenants, too.
@@ -103,36 +103,36 @@ bool Retention::go_on_until(Instant until) {
   return true;
 }
 
-bool Retention::evict_some(const Cause& cause, Share& share) {
+bool Retention::evict_some(const Cause& cause, EvictionBudget& budget) {
   if (cause.asker != nullptr) {
-    if (!evict_own(*cause.asker, share)) return false;
+    if (!evict_own(*cause.asker, budget)) return false;
   } else {
     std::deque<Tenant>& tenants = registry_.tenants().all();
     tenants_looked_at_ += tenants.size();
     for (Tenant& tenant : tenants) {
-      if (!evict_own(tenant, share)) return false;
+      if (!evict_own(tenant, budget)) return false;
     }
   }
   for (const Resource resource : kEvictable) {
-    if (!evict_heaviest(resource, cause, share)) return false;
+    if (!evict_heaviest(resource, cause, budget)) return false;
   }
   return true;
 }
 
-bool Retention::evict_own(Tenant& tenant, Share& share) {
+bool Retention::evict_own(Tenant& tenant, EvictionBudget& budget) {
   for (const Resource resource : kEvictable) {
-    for (; tenant.account.exceeds_limit(resource); share.take()) {
-      if (share.is_used_up()) return false;
+    for (; tenant.account.exceeds_limit(resource); budget.take()) {
+      if (budget.is_used_up()) return false;
       if (!evict_one(tenant, resource)) break;
     }
   }
   return true;
 }
 
-bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& share) {
+bool Retention::evict_heaviest(Resource resource, const Cause& cause, EvictionBudget& budget) {
   const Account& all = registry_.tenants().account_of_all();
   if (!all.exceeds_limit(resource)) return true;
-  if (share.is_used_up()) return false;
+  if (budget.is_used_up()) return false;
   using enum Victims::For;
   const auto reason = cause.asker != nullptr ? kNewBatch : cause.is_limit ? kLimit : kGrowth;
   std::deque<Tenant>& tenants = registry_.tenants().all();
@@ -144,8 +144,8 @@ bool Retention::evict_heaviest(Resource resource, const Cause& cause, Share& sha
         kIoThread.assert_held();
         return books_.evictable(tenant.number, resource) != 0;
       });
-  for (; all.exceeds_limit(resource); share.take()) {
-    if (share.is_used_up()) return false;
+  for (; all.exceeds_limit(resource); budget.take()) {
+    if (budget.is_used_up()) return false;
     Tenant* const victim = victims.next();
     if (victim == nullptr || !evict_one(*victim, resource)) return true;
     victims.changed(*victim);
@@ -159,7 +159,7 @@ void Retention::unpinned(std::uint64_t sequence) {
   Tenant& tenant = registry_.tenant_of(*record);
   if (!kept_of(tenant).unpin(sequence, record->is_stored())) return;
   note_if_over(tenant.account);
-  has_relief_ = has_relief_ || tenant.account.results().is_full();
+  may_relieve_ = may_relieve_ || tenant.account.results().is_full();
 }
 
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
@@ -214,18 +214,18 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
 }
 
 bool Retention::evict_results(Instant until) {
-  Share share(~std::size_t{0}, until);
+  EvictionBudget budget(~std::size_t{0}, until);
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   for (Tenant& tenant : tenants) {
     const ResultAccount& results = tenant.account.results();
-    for (; results.bytes() >= results.limit() && evict_one_with_results(tenant); share.take()) {
-      if (share.is_used_up()) return false;
+    for (; results.bytes() >= results.limit() && evict_one_with_results(tenant); budget.take()) {
+      if (budget.is_used_up()) return false;
     }
   }
   const ResultAccount& all = registry_.tenants().account_of_all().results();
   if (all.bytes() < all.limit()) return true;
-  if (share.is_used_up()) return false;
+  if (budget.is_used_up()) return false;
   const auto has_batches = [this](const Tenant& tenant) {
     kIoThread.assert_held();
     const KeptBatches* const kept = books_.find(tenant.number);
@@ -235,8 +235,8 @@ bool Retention::evict_results(Instant until) {
   Victims victims(
       tenants, Victims::For::kGrowth, nullptr,
       [](const Tenant& tenant) { return tenant.account.results().bytes(); }, has_batches);
-  for (; all.bytes() >= all.limit(); share.take()) {
-    if (share.is_used_up()) return false;
+  for (; all.bytes() >= all.limit(); budget.take()) {
+    if (budget.is_used_up()) return false;
     Tenant* const victim = victims.next();
     if (victim == nullptr) return true;
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a

@@ -27,9 +27,9 @@ class ClientMemoryTest : public ::testing::Test {
 };
 
 TEST_F(ClientMemoryTest, AUserLeavesRoomToOthers) {
-  ClientMemory::Share first(memory_);
-  ClientMemory::Share second(memory_);
-  ClientMemory::Share other(memory_);
+  ClientMemory::Part first(memory_);
+  ClientMemory::Part second(memory_);
+  ClientMemory::Part other(memory_);
   first.set_account(&eve_);
   second.set_account(&eve_);
   other.set_account(&bob_);
@@ -45,9 +45,9 @@ TEST_F(ClientMemoryTest, AUserLeavesRoomToOthers) {
 }
 
 TEST_F(ClientMemoryTest, ThoseWhoHaveNotLoggedInLeaveRoomToOthers) {
-  ClientMemory::Share first(memory_);
-  ClientMemory::Share second(memory_);
-  ClientMemory::Share user(memory_);
+  ClientMemory::Part first(memory_);
+  ClientMemory::Part second(memory_);
+  ClientMemory::Part user(memory_);
   user.set_account(&bob_);
   EXPECT_TRUE(first.set_input(kAll / 4));
   EXPECT_TRUE(second.set_input(kAll / 4));
@@ -59,8 +59,8 @@ TEST_F(ClientMemoryTest, ThoseWhoHaveNotLoggedInLeaveRoomToOthers) {
 }
 
 TEST_F(ClientMemoryTest, SmallCommandsAreReadWhateverOthersHold) {
-  ClientMemory::Share large(memory_);
-  ClientMemory::Share small(memory_);
+  ClientMemory::Part large(memory_);
+  ClientMemory::Part small(memory_);
   large.set_account(&eve_);
   small.set_account(&bob_);
   EXPECT_FALSE(large.set_input(2 * kAll));
@@ -72,18 +72,18 @@ TEST_F(ClientMemoryTest, SmallCommandsAreReadWhateverOthersHold) {
 }
 
 TEST_F(ClientMemoryTest, WhatAConnectionHoldsFollowsItsUser) {
-  ClientMemory::Share share(memory_);
-  EXPECT_TRUE(share.set_input(1000));
-  share.set_output(300);
+  ClientMemory::Part part(memory_);
+  EXPECT_TRUE(part.set_input(1000));
+  part.set_output(300);
   EXPECT_EQ(all_.used(Resource::kInputBytes), 1000U);
-  share.set_account(&eve_);
+  part.set_account(&eve_);
   EXPECT_EQ(eve_.used(Resource::kInputBytes), 1000U);
   EXPECT_EQ(eve_.used(Resource::kClientBytes), 300U);
-  share.set_account(nullptr);
+  part.set_account(nullptr);
   EXPECT_EQ(eve_.used(Resource::kInputBytes), 0U);
   EXPECT_EQ(memory_.strangers().used(Resource::kInputBytes), 1000U);
   EXPECT_EQ(all_.used(Resource::kInputBytes), 1000U);
-  share.clear();
+  part.clear();
   EXPECT_EQ(all_.used(Resource::kInputBytes), 0U);
   EXPECT_EQ(all_.used(Resource::kClientBytes), 0U);
 }

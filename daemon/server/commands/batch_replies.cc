@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/batch/batch_results.h"
+#include "daemon/server/commands/members.h"
 #include "daemon/server/state/inspection.h"
 #include "proto/bulk.h"
 
@@ -24,14 +24,7 @@ constexpr std::string_view kRunRow = "*2\r\n";
 
 void write_status(proto::ReplyWriter& reply, const BatchRecord& record, const BatchStatus& status) {
   reply.map(kStatusMembers);
-  visit_members(record, status, [&]<class Value>(std::string_view key, const Value& value) {
-    reply.bulk(key);
-    if constexpr (std::is_convertible_v<Value, std::string_view>) {
-      reply.bulk(value);
-    } else {
-      reply.integer(static_cast<std::int64_t>(value));
-    }
-  });
+  visit_members(record, status, Members(reply));
 }
 
 // Rows are in the order of completion. The first pass takes the size of each element, from which

@@ -12,6 +12,7 @@
 #include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/members.h"
 #include "daemon/server/commands/named_batch.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/session/read_memory.h"
@@ -25,35 +26,6 @@
 namespace locksley::daemon {
 
 namespace {
-
-class JobMembers {
- public:
-  explicit JobMembers(proto::ReplyWriter& reply) : reply_(reply) {}
-
-  template <class Value>
-  void operator()(std::string_view key, const Value& value) const {
-    reply_.bulk(key);
-    put(value);
-  }
-
- private:
-  void put(std::string_view value) const { reply_.bulk(value); }
-  void put(std::uint64_t value) const { reply_.integer(static_cast<std::int64_t>(value)); }
-  void put(std::int64_t value) const { reply_.integer(value); }
-  void put(std::int32_t value) const { reply_.integer(value); }
-  void put(std::uint32_t value) const { reply_.integer(value); }
-  template <class Value>
-  void put(const std::optional<Value>& value) const {
-    if (!value) return reply_.null();
-    if constexpr (std::is_same_v<Value, std::string>) {
-      put(std::string_view(*value));
-    } else {
-      put(*value);
-    }
-  }
-
-  proto::ReplyWriter& reply_;
-};
 
 // Watches one job for as long as it lives.
 class LogWatch {
@@ -131,7 +103,7 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   proto::ReplyWriter reply =
       bytes < Session::kLargeReply ? session.reply() : proto::ReplyWriter(views, session.info().protocol);
   reply.map(kJobMembers);
-  visit_members(*job, JobMembers(reply));
+  visit_members(*job, Members(reply));
   if (!views.empty()) co_await session.reply_in_slices(std::move(views));
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "daemon/server/state/inspection.h"
@@ -19,17 +21,22 @@ class Members {
     reply_.bulk(key);
     reply_.bulk(value);
   }
-  void operator()(std::string_view key, std::uint64_t value) const {
-    (*this)(key, static_cast<std::int64_t>(value));
-  }
-  void operator()(std::string_view key, std::int64_t value) const {
+  // A bool is 0 or 1.
+  template <std::integral Value>
+  void operator()(std::string_view key, Value value) const {
     reply_.bulk(key);
-    reply_.integer(value);
+    reply_.integer(static_cast<std::int64_t>(value));
   }
-  void operator()(std::string_view key, bool value) const { (*this)(key, static_cast<std::int64_t>(value)); }
   void operator()(std::string_view key, double value) const {
     reply_.bulk(key);
     reply_.real(rounded(value));
+  }
+  // None: a null.
+  template <class Value>
+  void operator()(std::string_view key, const std::optional<Value>& value) const {
+    if (value) return (*this)(key, *value);
+    reply_.bulk(key);
+    reply_.null();
   }
 
  private:

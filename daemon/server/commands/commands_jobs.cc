@@ -11,6 +11,7 @@
 #include "core/batch/job_facts.h"
 #include "core/lane/lane_view.h"
 #include "daemon/base/time.h"
+#include "daemon/server/commands/block_deadline.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/members.h"
 #include "daemon/server/commands/named_batch.h"
@@ -117,9 +118,7 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
     session.fail(no_such_job(record->id(), jobs));
     co_return;
   }
-  const bool for_ever = parsed->block && parsed->block->count() == 0;
-  const bool waits = parsed->block && !session.transaction().is_running();
-  const Instant deadline = !waits ? now() : for_ever ? kNever : now() + *parsed->block;
+  const Instant deadline = deadline_of_block(session, parsed->block);
   while (true) {
     const Lane* const lane = record->lane;
     ShownJobs& running = record->lane->running();

@@ -14,6 +14,7 @@
 #include "daemon/base/time.h"
 #include "daemon/server/accounts/customer_name.h"
 #include "daemon/server/commands/batch_replies.h"
+#include "daemon/server/commands/block_deadline.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/named_batch.h"
 #include "daemon/server/records/listing.h"
@@ -89,9 +90,9 @@ void reply_status(Session& session, const std::shared_ptr<BatchRecord>& record) 
   write_status(reply, *record, status);
 }
 
-// The instant until which a command with this time-out waits; none: without limit. In a transaction
-// no command waits.
-Instant deadline_of(Session& session, std::optional<std::chrono::milliseconds> timeout) {
+// The instant until which a WAIT with this time-out waits; none: without limit. In a transaction no
+// command waits.
+Instant deadline_of_wait(Session& session, std::optional<std::chrono::milliseconds> timeout) {
   if (session.transaction().is_running()) return now();
   return timeout ? now() + *timeout : kNever;
 }
@@ -199,7 +200,7 @@ Coroutine<void> wait_command(Session& session, proto::Command& command) {
   if (record == nullptr) co_return;
   // Its arguments lie in a block of some kilobytes, and it may wait for long.
   command = {};
-  const Instant deadline = deadline_of(session, parsed->timeout);
+  const Instant deadline = deadline_of_wait(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
   if (!is_refused(session, *record)) reply_status(session, record);
@@ -217,8 +218,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
   if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
   command = {};  // as in wait_command()
-  const bool for_ever = parsed->block && parsed->block->count() == 0;
-  const Instant deadline = deadline_of(session, for_ever ? std::nullopt : parsed->block);
+  const Instant deadline = deadline_of_block(session, parsed->block);
   ResultsDemand demand{
       .cursor = parsed->from,
       .count = parsed->count,

@@ -12,11 +12,7 @@
 
 namespace locksley::daemon {
 
-class BatchRecord;
 class Session;
-
-// The batch of this id that the user may see; null after an error reply. commands_read.cc
-BatchRecord* batch_of(Session& session, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
 
 // The subcommand that a command's second argument names; null after a reply: that of HELP, or an
 // error, if there is no such subcommand, the number of arguments is wrong, or the user may not send

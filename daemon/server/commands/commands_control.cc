@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/named_batch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/control.h"
 #include "daemon/server/state/server_state.h"

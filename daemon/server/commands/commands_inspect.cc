@@ -9,6 +9,7 @@
 #include "daemon/base/time.h"
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/members.h"
+#include "daemon/server/commands/named_batch.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/inspection.h"
 #include "daemon/server/state/server_state.h"

@@ -169,16 +169,6 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
 
 }  // namespace
 
-BatchRecord* batch_of(Session& session, std::string_view id) {
-  const auto found = session.state().batches().find(session.user(), id);
-  if (!found) {
-    session.fail(found.error());
-    return nullptr;
-  }
-  if (*found == nullptr) session.fail(no_such_batch(id));
-  return *found;
-}
-
 void status_command(Session& session, proto::Command& command) {
   BatchRecord* const found = batch_of(session, command.arguments[1]);
   if (found != nullptr) reply_status(session, found->shared());

@@ -10,6 +10,7 @@
 #include "daemon/base/time.h"
 #include "daemon/server/commands/batch_replies.h"
 #include "daemon/server/commands/commands.h"
+#include "daemon/server/commands/named_batch.h"
 #include "daemon/server/payloads/digest.h"
 #include "daemon/server/payloads/pattern.h"
 #include "daemon/server/session/session.h"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
 #include "proto/command_reader.h"

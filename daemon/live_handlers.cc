@@ -60,7 +60,7 @@ void LiveHandlers::begin(const std::string& name, HandlerChanges::Change change)
   } else {
     directory.remove(name);
   }
-  batches.hold_handler(name);
+  batches.handlers().hold(name);
   parts_.use.hold(directory.handler_of(name));
   changed_();
   waiting_.insert_or_assign(name, std::move(change));
@@ -70,7 +70,7 @@ void LiveHandlers::finish_waiting() {
   Batches& batches = parts_.server.batches();
   for (auto waits = waiting_.begin(); waits != waiting_.end();) {
     const Handler& handler = parts_.handlers.directory().handler_of(waits->first);
-    if (batches.has_running(waits->first) || !parts_.use.is_at_rest(handler)) {
+    if (batches.handlers().has_running(waits->first) || !parts_.use.is_at_rest(handler)) {
       ++waits;
       continue;
     }
@@ -93,12 +93,12 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
   publish(name);
   changed_();
   if (!is_there) {
-    batches.hold_handler(name);
+    batches.handlers().hold(name);
     LogLine("handler gone").with("handler", name).write(*parts_.log, spdlog::level::info);
     return;
   }
   const HandlerDirectory::Entry& entry = *parts_.handlers.directory().find(name);
-  batches.release_handler(name);
+  batches.handlers().release(name);
   LogLine("handler in force")
       .with("handler", name)
       .with("kind", to_string(entry.kind))

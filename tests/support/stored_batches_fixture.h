@@ -40,7 +40,7 @@ class StoredBatchesFixture : public ::testing::Test {
 
   // An open batch, which is on the disk.
   daemon::BatchRecord& open() LOCKSLEY_REQUIRES(daemon::kIoThread) {
-    const auto opened = batches_->open(*user_, {.handler = "echo", .options = {}}, 1);
+    const auto opened = batches_->intake().open(*user_, {.handler = "echo", .options = {}}, 1);
     EXPECT_TRUE(opened.has_value());
     settle(**opened);
     return **opened;
@@ -48,7 +48,7 @@ class StoredBatchesFixture : public ::testing::Test {
   // How many jobs the batch has then, or the error.
   std::string add(daemon::BatchRecord& record, const std::vector<std::string_view>& payloads,
                   std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(daemon::kIoThread) {
-    const auto count = batches_->add(record, payer(), proto::ArgumentList::copy_of(payloads), 1, at);
+    const auto count = batches_->intake().add(record, payer(), proto::ArgumentList::copy_of(payloads), 1, at);
     return count ? std::to_string(*count) : count.error();
   }
   // Of the user whose commands they are.

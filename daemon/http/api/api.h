@@ -83,7 +83,7 @@ class Api {
   HttpReply change_customer(const HttpRequest& request, const Target& target, const Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
   // api_control.cc
-  // `place`, here and below: that of the change. `failures`: as in Batches::retry().
+  // `place`, here and below: that of the change. `failures`: as in Intake::retry().
   HttpReply change(const HttpRequest& request, const Target& target, Control control, const Place& place,
                    const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // A reply that comes later: it waits for the end of another client's retry, or reads which jobs

@@ -217,8 +217,8 @@ HttpReply Api::failures(const HttpRequest& request, const std::string& id) const
   const auto later = [this, held = record.shared(), demand, rows = status.rows,
                       most = *count](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().read_rows(
-        held, demand, answer.waiting(), [answer, rows, most](const Batches::ReadRows& read) {
+    state_.batches().reads().read_rows(
+        held, demand, answer.waiting(), [answer, rows, most](const StoreReads::ReadRows& read) {
           answer(read.page ? failures_of(*read.page, rows, most) : json_error("STORE " + read.page.error()));
         });
   };

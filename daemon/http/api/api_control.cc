@@ -119,7 +119,7 @@ HttpReply Api::when_retry_stored(const Made& change, const std::shared_ptr<Batch
                                  const HttpReply& reply) {
   const auto later = [this, change, record, reply](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().after_requeue(*record, [this, change, record, reply, answer] {
+    state_.batches().intake().after_requeue(*record, [this, change, record, reply, answer] {
       kIoThread.assert_held();
       const Ticket ticket = state_.batches().changes().ticket(*record, change.user->tenant().account);
       when_stored(change, ticket, reply).later(answer);
@@ -147,7 +147,7 @@ std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User
   const auto found = query ? find(user, target.id, *query) : Result<BatchRecord*>(nullptr);
   if (!found || *found == nullptr) return std::nullopt;
   const bool is_requeueing = (*found)->is_requeueing();
-  if (!is_requeueing && !Batches::must_read_failures(**found, failures)) return std::nullopt;
+  if (!is_requeueing && !Intake::must_read_failures(**found, failures)) return std::nullopt;
   // The connection may end meanwhile, and the request with it.
   struct Copy {
     std::string query;
@@ -171,9 +171,9 @@ std::optional<HttpReply> Api::retry_later(const HttpRequest& request, const User
                       record = (*found)->shared()](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
     if (is_requeueing) {
-      state_.batches().after_requeue(*record, [try_again, answer] { try_again(nullptr, answer); });
+      state_.batches().intake().after_requeue(*record, [try_again, answer] { try_again(nullptr, answer); });
     } else {
-      state_.batches().read_failures(
+      state_.batches().reads().read_failures(
           record, [try_again, answer](const ReadFailures& read) { try_again(&read, answer); });
     }
   };

@@ -151,8 +151,9 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
   if (log) return log_reply(log->end, log->bytes, false);
   const auto later = [this, record, at = *index, after = *from](const HttpReply::Answer& answer) {
     kIoThread.assert_held();
-    state_.batches().find_facts(record, at, answer.waiting(),
-                                [answer, after](const FoundJob& job) { answer(kept_log_reply(job, after)); });
+    state_.batches().reads().find_facts(record, at, answer.waiting(), [answer, after](const FoundJob& job) {
+      answer(kept_log_reply(job, after));
+    });
   };
   return {.later = later};
 }

@@ -36,8 +36,8 @@
 namespace locksley::daemon {
 
 // All batches of the daemon, as connections, the HTTP side and main() see them. It composes the
-// parts of this folder's rooms and hands each call to the one that it belongs to; README.md has a
-// picture of them.
+// parts of this folder's rooms, hands out those that callers use, and does itself what concerns
+// several of them; README.md has a picture.
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it
 // is on the disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or
@@ -49,10 +49,7 @@ namespace locksley::daemon {
 // how a caller avoids waiting for a server. Refusals are the text of the error reply.
 class Batches {
  public:
-  using Refusal = Intake::Refusal;
-  using Accepted = Intake::Accepted;
   using Found = Registry::Found;
-  using ReadRows = StoreReads::ReadRows;
 
   // Long work is done in `slices`. `config` is what is in force; it may change between calls.
   // `tenants`: as in Registry. `store` may be null: all is in memory alone. Else it is recovered
@@ -92,15 +89,9 @@ class Batches {
   // Everything that is in the store; starts the threads. Once, also without a store. The error is
   // for the operator.
   std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
-  // The batch belongs to the user `by`. `arguments` is the whole command; the payloads stay in it.
-  // A repetition, with the same id, handler and jobs, returns the batch that there is, and starts
-  // nothing. `prepared`, here and below: as in Intake::submit().
-  using Prepared = Intake::Prepared;
-  Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
-                  const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kSubmit, prepared);
-  }
-  // As Dependencies::look_up_next(), before submit(), run() or open().
+  // SUBMIT, RUN, OPEN, ADD, RETRY.
+  Intake& intake() { return intake_; }
+  // As Dependencies::look_up_next(), before Intake::submit() or open().
   bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
       LOCKSLEY_REQUIRES(kIoThread) {
     return dependencies_.look_up_next(by, options, found);
@@ -115,24 +106,6 @@ class Batches {
   void free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
     free_aside(aside_, std::move(dropped), bytes, Reader::kNoUser);
   }
-  // Makes a batch without an id, which is forgotten as soon as its RUN lets go of it.
-  Accepted run(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
-               const Prepared* prepared = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.submit(by, command, std::move(arguments), BatchRecord::Origin::kRun, prepared);
-  }
-  // `connection` streams the batch in.
-  Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
-                const FoundDependencies* found = nullptr) LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.open(by, command, connection, found);
-  }
-  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose
-  // command it is, which is charged for what it writes. `connection` takes the stream over. `at`:
-  // as in Intake::add().
-  std::expected<std::uint64_t, Refusal> add(BatchRecord& record, Account& payer, proto::ArgumentList payloads,
-                                            std::uint64_t connection, std::optional<std::uint64_t> at = {})
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.add(record, payer, std::move(payloads), connection, at);
-  }
   // The batches that it streamed in close themselves after limits.open_timeout, unless another
   // connection goes on with them. `line`: its user's.
   void connection_ended(std::uint64_t connection, LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
@@ -143,30 +116,6 @@ class Batches {
   BatchChanges& changes() { return changes_; }
   // CUSTOMER SET, CUSTOMER DEL.
   CustomerChanges& customers() { return customers_; }
-  // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
-  // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
-  // (BatchRecord::is_requeueing()), or if `demand` has a round other than its
-  // BatchStatus::retry_rounds. If must_read_failures(), the caller reads them first.
-  std::expected<std::uint64_t, Refusal> retry(BatchRecord& record, Account& payer,
-                                              const RetryDemand& demand = {},
-                                              const ReadFailures* failures = nullptr)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return intake_.retry(record, payer, demand, failures);
-  }
-  // As in Intake.
-  void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread) {
-    intake_.after_requeue(record, std::move(then));
-  }
-  // Whether only the store knows which jobs failed, and `failures` is null or of an earlier round.
-  static bool must_read_failures(BatchRecord& record, const ReadFailures* failures) {
-    return Intake::must_read_failures(record, failures);
-  }
-  // As in StoreReads.
-  std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
-                                                    std::function<void(const ReadFailures&)> on_read = {})
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.read_failures(std::move(record), std::move(on_read));
-  }
   // A batch that is over leaves, with its results. None if it is not over; else the ticket of its
   // deletion, 0 if the store has nothing of it. The caller waits for the ticket.
   std::optional<Ticket> forget(BatchRecord& record, const User& by) LOCKSLEY_REQUIRES(kIoThread);
@@ -179,14 +128,8 @@ class Batches {
   void on_result_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) {
     relief_.on_room(std::move(told));
   }
-  // As the functions of HandlerBatches. `name`: that of the handler.
-  void hold_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) { handler_batches_.hold(name); }
-  void release_handler(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
-    handler_batches_.release(name);
-  }
-  bool has_running(const std::string& name) LOCKSLEY_REQUIRES(kIoThread) {
-    return handler_batches_.has_running(name);
-  }
+  // When a handler changes.
+  HandlerBatches& handlers() { return handler_batches_; }
 
   // ---- The store ----
 
@@ -202,33 +145,14 @@ class Batches {
   Ticket ticket_of_rows(BatchRecord& record, std::uint64_t rows) LOCKSLEY_REQUIRES(kIoThread) {
     return stored_.ticket_of_rows(record, rows);
   }
-  // As the functions of StoreReads.
-  std::shared_ptr<const ReadRows> read_rows(std::shared_ptr<BatchRecord> record, const ResultsDemand& demand,
-                                            Waiting client, std::function<void(const ReadRows&)> on_read)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.read_rows(std::move(record), demand, std::move(client), std::move(on_read));
-  }
-  std::shared_ptr<const FoundJob> find_job(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                           std::uint64_t most_rows, Waiting client,
-                                           std::function<void(const FoundJob&)> on_found)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.find_job(record, index, most_rows, std::move(client), std::move(on_found));
-  }
-  std::shared_ptr<const FoundJob> find_facts(const std::shared_ptr<BatchRecord>& record, std::uint64_t index,
-                                             Waiting client, std::function<void(const FoundJob&)> on_found)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.find_facts(record, index, std::move(client), std::move(on_found));
-  }
+  // Of what the store alone has.
+  StoreReads& reads() { return reads_; }
 
   // ---- Results are discarded ----
 
-  // Where the row lies, if it is in the store alone: for discard_rows().
-  std::shared_ptr<const StoreReads::FoundRow> find_row(std::shared_ptr<BatchRecord> record, std::uint64_t row)
-      LOCKSLEY_REQUIRES(kIoThread) {
-    return reads_.find_row(std::move(record), row);
-  }
-  // Results below this row, which lies at `place`, cannot be read any more, and their space is
-  // freed: in memory and in the store. Needs: the record is what find() returns.
+  // Results below this row, which lies at `place` (StoreReads::find_row(), if it is in the store
+  // alone), cannot be read any more, and their space is freed: in memory and in the store. Needs:
+  // the record is what find() returns.
   void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
 

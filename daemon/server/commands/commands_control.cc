@@ -66,8 +66,8 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
     if (record->is_requeueing()) {
       // Another client's RETRY is on its way; jobs that failed since are queued again after it.
       if (!co_await session.await_rows(record->shared(), is_done)) co_return;
-    } else if (batches.must_read_failures(*record, failures.get())) {
-      failures = batches.read_failures(record->shared());
+    } else if (Intake::must_read_failures(*record, failures.get())) {
+      failures = batches.reads().read_failures(record->shared());
       const auto are_read = [&failures](const BatchRecord&) { return failures->is_done; };
       if (!co_await session.await_rows(record->shared(), are_read)) co_return;
     } else {

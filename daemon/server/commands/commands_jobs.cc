@@ -137,7 +137,7 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
         ReadMemory memory(session);
         const std::weak_ptr<const void> client = memory.begin_read();
         const auto found =
-            session.state().batches().find_facts(record, index, client, memory.on_read<FoundJob>());
+            session.state().batches().reads().find_facts(record, index, client, memory.on_read<FoundJob>());
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
         if (!co_await session.await_rows(record, is_found)) co_return;
         if (write_kept_log(session, *found, parsed->from)) co_return;

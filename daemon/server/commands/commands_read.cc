@@ -104,7 +104,7 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
   Batches& batches = session.state().batches();
   std::optional<ResultLog::Place> place = record->results().place_of(row);
   if (!place && row > record->status().discarded) {
-    const auto found = batches.find_row(record, row);
+    const auto found = batches.reads().find_row(record, row);
     const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
     if (!co_await session.await_rows(record, is_found)) co_return nullptr;
     const auto still_there = batches.registry().find(record->sequence);
@@ -124,9 +124,9 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
 }
 
 // The client has left. A large page is freed on another thread.
-void drop_read(Batches& batches, std::shared_ptr<const Batches::ReadRows> read) {
+void drop_read(Batches& batches, std::shared_ptr<const StoreReads::ReadRows> read) {
   const std::uint64_t bytes = read->memory_bytes();
-  batches.free_dropped(std::const_pointer_cast<Batches::ReadRows>(std::move(read)), bytes);
+  batches.free_dropped(std::const_pointer_cast<StoreReads::ReadRows>(std::move(read)), bytes);
 }
 
 // The page, from memory or from the store. None after an error reply, or if the connection is to
@@ -142,7 +142,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
     const std::uint64_t first = std::max(row_of_cursor(demand.cursor), record->status().discarded);
     Batches& batches = session.state().batches();
     const std::weak_ptr<const void> client = memory.begin_read();
-    auto read = batches.read_rows(record, demand, client, memory.on_read<Batches::ReadRows>());
+    auto read = batches.reads().read_rows(record, demand, client, memory.on_read<StoreReads::ReadRows>());
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
     bool is_wanted = co_await session.await_rows(record, is_read);
     if (is_wanted && !slices.has_time()) co_await session.wait_for_slice();

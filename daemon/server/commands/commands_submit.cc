@@ -26,7 +26,7 @@ void note_batch(Session& session, const BatchRecord& record) {
   if (Audit::Entry* const entry = session.audit_entry().get()) entry->batch = record.id();
 }
 
-void reply_id(Session& session, const Batches::Accepted& accepted) LOCKSLEY_REQUIRES(kIoThread) {
+void reply_id(Session& session, const Intake::Accepted& accepted) LOCKSLEY_REQUIRES(kIoThread) {
   if (!accepted) return session.fail(accepted.error());
   const BatchRecord& record = **accepted;
   note_batch(session, record);
@@ -125,8 +125,8 @@ void add_payloads(Session& session, proto::Command& command, std::size_t first,
   }
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(first);
-  const auto count =
-      session.state().batches().add(*record, session.account(), std::move(payloads), session.id(), at);
+  const auto count = session.state().batches().intake().add(*record, session.account(), std::move(payloads),
+                                                            session.id(), at);
   if (!count) return session.fail(count.error());
   session.reply_when_stored(record->stored.jobs_ticket, [&](proto::ReplyWriter& reply) {
     reply.integer(static_cast<std::int64_t>(*count));
@@ -138,7 +138,8 @@ void add_payloads(Session& session, proto::Command& command, std::size_t first,
 void submit_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_submit(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  reply_id(session, session.state().batches().submit(session.user(), *parsed, std::move(command.arguments)));
+  reply_id(session, session.state().batches().intake().submit(
+                        session.user(), *parsed, std::move(command.arguments), BatchRecord::Origin::kSubmit));
 }
 
 bool is_long(const proto::Command& command) {
@@ -156,7 +157,7 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
     session.fail(parsed.error());
     co_return;
   }
-  Batches::Prepared prepared;
+  Intake::Prepared prepared;
   bool is_wanted = true;
   std::size_t held = uncounted_bytes(session, command);
   const auto* const range = std::get_if<proto::RangeSource>(&parsed->source);
@@ -178,7 +179,8 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
   }
   Batches& batches = session.state().batches();
   if (is_wanted) {
-    reply_id(session, batches.submit(session.user(), *parsed, std::move(command.arguments), &prepared));
+    reply_id(session, batches.intake().submit(session.user(), *parsed, std::move(command.arguments),
+                                              BatchRecord::Origin::kSubmit, &prepared));
   }
   if (prepared.pattern) {
     const std::uint64_t bytes = prepared.pattern->text->size();
@@ -190,7 +192,7 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
 void open_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_open(command.arguments);
   if (!parsed) return session.fail(parsed.error());
-  reply_id(session, session.state().batches().open(session.user(), *parsed, session.id()));
+  reply_id(session, session.state().batches().intake().open(session.user(), *parsed, session.id()));
 }
 
 Coroutine<void> open_long_command(Session& session, proto::Command& command) {
@@ -203,7 +205,7 @@ Coroutine<void> open_long_command(Session& session, proto::Command& command) {
   const std::size_t held = uncounted_bytes(session, command);
   const bool is_wanted = co_await look_up_waits(session, parsed->options, held, found);
   if (!is_wanted) co_return;
-  reply_id(session, session.state().batches().open(session.user(), *parsed, session.id(), &found));
+  reply_id(session, session.state().batches().intake().open(session.user(), *parsed, session.id(), &found));
 }
 
 void add_command(Session& session, proto::Command& command) { add_payloads(session, command, 2, {}); }
@@ -230,13 +232,14 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
     co_return;
   }
   Batches& batches = session.state().batches();
-  Batches::Prepared prepared;
+  Intake::Prepared prepared;
   if (parsed->options.after.size() > kFewWaits) {
     const std::size_t held = uncounted_bytes(session, command);
     const bool is_wanted = co_await look_up_waits(session, parsed->options, held, prepared.dependencies);
     if (!is_wanted) co_return;
   }
-  auto accepted = batches.run(session.user(), *parsed, std::move(command.arguments), &prepared);
+  auto accepted = batches.intake().submit(session.user(), *parsed, std::move(command.arguments),
+                                          BatchRecord::Origin::kRun, &prepared);
   if (!accepted) {
     session.fail(accepted.error());
     batches.free_words_aside(std::move(command.arguments));

@@ -15,7 +15,7 @@ std::expected<std::uint64_t, std::string> control(Batches& batches, const User& 
     if (const std::string& handler = record.handler().name(); !by.may_use(handler)) {
       return std::unexpected(no_handler_permission_error(by, handler));
     }
-    return batches.retry(record, payer, {arguments.round, arguments.indexes}, arguments.failures);
+    return batches.intake().retry(record, payer, {arguments.round, arguments.indexes}, arguments.failures);
   }
   if (record.is_over()) return 0;
   switch (what) {

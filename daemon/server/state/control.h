@@ -27,7 +27,7 @@ enum class Control : std::uint8_t { kPause, kResume, kCancel, kRetry, kWeight, k
 struct ControlArguments {
   std::uint32_t weight = 0;                 // for kWeight
   std::uint32_t slots = 0;                  // for kSlots; 0: no bound
-  std::optional<std::uint64_t> round = {};  // for kRetry: as in Batches::retry()
+  std::optional<std::uint64_t> round = {};  // for kRetry: as in Intake::retry()
   std::vector<std::uint64_t> indexes = {};  // likewise
   const ReadFailures* failures = nullptr;   // likewise
 };

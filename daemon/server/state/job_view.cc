@@ -47,7 +47,7 @@ std::expected<JobLookup, std::string> JobLookup::begin(ServerState& state,
   const std::uint64_t rows = look.place_ == Place::kMaybeRunning ? kNearRows
                              : may_have_row                      ? ~std::uint64_t{0}
                                                                  : 0;
-  look.found_ = state.batches().find_job(record, index, rows, std::move(client), std::move(on_found));
+  look.found_ = state.batches().reads().find_job(record, index, rows, std::move(client), std::move(on_found));
   return look;
 }
 

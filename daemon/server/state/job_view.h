@@ -48,8 +48,8 @@ class JobLookup {
   JobLookup(JobLookup&&) = default;
   JobLookup& operator=(JobLookup&&) = default;
 
-  // Begins the search (Batches::find_job()) for `client`; `on_found` is called when it is done. The
-  // error is the text of the error reply: the batch has no such job.
+  // Begins the search (StoreReads::find_job()) for `client`; `on_found` is called when it is done.
+  // The error is the text of the error reply: the batch has no such job.
   static std::expected<JobLookup, std::string> begin(ServerState& state,
                                                      const std::shared_ptr<BatchRecord>& record,
                                                      std::uint64_t index, Waiting client,

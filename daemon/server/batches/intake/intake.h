@@ -105,25 +105,33 @@ class Intake {
     std::optional<Pattern> pattern;  // of a range
     FoundDependencies dependencies;
   };
-  // SUBMIT and RUN, by `origin`. After a refusal the caller still has the payloads.
-  // `prepared`, `found_dependencies`: null if all is to be done now.
+  // SUBMIT and RUN, by `origin`. The batch belongs to the user `by`. `arguments` is the whole
+  // command; the payloads stay in it, and after a refusal the caller still has them. A repetition,
+  // with the same id, handler and jobs, returns the batch that there is, and starts nothing. The
+  // batch of a RUN has no id, and is forgotten as soon as its RUN lets go of it. `prepared`,
+  // `found_dependencies`: null if all is to be done now.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
+  // `connection` streams the batch in.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `payer`, here and below: as in StoredBatches. `at`:
+  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose
+  // command it is, which is charged for what it writes. `connection` takes the stream over. `at`:
   // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
   // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
-            std::optional<std::uint64_t> at) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many failed jobs were queued again. `failures`: the failed jobs, if the record
-  // lacks their list (Batch::Failures::lacks_list()); if null, or of another round, the call
-  // returns 0. Very many failures that lie scattered are queued again by another thread and in
-  // slices: BatchRecord::is_requeueing() is true until then. Afterwards record.stored.ticket covers
-  // the retry.
-  Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand, const ReadFailures* failures)
-      LOCKSLEY_REQUIRES(kIoThread);
+            std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread);
+  // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
+  // was over goes on. Returns 0 if it was cancelled, if another retry of it is on its way
+  // (BatchRecord::is_requeueing()), or if `demand` has a round other than its
+  // BatchStatus::retry_rounds. `failures`: the failed jobs, if the record lacks their list
+  // (must_read_failures()); if null, or of another round, the call returns 0. Very many failures
+  // that lie scattered are queued again by another thread and in slices:
+  // BatchRecord::is_requeueing() is true until then. Afterwards record.stored.ticket covers the
+  // retry.
+  Count retry(BatchRecord& record, Account& payer, const RetryDemand& demand = {},
+              const ReadFailures* failures = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Calls `then` once BatchRecord::is_requeueing() is false: within this call if it is now, else in
   // a slice of its own. By then another RETRY may have begun.
   void after_requeue(BatchRecord& record, std::function<void()> then) LOCKSLEY_REQUIRES(kIoThread);

@@ -76,7 +76,7 @@ class StoreReads {
       LOCKSLEY_REQUIRES(kIoThread);
   // Which jobs failed.
   std::shared_ptr<const ReadFailures> read_failures(std::shared_ptr<BatchRecord> record,
-                                                    std::function<void(const ReadFailures&)> on_read)
+                                                    std::function<void(const ReadFailures&)> on_read = {})
       LOCKSLEY_REQUIRES(kIoThread);
   // The result of one job, and its payload if that is not in memory and may be wanted. `most_rows`:
   // as in JobDemand.

@@ -90,7 +90,7 @@ TEST_F(ServerHandlersTest, WhatIsQueuedOfAHandlerThatGoesWaitsForIt) {
   start();
   change([](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   Client client(port_);
   client.send("SUBMIT late ID b JOBS x\r\n");
@@ -105,15 +105,15 @@ TEST_F(ServerHandlersTest, WhatIsQueuedOfAHandlerThatGoesWaitsForIt) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     handlers_.remove("late");
-    batches.hold_handler("late");
-    EXPECT_FALSE(batches.has_running("late"));
+    batches.handlers().hold("late");
+    EXPECT_FALSE(batches.handlers().has_running("late"));
   });
   EXPECT_THAT(client.ask("SUBMIT late JOBS x"), StartsWith("-NOHANDLER"));
   EXPECT_TRUE(has(holds_of("b"), Hold::kHandler));
   change([&](Batches& batches) {
     kIoThread.assert_held();
     add();
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   EXPECT_EQ(runs.line(), "*1");
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
@@ -124,7 +124,7 @@ TEST_F(ServerHandlersTest, ARepetitionFindsItsBatchAlsoIfTheHandlerHasGoneMeanwh
   start();
   change([](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   Client client(port_);
   client.send("SUBMIT late ID b JOBS x\r\nOPEN late ID o\r\n");
@@ -133,7 +133,7 @@ TEST_F(ServerHandlersTest, ARepetitionFindsItsBatchAlsoIfTheHandlerHasGoneMeanwh
   change([&](Batches& batches) {
     kIoThread.assert_held();
     handlers_.remove("late");
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   // An error would mean that nothing was accepted.
   client.send("SUBMIT late ID b JOBS x\r\nOPEN late ID o\r\n");
@@ -152,7 +152,7 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   start();
   change([](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   Client client(port_);
   client.send("SUBMIT late ID b JOBS x y z\r\n");
@@ -160,15 +160,15 @@ TEST_F(ServerHandlersTest, BatchesChangeTheirLaneWhileNothingRuns) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     add(&other_);
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   // Nobody serves the other lane.
   EXPECT_EQ(on_io_thread([&] { return other_.view().snapshot(0).queued; }), 3u);
   change([&](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
     add();
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
   EXPECT_EQ(other_.view().snapshot(0).queues, 0u);
@@ -184,7 +184,7 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
   const auto running = [&] {
     return on_io_thread([&] {
       kIoThread.assert_held();
-      return server_->batches().has_running("late");
+      return server_->batches().handlers().has_running("late");
     });
   };
   // Not only claimed: a worker that has not begun would hand back what it has claimed of a batch
@@ -192,7 +192,7 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
   gate_.await(1);
   change([](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   EXPECT_TRUE(running());
   gate_.open();
@@ -204,7 +204,7 @@ TEST_F(ServerHandlersTest, AJobThatRunsIsSeen) {
             3u);
   change([](Batches& batches) {
     kIoThread.assert_held();
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
 }
@@ -235,30 +235,30 @@ TEST_F(ServerHandlersTest, OfVeryManyBatchesAFewFollowAtOnceAndTheOthersInSlices
   const auto is_walking = [&] {
     return on_io_thread([&] {
       kIoThread.assert_held();
-      return server_->batches().has_running("late");
+      return server_->batches().handlers().has_running("late");
     });
   };
   change([&](Batches& batches) {
     kIoThread.assert_held();
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
     EXPECT_EQ(held(), HandlerBatches::kAtOnce);
-    EXPECT_TRUE(batches.has_running("late")) << "the others are not held yet";
+    EXPECT_TRUE(batches.handlers().has_running("late")) << "the others are not held yet";
   });
   while (is_walking()) std::this_thread::yield();
   EXPECT_EQ(on_io_thread(held), kBatches);
   change([&](Batches& batches) {
     kIoThread.assert_held();
-    batches.release_handler("late");
+    batches.handlers().release("late");
     EXPECT_EQ(held(), kBatches - HandlerBatches::kAtOnce);
     // The configuration changes again before the others have followed it.
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   while (is_walking()) std::this_thread::yield();
   EXPECT_EQ(on_io_thread(held), kBatches);
   change([&](Batches& batches) {
     kIoThread.assert_held();
     add();
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   client.send("WAIT b" + std::to_string(kBatches - 1) + "\r\n");
   EXPECT_THAT(client.line(), StartsWith("*")) << "it is in a lane that runs it";
@@ -275,7 +275,7 @@ TEST_F(ServerHandlersTest, RetryGoesByTheHandlerAsItIsThen) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     handlers_.remove("late");
-    batches.hold_handler("late");
+    batches.handlers().hold("late");
   });
   Client again(port_);
   EXPECT_EQ(again.ask("RETRY b"), ":1");
@@ -283,7 +283,7 @@ TEST_F(ServerHandlersTest, RetryGoesByTheHandlerAsItIsThen) {
   change([&](Batches& batches) {
     kIoThread.assert_held();
     add();
-    batches.release_handler("late");
+    batches.handlers().release("late");
   });
   EXPECT_THAT(again.ask("WAIT b"), StartsWith("*"));
 }

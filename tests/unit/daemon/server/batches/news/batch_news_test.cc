@@ -33,7 +33,7 @@ class BatchNewsTest : public ::testing::Test {
   std::shared_ptr<BatchRecord> submit() LOCKSLEY_REQUIRES(kIoThread) {
     proto::SubmitCommand command{.handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
     command.options.retain = std::chrono::seconds(0);
-    return batches_.submit(user_, command, {}).value();
+    return batches_.intake().submit(user_, command, {}, BatchRecord::Origin::kSubmit).value();
   }
   void end(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     batches_.changes().cancel(record, user_.tenant().account, "the test has seen enough");

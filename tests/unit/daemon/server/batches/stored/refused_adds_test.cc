@@ -25,7 +25,7 @@ class RefusedAddsTest : public testing::StoredBatchesFixture {
   auto submit() LOCKSLEY_REQUIRES(kIoThread) {
     const proto::SubmitCommand command{
         .handler = "echo", .options = {}, .source = proto::RangeSource{0, 1, {}}};
-    return batches_->submit(*user_, command, {}).value();
+    return batches_->intake().submit(*user_, command, {}, BatchRecord::Origin::kSubmit).value();
   }
   // The processor time of the longest stretch of the I/O thread until this ticket is settled.
   Nanoseconds longest_stretch_until(Ticket ticket) {
@@ -72,7 +72,7 @@ TEST_F(RefusedAddsTest, PayloadsThatWaitForTheDiskAreBounded) {
   Account& alice = tenants.of("default").account;
   BatchRecord& record = open();
   const User bob(tenants.of("bob"));
-  const auto of_bob = batches_->open(bob, {.handler = "echo", .options = {}}, 2);
+  const auto of_bob = batches_->intake().open(bob, {.handler = "echo", .options = {}}, 2);
   ASSERT_TRUE(of_bob.has_value());
   settle(**of_bob);
   for (const char* name : {"default", "bob"}) {
@@ -138,7 +138,7 @@ TEST_F(RefusedAddsTest, TheUserWhoseCommandItIsIsChargedForWritesToABatchOfAnoth
   EXPECT_GT(charge_of([&] {
               kIoThread.assert_held();
               const std::vector<std::string_view> job = {"job"};
-              EXPECT_TRUE(batches_->add(record, admin, proto::ArgumentList::copy_of(job), 1));
+              EXPECT_TRUE(batches_->intake().add(record, admin, proto::ArgumentList::copy_of(job), 1));
             }),
             kCostOfWrite);
   EXPECT_EQ(charge_of([&] {
@@ -309,7 +309,7 @@ TEST_F(RefusedAddsTest, TheEndOfADrainLooksAtVeryManyBatchesAFewAtATime) {
   open();
   std::shared_ptr<BatchRecord> last;
   for (int i = 0; i < kMany; ++i)
-    last = batches_->open(*user_, {.handler = "echo", .options = {}}, 1).value();
+    last = batches_->intake().open(*user_, {.handler = "echo", .options = {}}, 1).value();
   settle(*last);
   bool is_idle = false;
   batches_->drain([&] { is_idle = true; });

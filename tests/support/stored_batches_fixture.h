@@ -32,7 +32,14 @@ class StoredBatchesFixture : public ::testing::Test {
   // After the constructor of a test's own fixture, which may change bench_.
   void SetUp() override {
     store_ = std::move(daemon::Store::open(bench_.options(), silent_log()).value());
-    batches_.emplace(io_, slices_, config_, handlers_, tenants_, stats_, store_.get(), silent_log());
+    batches_.emplace(daemon::Batches::Parts{.io = io_,
+                                            .slices = slices_,
+                                            .config = config_,
+                                            .handlers = handlers_,
+                                            .tenants = tenants_,
+                                            .stats = stats_,
+                                            .store = store_.get(),
+                                            .log = silent_log()});
     const ThreadRoleScope io_thread(daemon::kIoThread);
     user_.emplace(batches_->registry().tenants().of("default"));
     ASSERT_TRUE(batches_->restore_all().has_value());

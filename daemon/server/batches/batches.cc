@@ -1,3 +1,4 @@
+// Length: a third of it is the constructor, which connects the parts.
 #include "daemon/server/batches/batches.h"
 
 #include <fmt/format.h>
@@ -19,72 +20,66 @@ namespace {
 constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 
-Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& config,
-                 HandlerDirectory& handlers, Tenants& tenants, ServerStats& stats, Store* store,
-                 std::shared_ptr<spdlog::logger> log)
-    : config_(config),
-      io_(io),
-      slices_(slices),
-      store_(store),
-      log_(std::move(log)),
-      registry_(tenants, stats),
-      events_(stats, slices),
+Batches::Batches(Parts parts)
+    : parts_(std::move(parts)),
+      registry_(parts_.tenants, parts_.stats),
+      events_(parts_.stats, parts_.slices),
       change_queue_(
-          [this, &mailbox = IoMailbox::of(io_)] {
+          [this, &mailbox = IoMailbox::of(parts_.io)] {
             mailbox.post([this] {
               kIoThread.assert_held();
               news_.take_changes();
             });
           },
-          log_),
-      retention_(registry_, stats, store, aside_),
-      restored_times_({.io = io,
-                       .slices = slices,
+          parts_.log),
+      retention_(registry_, parts_.stats, parts_.store, aside_),
+      restored_times_({.io = parts_.io,
+                       .slices = parts_.slices,
                        .registry = registry_,
-                       .log = log_,
+                       .log = parts_.log,
                        .changed =
                            [this] {
                              kIoThread.assert_held();
                              timer_.arm();
                            }}),
-      stored_({.store = store,
+      stored_({.store = parts_.store,
                .charges = write_charges_,
                .discards = pending_discards_,
                .registry = registry_,
                .retention = retention_,
                .events = events_,
-               .stats = stats,
+               .stats = parts_.stats,
                .apply_news =
                    [this](BatchRecord& record) {
                      kIoThread.assert_held();
                      news_.apply(record);
                    }}),
-      restored_({.config = config,
-                 .store = store,
+      restored_({.config = parts_.config,
+                 .store = parts_.store,
                  .discards = pending_discards_,
                  .registry = registry_,
                  .retention = retention_,
                  .observer = change_queue_,
-                 .handlers = handlers,
+                 .handlers = parts_.handlers,
                  .times = restored_times_,
-                 .polls = stats.stretches.polls,
-                 .log = log_}),
-      changes_(stored_, aside_, log_),
-      relief_({.io = io,
-               .slices = slices,
+                 .polls = parts_.stats.stretches.polls,
+                 .log = parts_.log}),
+      changes_(stored_, aside_, parts_.log),
+      relief_({.io = parts_.io,
+               .slices = parts_.slices,
                .registry = registry_,
                .retention = retention_,
                .changes = changes_,
-               .store = store}),
+               .store = parts_.store}),
       streams_(registry_),
-      dependencies_(registry_, stored_, changes_, slices),
-      customers_(config, registry_, retention_, write_charges_, deletions_, store),
-      handler_batches_(registry_, handlers, slices,
+      dependencies_(registry_, stored_, changes_, parts_.slices),
+      customers_(parts_.config, registry_, retention_, write_charges_, deletions_, parts_.store),
+      handler_batches_(registry_, parts_.handlers, parts_.slices,
                        [this] {
                          kIoThread.assert_held();
                          call_if_idle();
                        }),
-      timer_(io, slices, registry_,
+      timer_(parts_.io, parts_.slices, registry_,
              {.act =
                   [this](BatchRecord& record, Due due) {
                     kIoThread.assert_held();
@@ -95,8 +90,8 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                     kIoThread.assert_held();
                     retention_.forget_retired(batch, Urgency::kWithNext);
                   }}),
-      news_({.io = io,
-             .slices = slices,
+      news_({.io = parts_.io,
+             .slices = parts_.slices,
              .changes = change_queue_,
              .events = events_,
              .registry = registry_,
@@ -104,22 +99,30 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
              .streams = streams_,
              .dependencies = dependencies_,
              .timer = timer_,
-             .store = store,
+             .store = parts_.store,
              .aside = aside_,
-             .stats = stats,
-             .log = log_,
+             .stats = parts_.stats,
+             .log = parts_.log,
              .after_changes =
                  [this] {
                    kIoThread.assert_held();
                    after_changes();
                  }}),
-      reads_({.io = io, .slices = slices, .registry = registry_, .store = store, .aside = aside_}),
-      loads_({.io = io, .slices = slices, .registry = registry_, .restored = restored_, .store = store}),
-      admission_(config, registry_, retention_, news_, stored_, log_),
-      intake_({.config = config,
-               .handlers = handlers,
-               .stats = stats,
-               .store = store,
+      reads_({.io = parts_.io,
+              .slices = parts_.slices,
+              .registry = registry_,
+              .store = parts_.store,
+              .aside = aside_}),
+      loads_({.io = parts_.io,
+              .slices = parts_.slices,
+              .registry = registry_,
+              .restored = restored_,
+              .store = parts_.store}),
+      admission_(parts_.config, registry_, retention_, news_, stored_, parts_.log),
+      intake_({.config = parts_.config,
+               .handlers = parts_.handlers,
+               .stats = parts_.stats,
+               .store = parts_.store,
                .observer = change_queue_,
                .registry = registry_,
                .events = events_,
@@ -134,12 +137,12 @@ Batches::Batches(asio::io_context& io, Slices& slices, const config::Config& con
                .news = news_,
                .timer = timer_,
                .admission = admission_,
-               .io = io,
-               .slices = slices,
+               .io = parts_.io,
+               .slices = parts_.slices,
                .aside = aside_,
-               .log = log_}),
-      settling_(slices),
-      evicting_(slices) {
+               .log = parts_.log}),
+      settling_(parts_.slices),
+      evicting_(parts_.slices) {
   dependencies_.on_all_told([this](std::uint64_t sequence) {
     kIoThread.assert_held();
     retention_.unpinned(sequence);
@@ -173,9 +176,9 @@ std::expected<void, std::string> Batches::restore_all() {
   } catch (const std::system_error& error) {
     return std::unexpected(fmt::format("could not start a thread for large batches: {}", error.what()));
   }
-  if (store_ == nullptr) return {};
+  if (parts_.store == nullptr) return {};
   if (auto customers = customers_.restore(); !customers) return customers;
-  store_->on_arrival([this, &mailbox = IoMailbox::of(io_)](std::uint64_t sequence) {
+  parts_.store->on_arrival([this, &mailbox = IoMailbox::of(parts_.io)](std::uint64_t sequence) {
     mailbox.post([this, sequence] {
       kIoThread.assert_held();
       payloads_arrived(sequence);
@@ -186,7 +189,7 @@ std::expected<void, std::string> Batches::restore_all() {
         kIoThread.assert_held();
         intake_.restore(std::move(stored));
       },
-      [this, &mailbox = IoMailbox::of(io_)](Outcome outcome) {
+      [this, &mailbox = IoMailbox::of(parts_.io)](Outcome outcome) {
         kStoreWriter.assert_held();
         stored_.expect(outcome);
         const bool settles = outcome.error.empty() && !outcome.is_of_kept_ones;
@@ -216,7 +219,7 @@ BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
 
 void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
   constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
-  const Instant close_at = now() + config_.limits.open_timeout;
+  const Instant close_at = now() + parts_.config.limits.open_timeout;
   const bool is_done = streams_.connection_ended(connection, close_at, kFewBatches);
   timer_.arm();
   if (is_done) return;
@@ -229,7 +232,7 @@ void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
     timer_.arm();
     return is_last;
   };
-  slices_.add(std::move(go_on), line);
+  parts_.slices.add(std::move(go_on), line);
 }
 
 std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
@@ -246,11 +249,11 @@ std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
 }
 
 std::expected<Ticket, std::string> Batches::forget_nothing() const {
-  if (store_ == nullptr || store_->has_deletions(deletions_.failed())) return deletions_.last();
+  if (parts_.store == nullptr || parts_.store->has_deletions(deletions_.failed())) return deletions_.last();
   return std::unexpected(
       fmt::format("STORE the disk cannot be written: an earlier FORGET is not on it yet, so the batch may be "
                   "there again after a crash; retry later ({})",
-                  store_->error()));
+                  parts_.store->error()));
 }
 
 void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
@@ -348,7 +351,7 @@ void Batches::close_abandoned(BatchRecord& record) {
     LogLine("open batch closed: its connection has gone, and limits.open_timeout passed")
         .about(record)
         .with("unlogged", closed_lines_.held_back())
-        .write(*log_, spdlog::level::info);
+        .write(*parts_.log, spdlog::level::info);
   }
   changes_.close(record, registry_.tenant_of(record).account);
 }
@@ -370,7 +373,7 @@ void Batches::call_if_idle() {
   busy_search_.restart();
   if (is_searching_busy_ || !look_for_busy()) return;
   is_searching_busy_ = true;
-  slices_.add([this](Instant until) {
+  parts_.slices.add([this](Instant until) {
     kIoThread.assert_held();
     while (look_for_busy()) {
       if (now() >= until) return false;

@@ -51,11 +51,19 @@ class Batches {
  public:
   using Found = Registry::Found;
 
-  // Long work is done in `slices`. `config` is what is in force; it may change between calls.
-  // `tenants`: as in Registry. `store` may be null: all is in memory alone. Else it is recovered
-  // and started by restore_all() before anything else is done.
-  Batches(asio::io_context& io, Slices& slices, const config::Config& config, HandlerDirectory& handlers,
-          Tenants& tenants, ServerStats& stats, Store* store, std::shared_ptr<spdlog::logger> log);
+  struct Parts {
+    asio::io_context& io;
+    Slices& slices;                // long work is done in them
+    const config::Config& config;  // what is in force; it may change between calls
+    HandlerDirectory& handlers;
+    Tenants& tenants;  // as in Registry
+    ServerStats& stats;
+    // Null: all is in memory alone. Else restore_all() recovers and starts it before anything else
+    // is done.
+    Store* store;
+    std::shared_ptr<spdlog::logger> log;
+  };
+  explicit Batches(Parts parts);
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
@@ -187,11 +195,7 @@ class Batches {
   // Looks at a few batches. True: there are more to look at.
   bool look_for_busy() LOCKSLEY_REQUIRES(kIoThread);
 
-  const config::Config& config_;
-  asio::io_context& io_;
-  Slices& slices_;
-  Store* const store_;  // null: there is none
-  const std::shared_ptr<spdlog::logger> log_;
+  const Parts parts_;
   Registry registry_;
   Events events_;
   ChangeQueue change_queue_;

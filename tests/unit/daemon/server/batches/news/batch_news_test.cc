@@ -54,8 +54,14 @@ class BatchNewsTest : public ::testing::Test {
   OwnedCounter polls_, blocked_;
   Turns turns_{io_.get_executor(), polls_};
   Slices slices_{io_.get_executor()};
-  Batches batches_{io_,      slices_, config_, handlers_,
-                   tenants_, stats_,  nullptr, std::make_shared<spdlog::logger>("test")};
+  Batches batches_{{.io = io_,
+                    .slices = slices_,
+                    .config = config_,
+                    .handlers = handlers_,
+                    .tenants = tenants_,
+                    .stats = stats_,
+                    .store = nullptr,
+                    .log = std::make_shared<spdlog::logger>("test")}};
   User user_{batches_.registry().tenants().of("default")};
 };
 

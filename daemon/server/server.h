@@ -1,3 +1,4 @@
+// The client port.
 #pragma once
 
 #include <cstdint>

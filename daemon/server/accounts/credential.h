@@ -1,3 +1,4 @@
+// How a peer proved that it is its user, and when that proof counts no more.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Users in the order of their burdens, for code that takes from the heaviest one again and again.
 #pragma once
 
 #include <algorithm>

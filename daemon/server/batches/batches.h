@@ -1,3 +1,4 @@
+// The façade of all batches, for connections, the HTTP side and main().
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Replies about a batch.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,6 @@
 #include "daemon/server/records/results_page.h"
 #include "proto/reply_writer.h"
 #include "proto/submit_options.h"
-
-// Replies about a batch.
 
 namespace locksley::daemon {
 

@@ -1,12 +1,11 @@
+// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what
+// each does.
 #pragma once
 
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
 #include "proto/command_reader.h"
 #include "proto/command_table.h"
-
-// The functions of the commands, by file; dispatch.cc has the table of them. PROTOCOL.md says what
-// each does.
 
 namespace locksley::daemon {
 

@@ -1,3 +1,4 @@
+// Finds a command, makes all checks in one place, calls its function.
 #pragma once
 
 #include "daemon/base/loop/io_thread.h"

@@ -1,3 +1,4 @@
+// The text of INFO.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// The members of a map in a reply.
 #pragma once
 
 #include <concepts>

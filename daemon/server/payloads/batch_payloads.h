@@ -1,3 +1,4 @@
+// The payloads of a batch and their life: the interface of all sources.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The digest of the payloads of a batch.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Payloads in the blocks in which a SUBMIT or a RUN brought them.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Payloads that OPEN and ADD stream in.
 #pragma once
 
 #include <atomic>

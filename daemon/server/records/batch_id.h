@@ -1,3 +1,4 @@
+// Ids that the daemon gives.
 #pragma once
 
 #include <cstdint>

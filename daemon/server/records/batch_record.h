@@ -1,3 +1,4 @@
+// What is known of one batch.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// What is due of batches, and when.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The records of retired batches that were loaded last.
 #pragma once
 
 #include <algorithm>

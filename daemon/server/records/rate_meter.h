@@ -1,3 +1,4 @@
+// How many jobs of a batch end in a second.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Which batch an id means, and the batches in the order of their submission.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// A map by sequence number.
 #pragma once
 
 #include <array>

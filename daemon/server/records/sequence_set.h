@@ -1,3 +1,4 @@
+// A set of sequence numbers.
 #pragma once
 
 #include <bit>

@@ -1,3 +1,4 @@
+// A hash map in which no insertion takes long.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// What a client has said of itself.
 #pragma once
 
 #include <cstdint>

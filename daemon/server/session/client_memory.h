@@ -1,3 +1,4 @@
+// What connections hold in memory, and which account pays for it.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The interface to the commands.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The replies of a connection that the store holds up.
 #pragma once
 
 #include <cstddef>

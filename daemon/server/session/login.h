@@ -1,3 +1,4 @@
+// The user of a connection.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// What another thread reads for the command under way, as memory of its connection.
 #pragma once
 
 #include <functional>

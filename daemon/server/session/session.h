@@ -1,3 +1,4 @@
+// One connection of the client port.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The replies of one connection in their order.
 #pragma once
 
 #include <cstddef>

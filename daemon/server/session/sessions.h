@@ -1,3 +1,4 @@
+// All connections of the client port.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// How the subscriptions of a connection follow its user.
 #pragma once
 
 #include "daemon/base/loop/io.h"

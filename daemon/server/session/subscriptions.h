@@ -1,3 +1,4 @@
+// The channels and patterns of one connection.
 #pragma once
 
 #include <cstddef>

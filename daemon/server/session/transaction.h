@@ -1,3 +1,4 @@
+// The commands that one connection has queued since MULTI.
 #pragma once
 
 #include <cstddef>

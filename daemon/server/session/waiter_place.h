@@ -1,3 +1,4 @@
+// The place of a connection among the waiters of a batch.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Whether a command must wait because its user has too much pending in the store.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,4 @@
+// The metrics of the accounts.
 #pragma once
 
 #include <set>

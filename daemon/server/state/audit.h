@@ -1,3 +1,4 @@
+// The log's line for each command that changes something.
 #pragma once
 
 #include <chrono>

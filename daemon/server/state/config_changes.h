@@ -1,3 +1,4 @@
+// The interface behind CONFIG SET and CONFIG RELOAD.
 #pragma once
 
 #include <expected>

@@ -1,3 +1,4 @@
+// Replies that the store's writer sends itself.
 #pragma once
 
 #include <array>

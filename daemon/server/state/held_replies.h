@@ -1,3 +1,4 @@
+// The queue of all replies that wait for the store.
 #pragma once
 
 #include <cstddef>

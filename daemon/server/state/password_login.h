@@ -1,3 +1,4 @@
+// Logins by name and password, for both ports.
 #pragma once
 
 #include <expected>

@@ -1,3 +1,4 @@
+// What the connections, the commands and the HTTP API share.
 #pragma once
 
 #include <asio/io_context.hpp>

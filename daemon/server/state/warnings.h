@@ -1,3 +1,4 @@
+// The warnings of the log that a peer can cause.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// What commands and deadlines change in a batch.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// What commands set of customers.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// When a batch may start, and which batches wait for it.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// What leaves memory while an account of results is full.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// Which connections stream jobs into which open batches.
 #pragma once
 
 #include <cstddef>

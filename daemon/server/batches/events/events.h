@@ -1,3 +1,4 @@
+// The events of batches, and which subscribers get each.
 #pragma once
 
 #include <cstddef>

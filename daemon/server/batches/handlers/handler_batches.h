@@ -1,3 +1,4 @@
+// What a change of a handler does to its batches.
 #pragma once
 
 #include <cstddef>

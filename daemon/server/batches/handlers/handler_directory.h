@@ -1,3 +1,4 @@
+// The handlers that batches may name, and the lane of each.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Whether jobs may be accepted, and which account is charged for them.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// How a command becomes a batch, and how failed jobs are queued again.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Which parts are told of a change of a batch, and in which order.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// The queue of changed batches, from the workers to the I/O thread.
 #pragma once
 
 #include <chrono>

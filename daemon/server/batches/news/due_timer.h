@@ -1,3 +1,4 @@
+// The timer for what is due of batches.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// Work that another thread does for the I/O thread: freeing what is large, dropping what is many.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// How long batches that are over stay, and where; what is evicted.
 #pragma once
 
 #include <cstddef>

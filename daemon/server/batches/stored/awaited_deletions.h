@@ -1,3 +1,4 @@
+// The deletions for whose write clients wait.
 #pragma once
 
 #include <set>

@@ -1,3 +1,4 @@
+// The search for the result of one job, by another thread.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The discards of results that the store has yet to write.
 #pragma once
 
 #include <cstddef>

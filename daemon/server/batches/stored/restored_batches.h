@@ -1,3 +1,4 @@
+// The records of batches that are in the store alone.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// When restored batches start, end by their deadline, and are forgotten.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// Which instants the wall-clock times of the store are.
 #pragma once
 
 #include <chrono>

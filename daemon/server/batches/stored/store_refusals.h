@@ -1,3 +1,4 @@
+// Whether a refusal of the store is yet to be undone.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// What is written of batches, held back until the disk has it, and undone.
 #pragma once
 
 #include <cstdint>

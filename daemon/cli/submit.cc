@@ -7,9 +7,45 @@
 #include "daemon/cli/commands.h"
 #include "daemon/cli/feed.h"
 #include "daemon/cli/json.h"
+#include "daemon/cli/number_text.h"
+#include "daemon/cli/table.h"
 #include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {
+
+namespace {
+
+using Kind = client::ClientError::Kind;
+
+// The batch has only a part of the input, which the user has not asked for.
+void cancel_part(client::Client& client, const std::string& id, bool is_interrupted) {
+  const auto jobs = client.cancel(id);
+  if (!jobs) {
+    if (is_outcome_unknown(jobs.error())) say_it_may_be_cancelled(id);
+    return;
+  }
+  std::fprintf(stderr, "locksley: batch %s was cancelled, because its input was incomplete%s\n",
+               printable(id).c_str(), is_interrupted ? "; with --id it would have been left open" : "");
+}
+
+// The exit status for a batch that was there before, with all jobs.
+int after_it_was_there(client::Client& client, const std::string& id, bool is_quiet) {
+  const auto status = client.status(id);
+  const bool is_cancelled = status && (status->state == "cancelled" || status->cancelled > 0);
+  if (is_cancelled) {
+    std::fprintf(
+        stderr,
+        "locksley: batch %s was there already, and is cancelled: %s of its %s jobs have run; another "
+        "--id submits all of them anew\n",
+        printable(id).c_str(), with_commas(status->ok + status->failed).c_str(),
+        with_commas(status->jobs).c_str());
+    return daemon::kExitJobsFailed;
+  }
+  if (!is_quiet) say_it_was_there(id);
+  return daemon::kExitOk;
+}
+
+}  // namespace
 
 int run_submit(Context& context, SubmitArguments arguments) {
   if (arguments.batch.id.empty()) {
@@ -24,24 +60,24 @@ int run_submit(Context& context, SubmitArguments arguments) {
   const std::string& id = feed.name();
   if (auto fed = feed.run(); !fed) {
     const int code = context.fail(fed.error());
+    const bool is_interrupted = fed.error().kind == Kind::kInterrupted;
     if (!jobs && feed.has_sent()) say_it_may_be_there(fed.error(), id);
-    if (jobs && is_temporary(fed.error())) {
+    if (!jobs || fed.error().code == "EXISTS" || fed.error().code == "CLOSED") return code;
+    // A user who has named the batch can repeat the command. One who has not does not expect a
+    // batch to stay after Ctrl-C.
+    if (is_temporary(fed.error()) || (is_interrupted && !arguments.has_new_id)) {
       say_how_to_go_on(id);
-      return code;
-    }
-    if (fed.error().code == "EXISTS" || fed.error().code == "CLOSED") return code;
-    // The batch has only a part of the input, which the user has not asked for.
-    if (jobs && client->cancel(id)) {
-      std::fprintf(stderr, "locksley: batch %s was cancelled, because its input was incomplete\n",
-                   id.c_str());
+    } else {
+      cancel_part(*client, id, is_interrupted);
     }
     return code;
   }
-  if (feed.was_there() && !context.json()) say_it_was_there(id);
+  const int code = feed.was_there() ? after_it_was_there(*client, id, context.json()) : int{daemon::kExitOk};
   const std::string line =
       context.json() ? json_object({{"id", id}, {"jobs", jobs.value_or(0)}, {"was_there", feed.was_there()}})
                      : id;
-  return print_line(line);
+  const int printed = print_line(line);
+  return printed == daemon::kExitOk ? code : printed;
 }
 
 }  // namespace locksley::cli

@@ -258,6 +258,52 @@ class Again(StreamTest):
             status = self.status("again")
             self.assertEqual((status["jobs"], status["cancelled"]), (1, 0))
 
+    def test_a_submit_with_an_id_that_a_signal_ends_goes_on(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number.name):
+                batch = f"ends-{number.value}"
+                process = self.popen("submit", "echo", "--id", batch)
+                self.feed(process, range(700))
+                self.wait_for_jobs(batch, 700)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=DEADLINE_S)
+                self.assertEqual(process.returncode, 128 + number.value)
+                self.assertIn(b"is left open; the same command and input with --id %b goes on with it" % batch.encode(), err)
+                status = self.status(batch)
+                self.assertEqual((status["state"], status["jobs"], status["cancelled"]), ("open", 700, 0))
+                process = self.popen("submit", "echo", "--id", batch)
+                out, err = process.communicate(lines(range(1000)), timeout=DEADLINE_S)
+                self.assertEqual((process.returncode, out), (OK, batch.encode() + b"\n"), err)
+                self.assertEqual(self.command.wait(batch)["ok"], 1000)
+
+    def test_a_submit_without_an_id_that_a_signal_ends_is_cancelled(self):
+        process = self.popen("submit", "sleep")
+        self.feed(process, [HOUR_MS] * 3)
+        wait_for("a batch with three jobs", lambda: [row["jobs"] for row in self.command.listed()] == [3])
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, out), (128 + signal.SIGINT, b""))
+        batch = self.command.listed()[0]["id"]
+        said = f"locksley: batch {batch} was cancelled, because its input was incomplete; with --id it would have been left open\n"
+        self.assertEqual(err.decode(), said)
+        self.assertEqual(self.command.wait(batch)["state"], "cancelled")
+
+    def test_a_cancelled_batch_is_no_success_of_submit(self):
+        self.interrupted(10)
+        self.command("SUBMIT", "sleep", "ID", "whole", "JOBS", HOUR_MS, HOUR_MS, HOUR_MS)
+        for batch in ("again", "whole"):
+            self.command("CANCEL", batch)
+            self.command.wait(batch)
+        whole = self.popen("submit", "sleep", "--id", "whole", HOUR_MS, HOUR_MS, HOUR_MS)
+        self.assert_says_that_it_is_cancelled(whole, None, "whole", "0 of its 3 jobs have run")
+        self.assert_says_that_it_is_cancelled(self.popen("submit", "echo", "--id", "again"), lines(range(10)), "again", "10 of its 10 jobs have run")
+
+    def assert_says_that_it_is_cancelled(self, process, rest, batch, count):
+        out, err = process.communicate(rest, timeout=DEADLINE_S)
+        self.assertEqual((process.returncode, out), (JOBS_FAILED, batch.encode() + b"\n"), err)
+        self.assertIn(f"batch {batch} was there already, and is cancelled: {count}", err.decode())
+        self.assertNotIn(b"nothing was started", err)
+
     def test_a_batch_that_was_closed_meanwhile_is_left_as_it_is(self):
         self.interrupted(10)
         self.command("CLOSE", "again")

@@ -207,6 +207,9 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
+// How much a job may write to its standard output, unless the file says otherwise. Guess.
+inline constexpr Bytes kUsualOutput = mebibytes(16);
+
 // A handler outside the daemon. Exactly one of command, worker and plugin is set; none of them:
 // only remote workers run its jobs.
 struct Handler {
@@ -225,7 +228,7 @@ struct Handler {
   std::string directory;                     // working directory; empty: the daemon's
   std::vector<std::string> environment;      // NAME=value each, in addition to PATH and LOCKSLEY_...
   std::string user;                          // user of the processes; empty: process.user
-  Bytes max_output = mebibytes(16);          // of a job; more fails the job
+  Bytes max_output = kUsualOutput;           // of a job; more fails the job
   Duration grace = std::chrono::seconds{5};  // from SIGTERM to SIGKILL
   ProcessLimits limits;
   Confine confine;
@@ -320,8 +323,12 @@ struct Process {
   bool operator==(const Process&) const = default;
 };
 
-// Whether clients may submit commands to run, as payloads of the handler `exec`.
-enum class Exec { kNo, kYes };
+// Whether clients may submit commands to run, as payloads of the handler `exec`; and that handler.
+struct Exec {
+  bool is_on = false;
+  Bytes max_output = kUsualOutput;  // of a job; more fails the job
+  bool operator==(const Exec&) const = default;
+};
 
 struct Shutdown {
   Duration drain_timeout = std::chrono::seconds{30};  // then running jobs are stopped
@@ -356,7 +363,7 @@ struct Config {
   Cluster cluster;
   std::map<std::string, Lane> lanes;        // by name; lanes.h has the lane that is always there
   std::map<std::string, Handler> handlers;  // by name; lanes.h has that of `exec`
-  Exec exec = Exec::kNo;
+  Exec exec;
   Customers customers;
   std::map<std::string, User> users;  // by name; empty: no authentication, clients on loopback only
   Upstream upstream;

@@ -62,6 +62,11 @@ std::string written(const Slots& slots) {
   return slots.names.empty() ? written(slots.count) : written(slots.names);
 }
 
+std::string written(const Exec& exec) {
+  if (exec == Exec{.is_on = true}) return "true";
+  return exec.is_on ? "{max_output: " + written(exec.max_output) + "}" : "false";
+}
+
 // Visits the values that are written, each once, and passes them to Line.
 template <class Line>
 class ValueVisitor {

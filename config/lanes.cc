@@ -23,20 +23,21 @@ std::string lane_of(const Handler& handler) {
 
 std::map<std::string, Handler> all_handlers(const Config& config, std::uint32_t pool_workers) {
   std::map<std::string, Handler> handlers = config.handlers;
-  if (config.exec == Exec::kNo) return handlers;
+  if (!config.exec.is_on) return handlers;
   Handler& exec = handlers[std::string(kExecHandler)];
   exec.runs_payloads = true;
   exec.command = {"{}"};  // as is shown
   exec.input = Input::kArgument;
   exec.concurrency = process_lanes(config, pool_workers).at(std::string(kProcessesLane)).slots.count;
   exec.user = config.process.user;
+  exec.max_output = config.exec.max_output;
   return handlers;
 }
 
 std::map<std::string, Lane> process_lanes(const Config& config, std::uint32_t pool_workers) {
   std::map<std::string, Lane> lanes = config.lanes;
   if (lanes.contains(std::string(kProcessesLane))) return lanes;
-  if (config.exec == Exec::kYes) lanes[std::string(kProcessesLane)].slots.count = std::max(pool_workers, 1U);
+  if (config.exec.is_on) lanes[std::string(kProcessesLane)].slots.count = std::max(pool_workers, 1U);
   for (const auto& [name, handler] : config.handlers) {
     if (!is_in_lane_of_processes(handler) || lane_of(handler) != kProcessesLane) continue;
     Slots& slots = lanes[std::string(kProcessesLane)].slots;

@@ -254,6 +254,18 @@ class Reader {
     value.count = static_cast<std::uint32_t>(value.names.size());
   }
 
+  void key(Key key, Exec& value, const ExecRule& rule) {
+    if (const Node* const node = look_up(key.name).value; node == nullptr || node->kind != Node::Kind::kMap) {
+      return scalar(key, value.is_on, ExecRule::kExpected, [](const Node& word) -> Parsed<bool> {
+        if (word.text == "true" || word.text == "false") return word.text == "true";
+        const std::vector<std::string> choices{"false", "true"};
+        return std::unexpected(Mismatch{std::string(ExecRule::kExpected), nearest_name(word.text, choices)});
+      });
+    }
+    value.is_on = true;
+    section(key.name, [&] { this->key(Key{"max_output", key.change}, value.max_output, rule.max_output); });
+  }
+
   template <Worded E>
   void key(Key key, E& value, WordRule) {
     scalar(key, value, joined(all_words<E>()), [](const Node& node) { return parse_word<E>(node); });

@@ -26,6 +26,8 @@ inline std::string shown(const Slots& value) {
   return value.names.empty() ? shown(std::uint64_t{value.count}) : "names that are not";
 }
 
+inline std::string shown(const Exec& value) { return shown(value.max_output); }
+
 // Checks each value by its key's rule.
 class RuleChecker final : public PathVisitor {
  public:

@@ -222,6 +222,9 @@ std::optional<std::string> fault(const SlotsRule& rule, const Slots& value) {
   }
   return std::nullopt;
 }
+std::optional<std::string> fault(const ExecRule& rule, const Exec& value) {
+  return fault(rule.max_output, value.max_output);
+}
 std::optional<std::string> fault(const TextRule& rule, const std::string& value) {
   if (!rule.accepts(value)) return std::string(rule.expected);
   return std::nullopt;

@@ -45,6 +45,12 @@ struct SlotsRule {
   TextRule name;
 };
 
+// `exec`: false, true, or a mapping of keys, which also means true.
+struct ExecRule {
+  static constexpr std::string_view kExpected = "false, true, or a mapping such as {max_output: 64MiB}";
+  Bounds<Bytes> max_output;
+};
+
 // The hash of a password; see password_hash.h. A text that is not a hash may be a password, and is
 // not shown.
 struct HashRule {
@@ -102,6 +108,7 @@ std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value);
 std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit value);
 std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value);
 std::optional<std::string> fault(const SlotsRule& rule, const Slots& value);
+std::optional<std::string> fault(const ExecRule& rule, const Exec& value);
 std::optional<std::string> fault(const TextRule& rule, const std::string& value);
 std::optional<std::string> fault(const ListRule& rule, const std::vector<std::string>& value);
 

@@ -38,6 +38,8 @@ constexpr Bytes kMostDisk = gibibytes(1024 * 1024);     // likewise
 
 constexpr Bounds<std::uint64_t> kSlotCount{1, 10'000};
 
+constexpr Bounds<Bytes> kOutputs{Bytes{1}, gibibytes(1)};
+
 // Of starts; a count of 0: no limit.
 constexpr Bounds<Rate> kStarts{Rate{0}, Rate{1'000'000}};
 
@@ -55,7 +57,7 @@ void visit_handler(Visitor& v, HandlerT& handler) {
   v.key(Key{"directory", Change::kFile}, handler.directory, kFileName);
   v.key(Key{"environment", Change::kFile}, handler.environment, kVariables);
   v.key(Key{"user", Change::kFile}, handler.user, kText);
-  v.key(Key{"max_output", Change::kLive}, handler.max_output, Bounds<Bytes>{Bytes{1}, gibibytes(1)});
+  v.key(Key{"max_output", Change::kLive}, handler.max_output, kOutputs);
   v.key(Key{"grace", Change::kLive}, handler.grace, Bounds<Duration>{Duration{0}, std::chrono::hours{1}});
   v.section("limits", [&] {
     v.key(Key{"cpu", Change::kFile}, handler.limits.cpu, Bounds<Duration>{Duration{0}, kLongestTime});
@@ -229,7 +231,7 @@ void visit_keys(Visitor& v, ConfigT& config) {
   v.entries(Key{"handlers", Change::kFile}, config.handlers, kName,
             [](auto& inner, auto& handler) { visit_handler(inner, handler); });
   visit_customers(v, config.customers, Change::kLive);
-  v.key(Key{"exec", Change::kFile}, config.exec, WordRule{});
+  v.key(Key{"exec", Change::kFile}, config.exec, ExecRule{kOutputs});
   v.entries(Key{"users", Change::kFile}, config.users, kName,
             [](auto& inner, auto& user) { visit_user(inner, user); });
   v.section("upstream", [&] {

@@ -47,7 +47,7 @@ class CrossChecker {
 
  private:
   void check_exec() {
-    if (config_.exec == Exec::kNo) return;
+    if (!config_.exec.is_on) return;
     if (!config_.users.empty()) {
       report("exec", {"exec", "users"},
              "exec: false if there are users, because each of them could run any command as the daemon's "

@@ -51,8 +51,6 @@ constexpr auto words(Plain) {
 
 constexpr auto words(Remote) { return std::array{Word{"false", Remote::kNo}, Word{"true", Remote::kYes}}; }
 
-constexpr auto words(Exec) { return std::array{Word{"false", Exec::kNo}, Word{"true", Exec::kYes}}; }
-
 constexpr auto words(Network) { return std::array{Word{"true", Network::kYes}, Word{"false", Network::kNo}}; }
 
 constexpr auto words(Insecure) {

@@ -124,7 +124,7 @@ std::vector<std::string> warnings_about_handlers(const config::Config& config) {
   for (const std::string& name : config.upstream.handlers) {
     if (known.contains(name)) {
       offers_any = true;
-    } else if (name == config::kExecHandler && config.exec == config::Exec::kYes) {
+    } else if (name == config::kExecHandler && config.exec.is_on) {
       warnings.push_back(fmt::format(
           "upstream.handlers: '{}' runs no jobs of another daemon, which could run any command here", name));
     } else {
@@ -166,7 +166,7 @@ std::vector<std::string> warnings_before_start(const config::Config& config) {
                     config.scheduling.reserved_workers, workers, workers - 1));
   }
   // The user who checks the file need not be the one who starts the daemon, so this is no error.
-  if (config.exec == config::Exec::kYes && config.process.user.empty() && ::geteuid() == 0) {
+  if (config.exec.is_on && config.process.user.empty() && ::geteuid() == 0) {
     const std::string name(config::kExecHandler);
     const auto exec = prepare(name, config::all_handlers(config, 1).at(name));
     if (!exec) warnings.push_back("started as root, the daemon will refuse this file: " + exec.error());

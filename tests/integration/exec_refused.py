@@ -82,6 +82,20 @@ class Configurations(DaemonTest):
         with self.assertRaisesRegex(CommandError, "NOHANDLER"):
             connection("RUN", "exec", "JOBS", "/\0\0echo\0a")
 
+    def test_the_bound_of_its_outputs(self):
+        daemon = self.start(merged(EXEC, {"exec": {"max_output": "20MiB"}}))
+        daemon.folder.chmod(0o755)
+        daemon.config_path.chmod(0o644)
+        connection = self.connect(daemon)
+        self.assertEqual(connection("CONFIG", "GET", "exec"), ["exec", "{max_output: 20MiB}"])
+        zeros = "/\0\0head\0-c\x00%d\0/dev/zero"
+        ((status, output),) = connection("RUN", "exec", "JOBS", zeros % (20 << 20))
+        self.assertEqual((status, len(output)), ("ok", 20 << 20))
+        self.assertEqual(connection("RUN", "exec", "JOBS", zeros % ((20 << 20) + 1)), [["error", "its output is larger than exec.max_output (20MiB)"]])
+        daemon.configure(merged(EXEC, {"exec": {"max_output": "1KiB"}}))
+        self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        self.assertEqual(connection("RUN", "exec", "JOBS", zeros % 1025), [["error", "its output is larger than exec.max_output (1KiB)"]])
+
     def test_it_has_as_many_slots_as_its_lane(self):
         def concurrency(connection):
             (row,) = [dict(zip(row[::2], row[1::2])) for row in connection("HANDLERS") if row[1] == "exec"]
@@ -149,7 +163,7 @@ class Payloads(ExecTest):
     def test_output_is_bounded(self):
         status, output = self.run_one("/\0\0head\0-c\x00100000000\0/dev/zero")
         self.assertEqual(status, "error")
-        self.assertTrue(output.startswith("its output is larger than max_output (16MiB)"))
+        self.assertTrue(output.startswith("its output is larger than exec.max_output (16MiB)"))
         self.assertLess(len(output), 100)
 
     def test_programs_run_as_the_daemons_user(self):

@@ -25,7 +25,9 @@ std::string timed_out(Nanoseconds limit, std::string_view errors) {
 }
 
 std::string too_much_output(const config::Handler& settings) {
-  return fmt::format("its output is larger than max_output ({})", config::to_string(settings.max_output));
+  return fmt::format("its output is larger than {} ({})",
+                     settings.runs_payloads ? "exec.max_output" : "max_output",
+                     config::to_string(settings.max_output));
 }
 
 std::string with_errors(std::string what, std::string_view errors) {

@@ -111,6 +111,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"AddressThatIsAName", "listen: {address: localhost}\n",
                 "f:1:19: listen.address: expected an IPv4 or IPv6 address such as 127.0.0.1, found "
                 "\"localhost\"\n"},
+        BadFile{"ExecThatIsNoWord", "exec: tru\n",
+                "f:1:7: exec: expected false, true, or a mapping such as {max_output: 64MiB}, found \"tru\"; "
+                "did you mean \"true\"?\n"},
+        BadFile{
+            "ExecThatIsAList", "exec: [true]\n",
+            "f:1:7: exec: expected false, true, or a mapping such as {max_output: 64MiB}, found a list\n"},
+        BadFile{"ExecWithOtherKeys", "exec: {max_outputs: 1MiB}\n",
+                "f:1:8: exec.max_outputs: unknown key; did you mean \"max_output\"?\n"},
+        BadFile{"ExecWithTooMuch", "exec: {max_output: 2GiB}\n",
+                "f:1:20: exec.max_output: expected a size from 1 to 1GiB, found \"2GiB\"\n"},
         BadFile{"AddressThatIsEmpty", "http: {address: \"\"}\n",
                 "f:1:17: http.address: expected an IPv4 or IPv6 address such as 127.0.0.1, found \"\"\n"},
         BadFile{"TextThatIsAList", "store: {path: [a]}\n",

@@ -58,7 +58,7 @@ TEST(LanesTest, ExecIsAHandlerWithAllSlotsOfItsLane) {
   Config config;
   config.process.user = "nobody";
   EXPECT_FALSE(all_handlers(config, 4).contains("exec"));
-  config.exec = Exec::kYes;
+  config.exec.is_on = true;
   EXPECT_TRUE(config.handlers.empty());
   const Handler exec = all_handlers(config, 4).at("exec");
   EXPECT_TRUE(exec.runs_payloads);
@@ -73,9 +73,21 @@ TEST(LanesTest, ExecIsAHandlerWithAllSlotsOfItsLane) {
   EXPECT_EQ(all_handlers(config, 4).at("exec").concurrency, 50U);
 }
 
+TEST(LanesTest, ExecMayHaveABoundOfOutputs) {
+  EXPECT_EQ(all_handlers(loaded("exec: true"), 4).at("exec").max_output, mebibytes(16));
+  const Config config = loaded("exec: {max_output: 64MiB}");
+  EXPECT_TRUE(config.exec.is_on);
+  EXPECT_EQ(all_handlers(config, 4).at("exec").max_output, mebibytes(64));
+  EXPECT_TRUE(loaded("exec: {}").exec.is_on);
+  for (const char* const text : {"exec: false", "exec: true", "exec: {max_output: 64MiB}"}) {
+    EXPECT_NE(dump(loaded(text)).find(text), std::string::npos) << text;
+    EXPECT_EQ(loaded(dump(loaded(text))), loaded(text)) << text;
+  }
+}
+
 TEST(LanesTest, ExecIsRefusedWithUsersAndWithAHandlerOfItsName) {
   Config config;
-  config.exec = Exec::kYes;
+  config.exec.is_on = true;
   EXPECT_TRUE(check(config).empty());
   config.handlers["exec"].command = {"cat"};
   ASSERT_EQ(check(config).size(), 1U);

@@ -34,7 +34,7 @@ Config all_changed() {
   config.lanes["l"].slots = {.count = 1, .names = {}};
   config.handlers["h"].plugin = "p";
   config.customers = {.weight = 2, .slots = 1, .rate = Rate{1}, .max_queued_jobs = 1};
-  config.exec = Exec::kYes;
+  config.exec.is_on = true;
   config.users["u"].password_hash = "x";
   config.upstream = {.url = "rediss://queue",
                      .name = "n",

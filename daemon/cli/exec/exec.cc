@@ -38,7 +38,6 @@ constexpr std::chrono::milliseconds kExecLook{20};
 constexpr std::chrono::milliseconds kExecStorePatience = client::BatchStream::kRestartPatience;
 // More rows than these are not held. Guess: some results ahead of a slow reader.
 constexpr std::uint64_t kMostHeld = 10'000;
-constexpr std::uint64_t kMostCounted = 100;
 
 // One `locksley exec`: the steps in the order in which they happen.
 class ExecRun {
@@ -327,9 +326,10 @@ class ExecRun {
                    with_commas(results_.ended() + results_.cancelled()).c_str(), cancelled.c_str(),
                    id().c_str());
     }
+    results_.look_at_halt(0, feed_->jobs());
     if (const auto status = results_.halt_status()) return *status;
-    const std::uint64_t bad = results_.failed() + results_.cancelled();
-    return bad > kMostCounted ? int{daemon::kExitManyJobsFailed} : static_cast<int>(bad);
+    return plan_.halt().status_at_end(results_.failed() + results_.cancelled(),
+                                      results_.ended() + results_.cancelled());
   }
 
   Context& context_;

@@ -80,7 +80,7 @@ ExecPlan::ExecPlan(const ExecArguments& arguments, ExecWords words, Halt halt)
       submit_{.handler = std::string(proto::kExecHandler), .batch = arguments.batch},
       resume_(resume_of(arguments)) {
   if (submit_.batch.name.empty()) submit_.batch.name = name_of(words_.command);
-  if (const auto most = halt_.most_failed()) {
+  if (const auto most = halt_.most_failed(submit_.batch.slots == 1)) {
     submit_.batch.max_fails = std::min(submit_.batch.max_fails.value_or(*most), *most);
   }
 }

@@ -36,6 +36,7 @@ ExecResults::ExecResults(ExecPlan& plan, PassingNames& names, Joblog& joblog, Ou
 
 Expected<std::size_t> ExecResults::show(client::Client& client, std::optional<std::uint64_t> total) {
   std::size_t shown = 0;
+  look_at_halt(0, total);
   for (;;) {
     std::vector<std::uint64_t> indexes;
     std::size_t bytes = 0;
@@ -81,9 +82,14 @@ void ExecResults::show(const Row& row, const JobFacts& facts, std::optional<std:
   ++ended_;
   failed_ += end.is_ok() ? 0 : 1;
   plan_.halt().count(end.is_ok());
-  if (!halt_status_ && plan_.halt().is_reached(total)) halt_status_ = end.shell_status();
+  look_at_halt(end.shell_status(), total);
   if (plan_.is_logged(job.number, end.is_ok())) return outputs_.skip(row.index);
   outputs_.add(row.index, job, end, facts.errors, log_line(job, end, facts));
+}
+
+void ExecResults::look_at_halt(int status, std::optional<std::uint64_t> total) {
+  if (!halt_status_ && plan_.halt().is_reached(total))
+    halt_status_ = plan_.halt().status_when_reached(status, total.value_or(0));
 }
 
 void ExecResults::flush() {

@@ -62,7 +62,10 @@ class ExecResults {
   std::uint64_t ended() const { return ended_; }    // of jobs that ran
   std::uint64_t failed() const { return failed_; }  // of them
   std::uint64_t cancelled() const { return cancelled_; }
-  // What the shell would have as the exit status of the job that reached --halt; none: no job has.
+  // Whether --halt is reached; `status`: of the job that was counted last. A share of all jobs may
+  // be reached only once their number is known.
+  void look_at_halt(int status, std::optional<std::uint64_t> total);
+  // The exit status that it then has; none: it is not reached.
   std::optional<int> halt_status() const { return halt_status_; }
   // Why a file could not be written; empty: no failure.
   const std::string& problem() const { return problem_.empty() ? outputs_.problem() : problem_; }

@@ -1,10 +1,15 @@
 #include "daemon/cli/exec/halt.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
+#include "daemon/base/exit_codes.h"
+
 namespace locksley::cli {
 namespace {
+
+constexpr std::uint64_t kMostCounted = 100;
 
 constexpr std::string_view kHaltForms =
     "expected never, or now or soon with fail=, success= or done= and a number or a share, such as "
@@ -39,8 +44,9 @@ std::expected<Halt, std::string> Halt::parse(std::string_view text) {
   return halt;
 }
 
-std::optional<std::uint32_t> Halt::most_failed() const {
-  if (when_ != When::kNow || what_ != What::kFail || is_percent_) return std::nullopt;
+std::optional<std::uint32_t> Halt::most_failed(bool is_one_at_a_time) const {
+  const bool ends_running_jobs = when_ == When::kNow || is_one_at_a_time;
+  if (when_ == When::kNever || what_ != What::kFail || is_percent_ || !ends_running_jobs) return std::nullopt;
   return static_cast<std::uint32_t>(number_);
 }
 
@@ -48,7 +54,18 @@ bool Halt::is_reached(std::optional<std::uint64_t> total) const {
   if (when_ == When::kNever) return false;
   const std::uint64_t ended = what_ == What::kFail ? failed_ : what_ == What::kSuccess ? ok_ : ok_ + failed_;
   if (!is_percent_) return ended >= number_;
-  return total && ended >= kFewest && ended * 100 >= number_ * *total;
+  return total && ended != 0 && ended * 100 >= number_ * *total;
+}
+
+int Halt::status_when_reached(int of_job, std::uint64_t total) const {
+  if (what_ == What::kSuccess) return 0;
+  if (number_ == 1 && !is_percent_) return of_job;
+  return status_at_end(failed_, total);
+}
+
+int Halt::status_at_end(std::uint64_t bad, std::uint64_t total) const {
+  if (is_percent_ && total != 0) return static_cast<int>((std::min(bad, total) * 100 + total - 1) / total);
+  return bad > kMostCounted ? int{daemon::kExitManyJobsFailed} : static_cast<int>(bad);
 }
 
 }  // namespace locksley::cli

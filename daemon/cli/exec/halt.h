@@ -19,19 +19,21 @@ class Halt {
   static std::expected<Halt, std::string> parse(std::string_view text);
 
   When when() const { return when_; }
-  // The number of failed jobs that halts it, if the daemon can count them and end the batch: only
-  // with `now`, because the daemon then ends the jobs that run.
-  std::optional<std::uint32_t> most_failed() const;
+  // The number of failed jobs that halts it, if the daemon can count them and end the batch. The
+  // daemon then also ends the jobs that run: so with `soon` only if jobs run one at a time.
+  std::optional<std::uint32_t> most_failed(bool is_one_at_a_time) const;
 
   // One more job has ended. `total`: the number of jobs, if it is known.
   void count(bool is_ok) { ++(is_ok ? ok_ : failed_); }
   bool is_reached(std::optional<std::uint64_t> total) const;
 
+  // The exit status of the whole call once it is reached; `of_job`: of the job that did so.
+  int status_when_reached(int of_job, std::uint64_t total) const;
+  // The exit status if it was not: of `total` jobs so many failed, or did not run to their end.
+  int status_at_end(std::uint64_t bad, std::uint64_t total) const;
+
  private:
   enum class What : std::uint8_t { kFail, kSuccess, kDone };
-  // A share is not looked at before so many jobs have ended so; as GNU parallel has it.
-  static constexpr std::uint64_t kFewest = 3;
-
   When when_ = When::kNever;
   What what_ = What::kFail;
   std::uint64_t number_ = 0;

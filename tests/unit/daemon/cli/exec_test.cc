@@ -147,20 +147,23 @@ TEST(ShellWordsTest, WhatNeedsAShellIsRefused) {
 TEST(HaltTest, CountsWhatItIsAskedToCount) {
   auto halt = Halt::parse("now,fail=2").value();
   EXPECT_EQ(halt.when(), Halt::When::kNow);
-  EXPECT_EQ(halt.most_failed(), 2U);
+  EXPECT_EQ(halt.most_failed(false), 2U);
   for (const bool is_ok : {true, false, true}) halt.count(is_ok);
   EXPECT_FALSE(halt.is_reached({}));
   halt.count(false);
   EXPECT_TRUE(halt.is_reached({}));
-  EXPECT_EQ(Halt::parse("soon,fail=2").value().most_failed(), std::nullopt)
+  EXPECT_EQ(Halt::parse("soon,fail=2").value().most_failed(false), std::nullopt)
       << "it would end the jobs that run";
+  EXPECT_EQ(Halt::parse("soon,fail=2").value().most_failed(true), 2U);
+  EXPECT_EQ(Halt::parse("never").value().most_failed(true), std::nullopt);
   auto share = Halt::parse("soon,success=50%").value();
-  EXPECT_EQ(share.most_failed(), std::nullopt);
-  for (int i = 0; i < 2; ++i) share.count(true);
-  EXPECT_FALSE(share.is_reached(4)) << "not before three";
+  EXPECT_EQ(share.most_failed(true), std::nullopt);
+  EXPECT_FALSE(share.is_reached(0)) << "nothing has ended";
   share.count(true);
-  EXPECT_TRUE(share.is_reached(6));
-  EXPECT_FALSE(share.is_reached(7));
+  EXPECT_TRUE(share.is_reached(2));
+  EXPECT_FALSE(share.is_reached(3));
+  share.count(false);
+  EXPECT_FALSE(share.is_reached(4));
   EXPECT_FALSE(share.is_reached({})) << "of an unknown number";
   auto never = Halt::parse("never").value();
   never.count(false);
@@ -169,6 +172,35 @@ TEST(HaltTest, CountsWhatItIsAskedToCount) {
        {"", "now", "now,", "now,fail", "now,fail=", "now,fail=0", "now,fail=-1", "now,fail=x", "now,fail=1x",
         "now,fail=101%", "now,fail=1%%", "now=fail,1", "soon,bad=1", "2"})
     EXPECT_FALSE(Halt::parse(text)) << text;
+}
+
+// As GNU parallel 20221122 ends, by its manual.
+TEST(HaltTest, TheExitStatusIsThatOfGnuParallel) {
+  const auto reached = [](std::string_view text, int failed, int of_job) {
+    auto halt = Halt::parse(text).value();
+    for (int i = 0; i < failed; ++i) halt.count(false);
+    return halt.status_when_reached(of_job, 5);
+  };
+  for (const char* const text : {"now,fail=1", "soon,fail=1", "soon,done=1"})
+    EXPECT_EQ(reached(text, 1, 7), 7) << text;
+  for (const char* const text : {"now,fail=2", "soon,fail=2", "now,done=2"})
+    EXPECT_EQ(reached(text, 2, 9), 2) << text;
+  for (const char* const text : {"now,fail=40%", "soon,done=40%"}) EXPECT_EQ(reached(text, 2, 9), 40) << text;
+  for (const char* const text : {"now,success=1", "soon,success=2", "now,success=40%"})
+    EXPECT_EQ(reached(text, 2, 9), 0) << text;
+  EXPECT_EQ(reached("soon,fail=200", 200, 9), 101);
+  const auto at_end = [](std::string_view text, std::uint64_t bad, std::uint64_t total) {
+    return Halt::parse(text).value().status_at_end(bad, total);
+  };
+  for (const char* const text : {"never", "now,fail=10", "now,success=10"}) {
+    EXPECT_EQ(at_end(text, 4, 5), 4) << text;
+    EXPECT_EQ(at_end(text, 101, 200), 101) << text;
+  }
+  for (const char* const text : {"now,fail=100%", "soon,success=100%"}) {
+    EXPECT_EQ(at_end(text, 4, 5), 80) << text;
+    EXPECT_EQ(at_end(text, 1, 3), 34) << text << ": rounded up";
+    EXPECT_EQ(at_end(text, 0, 0), 0) << text;
+  }
 }
 
 TEST(ExecEndTest, ReadsHowAJobEnded) {

@@ -54,7 +54,7 @@ class Thumbnails(ExampleTest):
         image.save(path, **options)
 
     def run_script(self, code=0):
-        environment = dict(os.environ, LOCKSLEY=program("LOCKSLEY"), LOCKSLEY_URL=f"redis://{self.daemon.host}:{self.daemon.port}")
+        environment = dict(os.environ, LC_ALL="C.UTF-8", LOCKSLEY=program("LOCKSLEY"), LOCKSLEY_URL=f"redis://{self.daemon.host}:{self.daemon.port}")
         words = [EXAMPLES / "thumbnails/thumbnails", self.pictures, self.results]
         done = subprocess.run(words, capture_output=True, text=True, timeout=2 * DEADLINE_S, env=environment)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -77,6 +77,7 @@ class Thumbnails(ExampleTest):
         self.save("line.tif", picture(1000, 2))
         self.save("palette.gif", picture(512, 512).quantize(16))
         self.save("deeper/a name\nof two lines.JPEG", picture(512, 256))
+        self.save("not utf-8 \udcff.Jpg", picture(512, 256))
         self.save("print.jpg", picture(512, 256).convert("CMYK"))
         grey = (40,) * 3, (200,) * 3, (90,) * 3, (128,) * 3
         self.save("scan.png", picture(512, 512, grey).convert("L").convert("I").point(lambda value: value * 257).convert("I;16"))
@@ -93,12 +94,13 @@ class Thumbnails(ExampleTest):
             self.assertEqual(line.size, (256, 1))
         self.assert_thumbnail("palette.gif", (256, 256))
         self.assert_thumbnail("deeper/a name\nof two lines.JPEG", (256, 128))
+        self.assert_thumbnail("not utf-8 \udcff.Jpg", (256, 128))
         self.assert_thumbnail("print.jpg", (256, 128))
         self.assert_thumbnail("scan.png", (256, 256), grey)
         self.assert_thumbnail("transparent.png", (256, 256), (WHITE, GREEN, BLUE, GREY))
         self.assert_thumbnail("transparent.gif", (256, 256), (WHITE, GREEN, BLUE, GREY))
         files = sorted(str(path.relative_to(self.results)) for path in self.results.rglob("*"))
-        self.assertEqual(len(files), 11, files)  # ten pictures and a folder
+        self.assertEqual(len(files), 12, files)  # eleven pictures and a folder
 
     def test_a_picture_is_shown_as_the_camera_was_held(self):
         for orientation, turn in TURNS.items():

@@ -32,6 +32,13 @@ int Context::fail(const ClientError& error) const {
         "a "
         "file for --password-file\n",
         stderr);
+    if (!addresses_.empty() && !addresses_.front().certificate.empty()) {
+      std::fputs(
+          "locksley: the certificate of --cert logs in the user whom the daemon's configuration gives its "
+          "common name "
+          "as users.NAME.certificate\n",
+          stderr);
+    }
   }
   if (error.kind == Kind::kUnavailable && error.message.ends_with("cannot connect: Connection refused")) {
     std::fputs("locksley: no daemon listens there: start locksleyd, or give --server or LOCKSLEY_URL\n",

@@ -13,7 +13,7 @@ from locksley_daemon import program
 from tls_client import TlsTest
 
 MINUTE_S = 60
-UNAVAILABLE, USAGE, NO_INPUT = 69, 2, 66
+UNAVAILABLE, USAGE, NO_INPUT, NO_PERMISSION = 69, 2, 66, 77
 
 
 class Program(TlsTest):
@@ -77,6 +77,14 @@ class Program(TlsTest):
         run = self.locksley("ping", "--cert", alice.certificate, "--key", alice.key, daemon=daemon)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assert_fails(self.locksley("ping", daemon=daemon), UNAVAILABLE, "certificate required")
+
+    def test_a_client_certificate_of_no_user(self):
+        users = {"bob": {"certificate": "bob"}}
+        daemon = self.start({"listen": {"tls": self.server.settings(client_ca=str(self.authority.certificate))}, "users": users})
+        alice, bob = (self.authority.issue(name, names=f"DNS:{name}") for name in ("alice", "bob"))
+        run = self.locksley("ping", "--cert", bob.certificate, "--key", bob.key, daemon=daemon)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assert_fails(self.locksley("ping", "--cert", alice.certificate, "--key", alice.key, daemon=daemon), NO_PERMISSION, "NOAUTH", "users.NAME.certificate")
 
     def test_files_that_cannot_be_used(self):
         alice = self.authority.issue("alice", names="DNS:alice")

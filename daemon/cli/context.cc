@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "daemon/base/exit_codes.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/table.h"
 
 namespace locksley::cli {
@@ -84,6 +85,11 @@ void say_it_was_there(const std::string& id) {
 
 bool is_outcome_unknown(const ClientError& error) {
   return error.kind == Kind::kUnavailable || error.kind == Kind::kTimeout || error.kind == Kind::kInterrupted;
+}
+
+void say_it_is_cancelled(const std::string& id, std::uint64_t jobs) {
+  std::fprintf(stderr, "locksley: batch %s is cancelled; %s %s will not run\n", printable(id).c_str(),
+               with_commas(jobs).c_str(), jobs == 1 ? "job" : "jobs");
 }
 
 void say_it_may_be_cancelled(const std::string& id) {

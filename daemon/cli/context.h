@@ -56,6 +56,8 @@ int exit_code_of(const client::ClientError& error);
 bool is_temporary(const client::ClientError& error);
 // Whether the command may have reached the daemon, and may have been executed.
 bool is_outcome_unknown(const client::ClientError& error);
+// Says on standard error that a batch is cancelled, and so many of its jobs have not run.
+void say_it_is_cancelled(const std::string& id, std::uint64_t jobs);
 // Says on standard error, after a CANCEL without a reply, that the batch may be cancelled.
 void say_it_may_be_cancelled(const std::string& id);
 // Says on standard error that a batch was submitted before, with the same jobs.

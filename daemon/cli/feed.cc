@@ -100,7 +100,10 @@ Expected<void> Feed::run() {
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
       if (!id && id.error().code == "EXISTS") break;
-      if (!id) return std::unexpected(id.error());
+      if (!id) {
+        const auto longest = std::ranges::max_element(chunk, {}, &std::string::size) - chunk.begin();
+        return refused(id.error(), static_cast<std::uint64_t>(longest));
+      }
       if (auto named = accepted(); !named) return named;
       events_.on_jobs(chunk.size());
       return {};
@@ -136,28 +139,43 @@ Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
   name_ = stream->id();
-  if (stream->resumed_at() == 0) events_.on_jobs(0);
-  for (const std::string& job : first_chunk) {
-    if (auto added = stream->add(job); !added) return added;
-    // Not before the first job: only then it is known whether the batch is a stream to go on with.
-    if (stream->resumed_at() != 0 && &job == &first_chunk.front()) on_resumed(stream->resumed_at());
+  auto sent = send_all(*stream, first_chunk);
+  if (!sent && stream->pending() != 0) return refused(std::move(sent.error()), stream->longest_pending());
+  return sent;
+}
+
+std::unexpected<client::ClientError> Feed::refused(client::ClientError error, std::uint64_t longest) {
+  // Not of a batch that has too many jobs.
+  if (error.code == "TOOBIG" && error.message.contains("bytes of a payload")) {
+    too_long_ = longest;
+    if (!payloads_) error.message = "job " + std::to_string(longest) + ": " + error.message;
   }
-  if (auto sent = stream->flush(); !sent) return sent;
+  return std::unexpected(std::move(error));
+}
+
+Expected<void> Feed::send_all(BatchStream& stream, const std::vector<std::string>& first_chunk) {
+  if (stream.resumed_at() == 0) events_.on_jobs(0);
+  for (const std::string& job : first_chunk) {
+    if (auto added = stream.add(job); !added) return added;
+    // Not before the first job: only then it is known whether the batch is a stream to go on with.
+    if (stream.resumed_at() != 0 && &job == &first_chunk.front()) on_resumed(stream.resumed_at());
+  }
+  if (auto sent = stream.flush(); !sent) return sent;
   std::string payload;
   for (;;) {
-    if (stream->acknowledged() >= stream->resumed_at()) events_.on_jobs(stream->acknowledged());
+    if (stream.acknowledged() >= stream.resumed_at()) events_.on_jobs(stream.acknowledged());
     const auto outcome = next_payload(payload);
     if (!outcome) return std::unexpected(outcome.error());
     if (*outcome == Outcome::kEnd) break;
     const bool is_idle = *outcome == Outcome::kIdle;
     if (events_.on_idle && !is_idle) events_.on_idle(false);
-    const auto sent = is_idle ? stream->flush() : stream->add(payload);
+    const auto sent = is_idle ? stream.flush() : stream.add(payload);
     if (!sent) return sent;
     if (events_.on_idle && is_idle) events_.on_idle(true);
   }
-  const auto total = stream->close();
+  const auto total = stream.close();
   if (!total) return std::unexpected(total.error());
-  was_there_ = stream->resumed_at() != 0 && stream->resumed_at() == *total;
+  was_there_ = stream.resumed_at() != 0 && stream.resumed_at() == *total;
   events_.on_jobs(*total);
   return {};
 }
@@ -189,6 +207,7 @@ void FeedThread::run(const Context& context, const SubmitArguments& arguments, P
     if (auto fed = feed.run(); !fed) error_ = std::move(fed.error());
     was_there_ = feed.was_there();
     has_sent_ = feed.has_sent();
+    too_long_ = feed.too_long();
   } else {
     error_ = std::move(client.error());
   }

@@ -58,6 +58,8 @@ class Feed {
   const std::string& name() const { return name_; }
   // After run(): a command that makes the batch was sent, or was about to be.
   bool has_sent() const { return has_sent_; }
+  // After run(): the index in the batch of a job that was refused because its payload is too long.
+  std::optional<std::uint64_t> too_long() const { return too_long_; }
   // After run(): the daemon had the whole batch before, so nothing was started. False if that is
   // not known: the daemon says so only to those who may ask for STATUS.
   bool was_there() const { return was_there_; }
@@ -75,6 +77,11 @@ class Feed {
   // The batch that is continued has so many jobs: says so on standard error, too.
   void on_resumed(std::uint64_t jobs);
   client::Expected<void> stream(const std::vector<std::string>& first_chunk);
+  // All jobs from the first one on.
+  client::Expected<void> send_all(client::BatchStream& stream, const std::vector<std::string>& first_chunk);
+  // The error of a command with jobs, of which the one with this index is the longest: that is said
+  // if it is about the length.
+  std::unexpected<client::ClientError> refused(client::ClientError error, std::uint64_t longest);
 
   client::Client& client_;
   const SubmitArguments& arguments_;
@@ -85,6 +92,7 @@ class Feed {
   std::optional<std::string> owner_before_;  // of the batch that look_whether_it_is_there() has found
   bool was_there_ = false;
   bool has_sent_ = false;
+  std::optional<std::uint64_t> too_long_;
   std::optional<bool> is_there_and_closed_;
 };
 
@@ -120,6 +128,7 @@ class FeedThread {
   // See Feed. Call them only after is_over().
   bool has_sent() const { return has_sent_; }
   bool was_there() const { return was_there_; }
+  std::optional<std::uint64_t> too_long() const { return too_long_; }
 
   // Ends the input at its current position, and joins the thread.
   void stop();
@@ -133,7 +142,7 @@ class FeedThread {
   Event stop_;
   Event settled_;
   // Written by the feed's thread, read by the other; each true is final, and over_ publishes
-  // error_, was_there_ and has_sent_.
+  // error_, was_there_, has_sent_ and too_long_.
   std::atomic<bool> begun_{false};
   std::atomic<bool> over_{false};
   // Written by the feed's thread through Feed. A reader that sees it true may be late: input may
@@ -145,6 +154,7 @@ class FeedThread {
   std::string name_;  // begun_ publishes it
   bool was_there_ = false;
   bool has_sent_ = false;
+  std::optional<std::uint64_t> too_long_;
   std::thread thread_;  // the last member: it uses all the others
 };
 

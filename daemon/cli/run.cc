@@ -260,8 +260,7 @@ class Run {
 
   void cancel() {
     if (const auto jobs = client_->cancel(id_)) {
-      std::fprintf(stderr, "locksley: batch %s is cancelled; %s %s will not run\n", id_.c_str(),
-                   with_commas(*jobs).c_str(), *jobs == 1 ? "job" : "jobs");
+      say_it_is_cancelled(id_, *jobs);
     } else if (jobs.error().code == "NOBATCH") {
       std::fprintf(stderr, "locksley: batch %s was not submitted before the interruption\n", id_.c_str());
     } else {

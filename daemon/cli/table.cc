@@ -22,6 +22,16 @@ std::string printable(const std::string& text) {
   return out;
 }
 
+std::string shortened(std::string text, std::size_t longest) {
+  constexpr std::string_view kMark = "...";
+  if (text.size() <= longest) return text;
+  text.resize(longest - kMark.size());
+  // No half of a character.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) text.pop_back();
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) text.pop_back();
+  return text.append(kMark);
+}
+
 std::string Table::text() const {
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : columns_) lines[0].push_back(column.title);

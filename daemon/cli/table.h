@@ -33,5 +33,7 @@ class Table {
 // `text` made harmless for a terminal: control characters, characters that change the direction of
 // writing and invalid UTF-8 become '?'.
 std::string printable(const std::string& text);
+// The printable text in at most so many bytes: if it has more, its end is "...".
+std::string shortened(std::string text, std::size_t longest);
 
 }  // namespace locksley::cli

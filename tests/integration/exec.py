@@ -10,7 +10,8 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from exec_daemon import EXEC_FAILED, ExecTest
+from cli_program import DATA_ERROR
+from exec_daemon import EXEC, EXEC_FAILED, ExecTest
 from locksley_daemon import wait_for
 from resp import Error, pairs
 
@@ -96,6 +97,9 @@ class Words(ExecTest):
             (("--halt", "later,fail=1", "--", "echo"), "--halt: expected never"),
             (("--halt", "soon,fail=101%", "--", "echo"), "--halt: expected never"),
             (("--env", "=x", "--", "echo"), "--env needs NAME"),
+            (("--joblog", "", "--", "echo"), "--joblog: must not be empty"),
+            (("--results", "", "--", "echo"), "--results: must not be empty"),
+            (("--workdir", "", "--", "echo"), "--workdir: must not be empty"),
             (("--keep", "none", "--", "echo"), "--keep"),
             (("--no-such-option", "--", "echo"), "no-such-option"),
         ):
@@ -162,6 +166,21 @@ class Outputs(ExecTest):
         self.assertIn("would leave out/", done.stderr.decode())
         self.assertFalse((self.work / "up").exists())
 
+    def test_results_by_a_path_of_single_arguments(self):
+        self.exec("--results", "out/{1}-{2/.}{3}", "--", "echo", "{2}", ":::", "a", "b", ":::", "x/c.txt")
+        outputs = {path.name: path.read_text() for path in (self.work / "out").iterdir() if path.suffix == ""}
+        self.assertEqual(outputs, {"a-c": "x/c.txt\n", "b-c": "x/c.txt\n"})
+        done = self.exec("--results", "out/{2}", "--", "echo", ":::", "a", ":::", "../up", code=EXEC_FAILED)
+        self.assertIn("would leave out/", done.stderr.decode())
+
+    def test_messages_are_short(self):
+        done = self.exec("-n", 30_000, "--", "no-such-program", stdin=b"argument\n" * 60_000, code=2)
+        messages = done.stderr.decode().splitlines()
+        self.assertEqual(len(messages), 3)
+        for message in messages[:2]:
+            self.assertRegex(message, r"\Alocksley: job [12] \((argument )+.*\.\.\.\): the program")
+            self.assertLess(len(message), 400)
+
     def test_progress(self):
         done = self.exec("--progress", "--", "true", ":::", *range(7))
         self.assertIn(b"7/7", done.stderr)
@@ -187,6 +206,22 @@ class Outputs(ExecTest):
         self.assertEqual(self.exec(*words).stderr, b"")
         done = self.exec(*words)
         self.assertEqual((done.stdout, done.stderr), (b"a\n", b"locksley: batch again was there already: nothing was started\n"))
+
+
+class TooLong(ExecTest):
+    settings = {**EXEC, "limits": {"max_payload": "1KiB"}}
+
+    def test_an_argument_that_is_too_long_is_named(self):
+        long = b"x" * 2000
+        for before in (2, 20_000):  # one SUBMIT, and a stream
+            with self.subTest(before=before):
+                lines = b"".join(b"%d\n" % i for i in range(before)) + long + b"\nlast\n"
+                done = self.exec("--", "true", stdin=lines, code=EXEC_FAILED)
+                said = done.stderr.decode()
+                self.assertRegex(said, rf"(?m)^locksley: job {before + 1} \(x{{197}}\.\.\.\): TOOBIG bytes of a payload: 20\d\d, and limits\.max_payload is 1024$")
+                self.assertEqual(re.findall(r"batch \S+ is cancelled; [\d,]+ jobs? will not run", said) != [], before > 2)
+                done = self.run_cli("run", "echo", stdin=lines, code=DATA_ERROR)
+                self.assertIn(f"locksley: job {before}: TOOBIG", done.stderr.decode())
 
 
 class Ends(ExecTest):

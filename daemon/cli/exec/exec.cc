@@ -74,7 +74,7 @@ class ExecRun {
       if (signal_) return 128 + *signal_;
       const auto error =
           feed_->error().value_or(ClientError{Kind::kProtocol, "", "the batch was not submitted"});
-      const int code = fail(error);
+      const int code = fail_as_feed(error);
       if (feed_->has_sent()) say_it_may_be_there(error, id());
       return code;
     }
@@ -294,13 +294,25 @@ class ExecRun {
 
   int after_failed_feed() {
     const ClientError& error = *feed_->error();
-    const int code = fail(error);
+    const int code = fail_as_feed(error);
     if (is_temporary(error) || error.code == "EXISTS" || error.code == "CLOSED") {
       say_it_is_left();
+    } else if (const auto jobs = client_->cancel(id())) {
+      say_it_is_cancelled(id(), *jobs);
     } else {
-      (void)client_->cancel(id());
+      context_.fail(jobs.error());
+      say_it_is_left();
     }
     return code;
+  }
+
+  // Names the job whose arguments are too long.
+  int fail_as_feed(ClientError error) {
+    if (const auto index = feed_->too_long()) {
+      const ExecJob job = ExecJob::of(names_.take(*index).value_or(std::string()));
+      error.message = "job " + std::to_string(job.number) + " (" + job.shown() + "): " + error.message;
+    }
+    return fail(error);
   }
 
   int finish() {

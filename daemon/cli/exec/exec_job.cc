@@ -1,6 +1,9 @@
 #include "daemon/cli/exec/exec_job.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "daemon/cli/table.h"
 
 namespace locksley::cli {
 
@@ -26,6 +29,16 @@ std::string ExecJob::joined() const {
   std::string result;
   for (std::size_t i = 0; i < arguments.size(); ++i) result.append(i == 0 ? "" : " ").append(arguments[i]);
   return result;
+}
+
+std::string ExecJob::shown() const {
+  constexpr std::size_t kLongest = 200;
+  std::string text;
+  for (const std::string& argument : arguments) {
+    if (text.size() > kLongest) break;
+    text.append(&argument == &arguments.front() ? "" : " ").append(argument, 0, kLongest + 1);
+  }
+  return shortened(printable(text), kLongest);
 }
 
 }  // namespace locksley::cli

@@ -17,8 +17,10 @@ struct ExecJob {
   std::string text() const;
   static ExecJob of(std::string_view text);
 
-  // For people: the arguments with spaces in between.
+  // The arguments with spaces in between.
   std::string joined() const;
+  // The same for messages: printable, and no longer than a few lines.
+  std::string shown() const;
 };
 
 }  // namespace locksley::cli

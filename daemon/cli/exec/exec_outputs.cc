@@ -92,7 +92,7 @@ void ExecOutputs::add(std::uint64_t index, const ExecJob& job, const ExecEnd& en
   }
   if (const std::string message = end.message(errors); !message.empty() && !options_.json) {
     if (!shown_errors.empty() && !shown_errors.ends_with('\n')) shown_errors += '\n';
-    shown_errors += "locksley: job " + std::to_string(job.number) + " (" + printable(job.joined()) +
+    shown_errors += "locksley: job " + std::to_string(job.number) + " (" + job.shown() +
                     "): " + printable(message) + "\n";
   }
   const Texts texts{.output = output, .errors = shown_errors, .log_line = log_line};

@@ -34,14 +34,7 @@ ExecResume resume_of(const ExecArguments& arguments) {
 // The command for people, as the batch's name.
 std::string name_of(std::span<const std::string> words) {
   constexpr std::size_t kLongest = 256;
-  std::string name = printable(quoted_command(words));
-  if (name.size() > kLongest) {
-    name.resize(kLongest - 3);
-    // No half of a character.
-    while (!name.empty() && (static_cast<unsigned char>(name.back()) & 0xC0U) == 0x80U) name.pop_back();
-    if (!name.empty() && static_cast<unsigned char>(name.back()) >= 0xC0U) name.pop_back();
-    name += "...";
-  }
+  std::string name = shortened(printable(quoted_command(words)), kLongest);
   return proto::is_valid_batch_name(name) ? name : std::string(proto::kExecHandler);
 }
 

@@ -1,5 +1,6 @@
 #include "proto/clients/cpp/batch_stream.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -156,6 +157,10 @@ std::unexpected<ClientError> BatchStream::lost(std::uint64_t jobs) const {
   return client_error(Kind::kProtocol, "batch " + id_ + ": the daemon had confirmed " +
                                            std::to_string(acknowledged_) + " jobs, and now it has " +
                                            std::to_string(jobs) + "; nothing more is added");
+}
+
+std::uint64_t BatchStream::longest_pending() const {
+  return acknowledged_ + static_cast<std::uint64_t>(std::ranges::max_element(sizes_) - sizes_.begin());
 }
 
 void BatchStream::drop_front(std::size_t jobs) {

@@ -55,6 +55,8 @@ class BatchStream {
   // Jobs that the daemon has confirmed, and jobs of a resumed batch that were passed over.
   std::uint64_t acknowledged() const { return acknowledged_; }
   std::size_t pending() const { return sizes_.size(); }  // jobs in the chunk
+  // The index in the batch of the longest job of the chunk, which is not empty.
+  std::uint64_t longest_pending() const;
   // How many jobs the batch had when the stream was opened.
   std::uint64_t resumed_at() const { return resumed_at_; }
 

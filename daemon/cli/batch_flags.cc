@@ -29,10 +29,7 @@ class BatchOptionAdder {
 
  private:
   void add(const std::string& flag, const std::string& help, const proto::TextValue& value) {
-    // An empty one is most likely a variable that is not set, and would count as none.
-    group_.add_option(flag, batch_.*value.member, help)->check([](const std::string& text) {
-      return text.empty() ? std::string("must not be empty") : std::string();
-    });
+    group_.add_option(flag, batch_.*value.member, help)->check(refuse_empty);
   }
   template <class Member>
   void add(const std::string& flag, const std::string& help, const proto::NumberValue<Member>& value) {
@@ -73,6 +70,10 @@ class BatchOptionAdder {
 };
 
 }  // namespace
+
+std::string refuse_empty(const std::string& text) {
+  return text.empty() ? std::string("must not be empty") : std::string();
+}
 
 void add_batch_options(CLI::App& command, proto::BatchOptions& batch) {
   BatchOptionAdder adder(*command.add_option_group("Batch", "How the batch is run and kept"), batch);

@@ -38,6 +38,10 @@ void add_duration(CLI::App& command, const std::string& name, std::optional<Unit
       ->type_name("DURATION");
 }
 
+// For Option::check(): refuses an empty text, which is most likely a variable that is not set, and
+// would count as an option that is not given.
+std::string refuse_empty(const std::string& text);
+
 // Adds a flag for each row of proto's table of options. `batch` outlives the parsing. Plain
 // functions; a value that is not allowed ends the parsing with CLI::ValidationError.
 void add_batch_options(CLI::App& command, proto::BatchOptions& batch);

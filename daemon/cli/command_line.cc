@@ -313,9 +313,11 @@ class Parser {
     command->add_flag("--progress,--bar", exec_.shows_progress,
                       "Show a progress bar, or lines without a terminal");
     command
-        ->add_option("--results", exec_.results,
-                     "Write outputs to files instead: DIR/1/ARGUMENT/stdout, stderr and seq; or to a path "
-                     "in which {} {.} {/} {//} {/.} {#} are replaced, and that path with .err and .seq")
+        ->add_option(
+            "--results", exec_.results,
+            "Write outputs to files instead: DIR/1/ARGUMENT/stdout, stderr and seq; or to a path "
+            "in which {} {.} {/} {//} {/.} {#} {1} {2.} ... are replaced, and that path with .err and .seq")
+        ->check(refuse_empty)
         ->type_name("DIR|TEMPLATE");
     command
         ->add_option("--joblog", exec_.joblog,

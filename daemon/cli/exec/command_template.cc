@@ -1,7 +1,6 @@
 #include "daemon/cli/exec/command_template.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace locksley::cli {
@@ -16,39 +15,21 @@ CommandTemplate::CommandTemplate(std::span<const std::string> words) {
   if (!has_replacement) words_.push_back({{.kind = Kind::kPart}});
 }
 
-std::size_t CommandTemplate::read_replacement(std::string_view text, Piece& piece) {
-  if (!text.starts_with('{')) return 0;
-  const std::size_t end = text.find('}');
-  if (end == std::string_view::npos) return 0;
-  std::string_view inner = text.substr(1, end - 1);
-  if (inner == "#") {
-    piece = {.kind = Kind::kNumber};
-    return end + 1;
-  }
-  piece = {.kind = Kind::kPart};
-  const auto [rest, error] = std::from_chars(inner.data(), inner.data() + inner.size(), piece.position);
-  const bool has_position = rest != inner.data();
-  if (has_position && (error != std::errc{} || piece.position == 0)) return 0;
-  inner.remove_prefix(static_cast<std::size_t>(rest - inner.data()));
-  const auto part = name_part_of(inner);
-  if (!part) return 0;
-  piece.part = *part;
-  return end + 1;
-}
-
 CommandTemplate::Word CommandTemplate::parse(std::string_view text) {
   Word word;
   std::string plain;
   while (!text.empty()) {
-    Piece piece{};
-    const std::size_t length = read_replacement(text, piece);
+    Replacement found;
+    const std::size_t length = read_replacement(text, found);
     if (length == 0) {
       plain.push_back(text.front());
       text.remove_prefix(1);
       continue;
     }
     if (!plain.empty()) word.push_back({.kind = Kind::kText, .text = std::exchange(plain, {})});
-    word.push_back(std::move(piece));
+    word.push_back({.kind = found.is_number ? Kind::kNumber : Kind::kPart,
+                    .part = found.part,
+                    .position = found.position});
     text.remove_prefix(length);
   }
   if (!plain.empty() || word.empty()) word.push_back({.kind = Kind::kText, .text = std::move(plain)});

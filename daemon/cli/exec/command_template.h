@@ -38,8 +38,6 @@ class CommandTemplate {
   };
   using Word = std::vector<Piece>;
 
-  // The piece for the replacement string that `text` begins with, and its length; 0: there is none.
-  static std::size_t read_replacement(std::string_view text, Piece& piece);
   static Word parse(std::string_view text);
 
   std::vector<Word> words_;

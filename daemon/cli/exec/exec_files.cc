@@ -55,7 +55,7 @@ Expected<void> ExecFiles::write(const ExecJob& job, std::string_view output, std
     }
     path += "/stdout";
   } else {
-    auto named = paths_.path(job.number - 1, job.joined());
+    auto named = paths_.path(job.number - 1, job.joined(), job.arguments);
     if (!named) return std::unexpected(std::move(named.error()));
     path = *std::move(named);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace locksley::cli {
@@ -16,8 +16,16 @@ std::string_view without_extension(std::string_view name);
 
 // What the replacement strings {}, {.}, {/}, {//} and {/.} stand for.
 enum class NamePart : std::uint8_t { kWhole, kWithoutExtension, kBase, kFolders, kBaseWithoutExtension };
-// `mark`: what is between the braces. None: it is not one of these.
-std::optional<NamePart> name_part_of(std::string_view mark);
 std::string_view part_of(std::string_view name, NamePart part);
+
+// A replacement string: {#}, the number of the job; one of the above; or the same of one argument,
+// such as {2/.}.
+struct Replacement {
+  bool is_number = false;
+  NamePart part = NamePart::kWhole;
+  std::size_t position = 0;  // of the argument, from 1; 0: all
+};
+// Reads the one that `text` begins with; returns its length, or 0: there is none.
+std::size_t read_replacement(std::string_view text, Replacement& replacement);
 
 }  // namespace locksley::cli

@@ -31,25 +31,23 @@ bool has_parent_from_name(std::string_view path, const std::vector<Range>& from_
   return false;
 }
 
-}  // namespace
-
-std::size_t PathTemplate::read_replacement(std::string_view text, Piece& piece) {
-  const std::size_t end = text.find('}');
-  if (!text.starts_with('{') || end == std::string_view::npos) return 0;
-  const std::string_view mark = text.substr(1, end - 1);
-  const auto part = name_part_of(mark);
-  if (!part && mark != "#") return 0;
-  piece = part ? Piece{.kind = Kind::kPart, .part = *part} : Piece{.kind = Kind::kNumber};
-  return end + 1;
+// What a replacement string with this position stands for.
+std::optional<std::string_view> name_at(std::size_t position, std::string_view name,
+                                        std::span<const std::string> arguments) {
+  if (position == 0 || (position == 1 && arguments.empty())) return name;
+  if (position > arguments.size()) return std::nullopt;
+  return arguments[position - 1];
 }
+
+}  // namespace
 
 PathTemplate PathTemplate::parse(std::string_view text) {
   PathTemplate result;
   std::string plain;
   std::optional<std::string> before;  // the text before the first replacement string
   while (!text.empty()) {
-    Piece piece{};
-    const std::size_t length = read_replacement(text, piece);
+    Replacement found;
+    const std::size_t length = read_replacement(text, found);
     if (length == 0) {
       plain.push_back(text.front());
       text.remove_prefix(1);
@@ -57,8 +55,10 @@ PathTemplate PathTemplate::parse(std::string_view text) {
     }
     if (!before) before = plain;
     if (!plain.empty()) result.pieces_.push_back({.kind = Kind::kText, .text = std::exchange(plain, {})});
-    result.needs_names_ |= piece.kind == Kind::kPart;
-    result.pieces_.push_back(std::move(piece));
+    result.needs_names_ |= !found.is_number;
+    result.pieces_.push_back({.kind = found.is_number ? Kind::kNumber : Kind::kPart,
+                              .part = found.part,
+                              .position = found.position});
     text.remove_prefix(length);
   }
   result.is_folder_ = !before;
@@ -67,7 +67,8 @@ PathTemplate PathTemplate::parse(std::string_view text) {
   return result;
 }
 
-Expected<std::string> PathTemplate::path(std::uint64_t index, std::string_view name) const {
+Expected<std::string> PathTemplate::path(std::uint64_t index, std::string_view name,
+                                         std::span<const std::string> arguments) const {
   if (is_folder_) return folder_ + "/" + std::to_string(index);
   std::string path;
   std::vector<Range> from_names;
@@ -81,7 +82,7 @@ Expected<std::string> PathTemplate::path(std::uint64_t index, std::string_view n
         path += std::to_string(index + 1);
         continue;
       case Kind::kPart:
-        path += part_of(name, piece.part);
+        if (const auto whole = name_at(piece.position, name, arguments)) path += part_of(*whole, piece.part);
         break;
     }
     // At its beginning the folders of an input are those that the user named.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,7 @@ namespace locksley::cli {
 //
 //   {}    the name              {/}   without its folders         {//}  its folders
 //   {.}   without extension     {/.}  without either              {#}   the number of the job, from 1
+//   {2} {2.} {2/} {2//} {2/.}         the same of the second argument alone; empty if there is none
 //
 // A plain value; nothing blocks.
 class PathTemplate {
@@ -30,9 +33,11 @@ class PathTemplate {
   // the inputs.
   const std::string& folder() const { return folder_; }
 
-  // The path for a job. `name` is used only if it needs_names(). Fails with kLocal if the name has
-  // no path here: the path would lead out of the folder that the text names, or names no file.
-  client::Expected<std::string> path(std::uint64_t index, std::string_view name) const;
+  // The path for a job. `name` is used only if it needs_names(); it is the only argument, unless
+  // `arguments` has them. Fails with kLocal if the name has no path here: the path would lead out
+  // of the folder that the text names, or names no file.
+  client::Expected<std::string> path(std::uint64_t index, std::string_view name,
+                                     std::span<const std::string> arguments = {}) const;
 
  private:
   enum class Kind : std::uint8_t { kText, kNumber, kPart };
@@ -40,10 +45,8 @@ class PathTemplate {
     Kind kind;
     std::string text = {};             // of kText
     NamePart part = NamePart::kWhole;  // of kPart
+    std::size_t position = 0;          // of kPart: of the argument, from 1; 0: the name
   };
-  // The piece for the replacement string that `text` begins with, and its length; 0: there is none.
-  static std::size_t read_replacement(std::string_view text, Piece& piece);
-
   std::vector<Piece> pieces_;
   std::string folder_;
   bool is_folder_ = false;

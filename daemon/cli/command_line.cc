@@ -365,7 +365,8 @@ class Parser {
                                      "Print only the jobs that did not end ok, to standard output");
     command
         ->add_flag("--payloads", results_.payloads,
-                   "With --failed: print the payloads of these jobs, for the standard input of submit")
+                   "With --failed: print the payloads of these jobs, for the standard input of submit; with "
+                   "-0 on both sides if payloads have newlines")
         ->needs(failed)
         ->excludes(ordered);
     auto* results = add_results_option(*command, results_.results);

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "daemon/base/exit_codes.h"
@@ -7,6 +8,7 @@
 #include "daemon/cli/job/failed_payloads.h"
 #include "daemon/cli/names/path_check.h"
 #include "daemon/cli/names/result_files.h"
+#include "daemon/cli/number_text.h"
 #include "daemon/cli/payload_source.h"
 #include "daemon/cli/row_sink.h"
 
@@ -110,6 +112,13 @@ class Results {
                              .name_of = [this](std::uint64_t index) { return input(index); }});
     const int code = read_rows(
         client, [&](const client::ResultRow& row) { payloads.add(row); }, [&] { return payloads.show(); });
+    if (payloads.split() != 0) {
+      std::fprintf(
+          stderr,
+          "locksley: payloads that have newlines: %s; as input of `submit` each of their lines would be a "
+          "job: use -0 here and there\n",
+          with_commas(payloads.split()).c_str());
+    }
     if (code != daemon::kExitOk || payloads.missing() == 0) return code;
     return daemon::kExitDataError;
   }

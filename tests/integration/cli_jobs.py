@@ -125,6 +125,9 @@ class Jobs(CliTest):
         shown = self.run_cli("results", batch, "--failed", "--payloads", "-0").stdout
         self.assertEqual(sorted(shown.split(b"\0")[:-1]), sorted([b"two\nlines", *[b"x"] * 9]))
         self.assertTrue(shown.endswith(b"\0"))
+        done = self.run_cli("results", batch, "--failed", "--payloads")
+        self.assertEqual(done.stderr, b"locksley: payloads that have newlines: 1; as input of `submit` each of their lines would be a job: use -0 here and there\n")
+        self.assertEqual(self.run_cli("results", batch, "--failed", "--payloads", "-0").stderr, b"")
         again = self.run_cli("submit", "echo", "-0", stdin=shown).stdout.decode().strip()
         self.assertEqual(self.command.wait(again)["ok"], 10)
         rows = [json.loads(line) for line in self.out("--json", "results", batch, "--failed", "--payloads").splitlines()]

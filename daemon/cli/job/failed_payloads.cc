@@ -56,6 +56,7 @@ void FailedPayloads::show_one(const Row& row, const std::optional<std::string>& 
     output_.append(json_text({row.index, row.status, row.output}, {.input = name, .payload = payload}) +
                    "\n");
   } else if (payload) {
+    split_ += options_.separator == '\n' && payload->contains('\n') ? 1 : 0;
     output_.append(*payload);
     output_.append({&options_.separator, 1});
   }

@@ -37,6 +37,8 @@ class FailedPayloads {
   client::Expected<void> show();
 
   std::uint64_t missing() const { return missing_; }  // payloads that the daemon does not keep
+  // Payloads with a newline, that were printed with a newline after each.
+  std::uint64_t split() const { return split_; }
 
  private:
   struct Row {
@@ -54,6 +56,7 @@ class FailedPayloads {
   std::vector<Row> rows_;
   std::size_t largest_ = 0;  // payload so far
   std::uint64_t missing_ = 0;
+  std::uint64_t split_ = 0;
 };
 
 }  // namespace locksley::cli

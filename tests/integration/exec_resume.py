@@ -119,6 +119,13 @@ class Joblogs(ResumeTest):
         self.assertEqual(self.exec("--joblog", "log", "--resume", "--", "echo", ":::", "a", "b").stdout, b"b\n")
         self.assertEqual(self.numbers(), [1, 2])
 
+    def test_what_is_no_file_only_takes_the_lines(self):
+        run = ("--", "echo", ":::", "a")
+        self.assertEqual(self.exec("--joblog", "/dev/null", *run).stdout, b"a\n")
+        self.assertEqual(self.exec("--joblog", "/dev/stdout", *run).stdout.splitlines()[0].split(b"\t")[0], b"Seq")
+        self.assertFalse(os.path.exists("/dev/null.batch"))
+        self.assertIn("/dev/null: not a regular file", self.exec("--joblog", "/dev/null", "--resume", *run, code=EXEC_FAILED).stderr.decode())
+
     def test_one_program_at_a_time(self):
         process = self.begin("--", "sh", "-c", "echo $1; sleep 60", "_", ":::", 1)
         wait_for("the joblog", lambda: (self.work / "log.batch").exists())

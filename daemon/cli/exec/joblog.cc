@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,12 @@ Expected<void> Joblog::open(const std::string& path, ExecResume resume) {
   const int create = resume == ExecResume::kRetry ? 0 : O_CREAT;
   fd_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | create, 0666);
   if (fd_ < 0) return fault(std::strerror(errno));
+  struct stat status{};
+  if (::fstat(fd_, &status) != 0) return fault(std::strerror(errno));
+  has_note_ = S_ISREG(status.st_mode);
+  if (!has_note_ && resume != ExecResume::kNo)
+    return fault("not a regular file, so no run can be resumed from it");
+  if (!has_note_) return {};
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return fault("another locksley exec writes this joblog");
   if (resume == ExecResume::kNo) return {};
   const auto whole = read_rows();
@@ -68,7 +75,7 @@ Expected<void> Joblog::read(const std::string& path, ExecResume resume) {
 }
 
 Expected<void> Joblog::begin_anew() {
-  if (::ftruncate(fd_, 0) != 0) return fault(std::strerror(errno));
+  if (has_note_ && ::ftruncate(fd_, 0) != 0) return fault(std::strerror(errno));
   remove_note();
   return write_all(kHeader);
 }
@@ -190,6 +197,7 @@ Expected<void> Joblog::write_all(std::string_view text) {
 }
 
 std::optional<ExecNote> Joblog::note() const {
+  if (!has_note_) return std::nullopt;
   std::ifstream file(note_path());
   ExecNote note;
   std::string word;
@@ -201,6 +209,7 @@ std::optional<ExecNote> Joblog::note() const {
 }
 
 Expected<void> Joblog::write_note(const ExecNote& note) const {
+  if (!has_note_) return {};
   const std::string temporary = note_path() + ".new";
   {
     std::ofstream file(temporary, std::ios::trunc);
@@ -213,6 +222,8 @@ Expected<void> Joblog::write_note(const ExecNote& note) const {
   return {};
 }
 
-void Joblog::remove_note() const { std::remove(note_path().c_str()); }
+void Joblog::remove_note() const {
+  if (has_note_) std::remove(note_path().c_str());
+}
 
 }  // namespace locksley::cli

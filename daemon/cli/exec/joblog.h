@@ -30,6 +30,9 @@ struct ExecNote {
 // A joblog in the format of GNU parallel: a line for each job that has ended, in the order of their
 // ends, appended at once; and the note of the batch, in a file beside it, FILE.batch.
 //
+// What is not a regular file, such as /dev/null or a pipe, only takes the lines: it has no note,
+// and no run can be resumed from it.
+//
 // Used by one thread. No two programs have one joblog open at a time. Blocks for the file system.
 // Fails with kLocal, and with kInput for a file that is no joblog. A last line that is not whole,
 // as after kill -9, is removed.
@@ -96,6 +99,8 @@ class Joblog {
   std::unexpected<client::ClientError> fault(const std::string& what) const;
   std::string note_path() const { return path_ + ".batch"; }
 
+  // Whether this run keeps a note: the file is a regular one.
+  bool has_note_ = true;
   std::string path_;
   int fd_ = -1;
   std::vector<Entry> rows_;

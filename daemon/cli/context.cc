@@ -139,10 +139,14 @@ Expected<std::vector<Address>> choose_addresses(const GlobalOptions& global, Env
   shared.certificate = global.certificate;
   shared.key = global.key;
   if (!global.password_file.empty()) {
+    errno = 0;
     std::ifstream file(global.password_file);
     if (!std::getline(file, shared.password)) {
-      return client::client_error(Kind::kAddress, global.password_file + ": no password can be read from it");
+      const std::string reason = errno == 0 ? "it is empty" : std::strerror(errno);
+      return client::client_error(Kind::kInput,
+                                  global.password_file + ": no password can be read from it: " + reason);
     }
+    if (shared.password.ends_with('\r')) shared.password.pop_back();  // of a file from Windows
   } else if (const std::string password = from_environment("LOCKSLEY_PASSWORD"); !password.empty()) {
     shared.password = password;
   }

@@ -10,7 +10,7 @@ import termios
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cli import DATA_ERROR, INTERRUPTED, OK, USAGE, CliTest
+from cli import DATA_ERROR, INTERRUPTED, NO_INPUT, OK, USAGE, CliTest
 from locksley_daemon import DEADLINE_S, program, wait_for
 
 NO_PERMISSION = 77  # daemon/base/exit_codes.h
@@ -120,6 +120,13 @@ class Credentials(CliTest):
         file = self.daemon.folder / "password"
         file.write_text("al's pass\n")
         self.assertEqual(self.run_cli("--url", f"redis://al@{self.daemon.host}:{self.daemon.port}", "--password-file", file, "run", "echo", "c").stdout, b"c\n")
+        file.write_bytes(b"al's pass\r\n")
+        self.assertEqual(self.run_cli("--url", f"redis://al@{self.daemon.host}:{self.daemon.port}", "--password-file", file, "run", "echo", "c").stdout, b"c\n")
+        for text, reason in ((None, "No such file or directory"), ("", "it is empty")):
+            file.unlink(missing_ok=True)
+            if text is not None:
+                file.write_text(text)
+            self.assertIn(f"{file}: no password can be read from it: {reason}\n".encode(), self.run_cli("--password-file", file, "ping", code=NO_INPUT).stderr)
         self.environment["LOCKSLEY_URL"] = f"redis://al:al%27s%20pass@{self.daemon.host}:{self.daemon.port}"
         self.assertEqual(self.run_cli("run", "echo", "d").stdout, b"d\n")
 

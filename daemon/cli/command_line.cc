@@ -213,19 +213,23 @@ class Parser {
     auto* server = app_.add_option(
         "--server", line_.global.server,
         "Address of the daemon as HOST:PORT; for several daemons on one store HOST:PORT,HOST:PORT");
+    server->check(refuse_empty);
     app_.add_option("--url", line_.global.url,
                     "Address as redis://[user@]host[:port][,host[:port]]; rediss:// with TLS")
-        ->excludes(server);
-    app_.add_option(
+        ->excludes(server)
+        ->check(refuse_empty);
+    auto* authority = app_.add_option(
         "--ca-file", line_.global.ca_file,
         "PEM file of the authority that signed the daemon's certificate; default: LOCKSLEY_CA_FILE, "
         "else the authorities that this machine trusts");
     auto* certificate = app_.add_option("--cert", line_.global.certificate,
                                         "PEM file of the certificate to show to the daemon");
     auto* key = app_.add_option("--key", line_.global.key, "PEM file of the certificate's private key");
-    certificate->needs(key);
-    key->needs(certificate);
-    app_.add_option("--password-file", line_.global.password_file, "File whose first line is the password");
+    certificate->needs(key)->check(refuse_empty);
+    key->needs(certificate)->check(refuse_empty);
+    authority->check(refuse_empty);
+    app_.add_option("--password-file", line_.global.password_file, "File whose first line is the password")
+        ->check(refuse_empty);
     app_.add_flag("--json", line_.global.json, "Print JSON, for programs");
     app_.set_version_flag("--version", "locksley " LOCKSLEY_VERSION);
   }
@@ -235,6 +239,7 @@ class Parser {
         .add_option("--results", results,
                     "Write each job's output to a file: in the folder DIR, named by the job's index; or with "
                     "a path in which {} {.} {/} {//} {/.} {#} are replaced as by GNU parallel")
+        ->check(refuse_empty)
         ->type_name("DIR|TEMPLATE");
   }
 
@@ -302,7 +307,8 @@ class Parser {
             "-j,--jobs", [this](std::uint32_t jobs) { exec_.batch.slots = jobs; },
             "At most this many commands at once, as --slots; the daemon's lane has a limit of its own")
         ->transform(decimal_numbers(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
-    command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one");
+    command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one")
+        ->check(refuse_empty);
     command
         ->add_option("--env", exec_.variables,
                      "A variable for the commands: NAME=VALUE, or NAME for its value in this environment")
@@ -322,6 +328,7 @@ class Parser {
     command
         ->add_option("--joblog", exec_.joblog,
                      "Write a line for each job that has ended, as GNU parallel does")
+        ->check(refuse_empty)
         ->type_name("FILE");
     command->add_flag("--resume", exec_.resumes,
                       "Run only jobs that are not in the joblog, and continue the batch of a killed run");

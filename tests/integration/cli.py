@@ -220,7 +220,8 @@ class Ends(CliTest):
         self.assertEqual(failed.stdout, b"")
         self.assertIn(b"job 0: error: no luck", failed.stderr)
         self.assertIn(b"1 failed", failed.stderr)
-        for arguments in ((), ("nosuch",), ("submit",), ("weight", "x", 0), ("run", "echo", "--weight", 1001, "a"), ("--server", "host:port", "ping")):
+        for arguments in ((), ("nosuch",), ("submit",), ("weight", "x", 0), ("run", "echo", "--weight", 1001, "a"), ("--server", "host:port", "ping"), ("--server", "", "ping"),
+                          ("--password-file", "", "ping"), ("run", "echo", "--results", "", "a")):
             self.assertNotEqual(self.run_cli(*arguments, code=USAGE).stderr, b"")
         self.assertIn(b"nosuch", self.run_cli("run", "nosuch", "a", code=DATA_ERROR).stderr)
         for command in ("status", "wait", "results", "cancel", "explain", "pause", "resume", "forget"):

@@ -41,7 +41,7 @@ _locksley() {
     :
   elif [[ $current == -* ]]; then
     words=$("$program" ${command:+"$command"} --help | _locksley_options)
-  elif [[ -z $command ]]; then
+  elif [[ -z $command || ($command == help && -z $handler) ]]; then
     words=$("$program" --help | sed -nE '/^Subcommands:/,/^$/s/^  ([a-z-]+) .*/\1/p')
   else
     case $command in
@@ -53,7 +53,7 @@ _locksley() {
         if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); else words=$(_locksley_jobs "$program" "${server[@]}"); fi
         ;;
       customer) if [[ -z $handler ]]; then words='get set del'; else words=$(_locksley_column "$program" "${server[@]}" customers); fi ;;
-      exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
+      help | exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) if [[ -z $handler ]]; then words=$(_locksley_column "$program" "${server[@]}" list); fi ;;
     esac
   fi

@@ -56,7 +56,7 @@ function __locksley
                 return
             end
     end
-    if test -z "$command"
+    if test -z "$command"; or test "$command" = help -a -z "$handler"
         $program --help | sed -n '/^Subcommands:/,/^$/p' | string match -rg '^  ([a-z-]+) '
     else if test "$command $handler" = "handler restart"
         __locksley_column $program $server handlers
@@ -72,7 +72,7 @@ function __locksley
                 echo restart
             case customer
                 printf '%s\n' get set del
-            case exec list backup customers handlers tenants workers ping info bench top
+            case help exec list backup customers handlers tenants workers ping info bench top
             case '*'
                 __locksley_column $program $server list
         end

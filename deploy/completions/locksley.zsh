@@ -35,7 +35,7 @@ _locksley() {
     :
   elif [[ $words[CURRENT] == -* ]]; then
     found=(${(f)"$($help | _locksley_options)"})
-  elif [[ -z $command ]]; then
+  elif [[ -z $command || ($command == help && -z $handler) ]]; then
     found=(${(f)"$($program --help | sed -nE '/^Subcommands:/,/^$/s/^  ([a-z-]+) .*/\1/p')"})
   else
     case $command in
@@ -51,7 +51,7 @@ _locksley() {
         fi
         ;;
       customer) if [[ -z $handler ]]; then found=(get set del); else found=(${(f)"$(_locksley_column $program $server customers)"}); fi ;;
-      exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
+      help | exec | list | backup | customers | handlers | tenants | workers | ping | info | bench | top) ;;
       *) [[ -z $handler ]] && found=(${(f)"$(_locksley_column $program $server list)"}) ;;
     esac
   fi

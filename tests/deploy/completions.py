@@ -64,6 +64,8 @@ class Completions(DaemonTest):
         for line, expected, not_expected in (
             (("locksley", ""), {"submit", "run", "results", "tenants", "bench"}, {"echo", "--json"}),
             (("locksley", "res"), {"results", "resume"}, {"run"}),
+            (("locksley", "help", "res"), {"results", "resume"}, {"run", "monday"}),
+            (("locksley", "help", "results", ""), set(), {"monday", "results"}),
             (("locksley", "--pass"), {"--password-file"}, set()),
             (("locksley", "submit", ""), {"echo", "sha256", "fib"}, {"monday"}),
             (("locksley", "--url", self.url, "run", "sh"), {"sha256"}, {"echo"}),

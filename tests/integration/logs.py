@@ -239,6 +239,18 @@ class Audits(LogTest):
         told.total = count
         wait_for("all to be accounted for", told, every=0.3)
 
+    def test_no_level_of_the_log_hides_the_audit(self):
+        daemon = self.start({"log": {"format": "json", "level": "error"}})
+        connection = self.connect(daemon)
+        for level in ("info", "error"):
+            self.assertEqual(connection("CONFIG", "SET", "log.level", level), "OK")
+        connection("SUBMIT", "echo", "ID", "hidden", "JOBS", "x")
+        self.assertEqual(connection("CONFIG", "SET", "log.audit", "false"), "OK")
+        connection("SUBMIT", "echo", "JOBS", "x")
+        shown = [(line["command"], line.get("keys", line.get("batch"))) for line in self.audited(daemon)]
+        sets = [("CONFIG SET", key) for key in ("log.level", "log.level", "log.audit")]
+        self.assertEqual(shown, [*sets[:2], ("SUBMIT", "hidden"), sets[2]])
+
     def test_it_can_be_turned_off(self):
         daemon = self.start({"log": {"format": "json", "audit": False}})
         connection = self.connect(daemon)

@@ -9,6 +9,11 @@
 
 namespace locksley::daemon {
 
+Audit::Audit(const spdlog::logger& log)
+    : log_(std::make_shared<spdlog::logger>(log.name(), log.sinks().begin(), log.sinks().end())) {
+  log_->set_level(spdlog::level::info);
+}
+
 Audit::Gates& Audit::gates_of(const User& user) {
   const std::uint32_t number = user.tenant().number;
   if (number >= gates_.size()) gates_.resize(number + 1);

@@ -19,9 +19,9 @@ namespace locksley::daemon {
 
 class User;
 
-// The audit: a line of the log, at `info`, for each command that changes something: the user, the
-// peer, the command, the batch, handler or customer, and the outcome. Never a payload, a password
-// or another value of a client; of CONFIG SET the keys alone.
+// The audit: a line of the log, as `info` but whatever its level is, for each command that changes
+// something: the user, the peer, the command, the batch, handler or customer, and the outcome.
+// Never a payload, a password or another value of a client; of CONFIG SET the keys alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and
 // kMostOthers for all others. The next line says in `unlogged` how many were left out. Writes that
@@ -52,7 +52,9 @@ class Audit {
     std::uint64_t unlogged = 0;
   };
 
-  explicit Audit(std::shared_ptr<spdlog::logger> log) : log_(std::move(log)) {}
+  // Its lines are written where those of `log` are, whatever level that has: they have a switch of
+  // their own.
+  explicit Audit(const spdlog::logger& log);
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;
 

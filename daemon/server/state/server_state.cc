@@ -32,7 +32,7 @@ ServerState::ServerState(Parts parts, config::Config config)
       users_(batches_.registry().tenants()),
       handshakes_(parts_.io.get_executor()),
       warnings_(parts_.log),
-      audit_(parts_.log),
+      audit_(*parts_.log),
       log_budget_(std::make_shared<LogBudget>(config_.limits.max_log_bytes.count)) {
   audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   users_.replace(config_.users);

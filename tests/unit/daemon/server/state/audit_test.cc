@@ -37,6 +37,26 @@ std::string field_of(const std::string& line, std::string_view wanted) {
   return "none";
 }
 
+TEST(AuditTest, ItsLinesAreWrittenWhateverTheLevelOfTheLogIs) {
+  const ThreadRoleScope io_thread(kIoThread);
+  Tenants tenants;
+  const User everybody(tenants.of("default"));
+  const auto sink = std::make_shared<LinesSink>();
+  spdlog::logger log("test", sink);
+  log.set_level(spdlog::level::err);
+  Audit audit(log);
+  log.set_level(spdlog::level::off);
+  const auto entry = audit.begin(everybody, "peer", Audit::Kind::kOther);
+  ASSERT_NE(entry, nullptr);
+  entry->command = "FORGET";
+  audit.write(*entry);
+  audit.refused_by_store(nullptr, "peer", 3);
+  ASSERT_EQ(sink->lines.size(), 2U);
+  EXPECT_EQ(field_of(sink->lines.front(), "command"), "FORGET");
+  audit.set_on(false);
+  EXPECT_EQ(audit.begin(everybody, "peer", Audit::Kind::kOther), nullptr);
+}
+
 TEST(AuditTest, RefusalsOfTheStoreHaveALimitForEachUser) {
   const ThreadRoleScope io_thread(kIoThread);
   Tenants tenants;
@@ -45,7 +65,7 @@ TEST(AuditTest, RefusalsOfTheStoreHaveALimitForEachUser) {
   user.password_hash = "hash";
   users.replace({{"alice", user}, {"bob", user}});
   const auto sink = std::make_shared<LinesSink>();
-  Audit audit(std::make_shared<spdlog::logger>("test", sink));
+  Audit audit(spdlog::logger("test", sink));
   constexpr std::uint64_t kMany = 1000;
 
   const Instant began = now();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -257,8 +258,11 @@ void append(Problems& problems, Problems more) { std::ranges::move(more, std::ba
 
 // The configuration that a document describes, or its problems, in the order of their lines; they
 // name no file.
-std::expected<Config, Problems> checked(const Node& document) {
+// `users`: those of the configuration, if the document leaves them out.
+std::expected<Config, Problems> checked(const Node& document,
+                                        const std::map<std::string, User>* users = nullptr) {
   Reading reading = read_config(document);
+  if (users != nullptr) reading.config.users = *users;
   settle_limits(reading.config.limits, reading.origins);
   settle_users(reading.config);
   Problems problems = find_forbidden_forms(document);
@@ -305,7 +309,12 @@ std::vector<std::string> names_in(const Config& config) {
 std::expected<Config, std::vector<Problem>> with_values(
     const Config& config, std::span<const std::pair<std::string, std::string>> values) {
   Problems problems;
-  Node root = *parse_document(dump(config), "");
+  // The library needs seconds for ten thousand users: they are left out, unless a value is one's.
+  const bool are_users_meant =
+      std::ranges::any_of(values, [](const auto& value) { return value.first.starts_with("users"); });
+  Config others = config;
+  if (!are_users_meant) others.users.clear();
+  Node root = *parse_document(dump(others), "");
   std::set<std::string, std::less<>> named;
   for (const auto& [key, text] : values) {
     if (!named.insert(key).second) {
@@ -322,7 +331,7 @@ std::expected<Config, std::vector<Problem>> with_values(
     }
   }
   if (!problems.empty()) return std::unexpected(std::move(problems));
-  auto result = checked(root);
+  auto result = checked(root, are_users_meant ? nullptr : &config.users);
   if (!result) {
     for (Problem& problem : result.error()) problem.line = problem.column = 0;
   }

@@ -31,72 +31,22 @@ std::vector<std::string> sentences(const std::vector<config::Problem>& problems)
   return result;
 }
 
-}  // namespace
-
-// Shared with the thread, which may still run when the process ends.
-struct Reconfiguration::Mailbox {
-  Mutex mutex;
-  Reconfiguration* owner LOCKSLEY_GUARDED_BY(mutex);  // null: it has been destroyed
-
-  explicit Mailbox(Reconfiguration& of) : owner(&of) {}
-
-  void post(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes) {
-    const MutexLock lock(mutex);
-    if (owner == nullptr) return;
-    IoMailbox::of(owner->parts_.io)
-        .post([owner = owner, reload = std::move(reload), changes = std::move(changes)]() mutable {
-          kIoThread.assert_held();
-          owner->prepared(std::move(reload), std::move(changes));
-        });
-  }
-};
-
-Reconfiguration::Reconfiguration(Parts parts, ConfigSource source)
-    : parts_(std::move(parts)),
-      source_(std::move(source)),
-      mailbox_(std::make_shared<Mailbox>(*this)),
-      pool_resizer_(parts_.pool, parts_.log) {}
-
-Reconfiguration::~Reconfiguration() {
-  const MutexLock lock(mailbox_->mutex);
-  mailbox_->owner = nullptr;
-}
-
-void Reconfiguration::reload(Done done) {
-  ask({.is_by_client = false,
-       .read =
-           [this] {
-             kIoThread.assert_held();
-             return read_file();
-           },
-       .done = std::move(done)});
-}
-
-void Reconfiguration::set(ConfigChanges::Values values, Done done) {
-  ask({.is_by_client = true,
-       .read =
-           [this, values = std::move(values)] {
-             kIoThread.assert_held();
-             return read_values(values);
-           },
-       .done = std::move(done)});
-}
-
-std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_file() const {
-  if (source_.file.empty()) {
+std::expected<config::Reload, std::vector<std::string>> read_file(const ConfigSource& source,
+                                                                  const config::Config& current) {
+  if (source.file.empty()) {
     return std::unexpected(
         std::vector<std::string>{"no configuration to read again: started without --config"});
   }
-  const auto loaded = load(source_);
+  const auto loaded = load(source);
   if (!loaded) return std::unexpected(loaded.error());
-  return config::diff_reloadable(parts_.server.config(), *loaded);
+  return config::diff_reloadable(current, *loaded);
 }
 
-std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_values(
-    const ConfigChanges::Values& values) const {
-  const auto changed = config::with_values(parts_.server.config(), values);
+std::expected<config::Reload, std::vector<std::string>> read_values(const ConfigChanges::Values& values,
+                                                                    const config::Config& current) {
+  const auto changed = config::with_values(current, values);
   if (!changed) return std::unexpected(sentences(changed.error()));
-  config::Reload reload = config::diff_reloadable(parts_.server.config(), *changed);
+  config::Reload reload = config::diff_reloadable(current, *changed);
   std::vector<std::string> problems;
   for (const std::string& key : reload.restart) {
     problems.push_back(fmt::format("{}: needs a restart, with another value in the file", key));
@@ -111,61 +61,141 @@ std::expected<config::Reload, std::vector<std::string>> Reconfiguration::read_va
   return reload;
 }
 
+std::uint32_t workers_of(const config::Config& config, std::uint32_t reserved) {
+  return std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), reserved + 1);
+}
+
+// With that of `exec`.
+std::map<std::string, config::Handler> handlers_of(const config::Config& config, std::uint32_t reserved) {
+  return config::all_handlers(config, workers_of(config, reserved));
+}
+
+// Each user of a configuration has some objects on the heap.
+void destroy_aside(std::shared_ptr<const config::Config> before, config::Config replaced) {
+  constexpr std::size_t kFewUsers = 256;  // some 100 us
+  if (replaced.users.size() <= kFewUsers) return;
+  try {
+    std::thread([before = std::move(before), replaced = std::move(replaced)] {}).detach();
+  } catch (const std::system_error&) {
+    // They are destroyed here.
+  }
+}
+
+}  // namespace
+
+// Shared with the thread, which may still run when the process ends.
+struct Reconfiguration::Mailbox {
+  Mutex mutex;
+  Reconfiguration* owner LOCKSLEY_GUARDED_BY(mutex);  // null: it has been destroyed
+
+  explicit Mailbox(Reconfiguration& of) : owner(&of) {}
+
+  using Function = std::move_only_function<void(Reconfiguration&)>;
+  void post(Function function) {
+    const MutexLock lock(mutex);
+    if (owner == nullptr) return;
+    IoMailbox::of(owner->parts_.io).post([owner = owner, function = std::move(function)]() mutable {
+      function(*owner);
+    });
+  }
+};
+
+Reconfiguration::Reconfiguration(Parts parts, ConfigSource source)
+    : parts_(std::move(parts)),
+      source_(std::move(source)),
+      current_(std::make_shared<const config::Config>(parts_.server.config())),
+      mailbox_(std::make_shared<Mailbox>(*this)),
+      pool_resizer_(parts_.pool, parts_.log) {}
+
+Reconfiguration::~Reconfiguration() {
+  const MutexLock lock(mailbox_->mutex);
+  mailbox_->owner = nullptr;
+}
+
+void Reconfiguration::reload(Done done) {
+  ask({.is_by_client = false,
+       .read = [source = source_](const config::Config& current) { return read_file(source, current); },
+       .done = std::move(done)});
+}
+
+void Reconfiguration::set(ConfigChanges::Values values, Done done) {
+  ask({.is_by_client = true,
+       .read = [values = std::move(values)](
+                   const config::Config& current) { return read_values(values, current); },
+       .done = std::move(done)});
+}
+
 void Reconfiguration::ask(Request request) {
   requests_.push_back(std::move(request));
   if (requests_.size() == 1) begin_next();
 }
 
-void Reconfiguration::begin_next() {
-  auto reload = requests_.front().read();
-  if (!reload) return end(std::unexpected(std::move(reload.error())));
-  config::derive_limits(reload->effective, parts_.machine);
-  const std::map<std::string, config::Handler> before = handlers_of(parts_.server.config());
-  std::map<std::string, config::Handler> after = handlers_of(reload->effective);
-  if (after == before) return prepared(std::move(*reload), HandlerChanges{});
-  // Not joined: it may wait for a plugin that hangs, and that must not keep the process from
-  // ending.
+void Reconfiguration::on_thread(std::move_only_function<void()> work) {
   try {
-    std::thread([mailbox = mailbox_, before, after = std::move(after),
-                 users = parts_.handlers.processes().keeper_users(), reload = std::move(*reload)]() mutable {
-      auto changes = prepare_handlers(before, after, users);
-      mailbox->post(std::move(reload), std::move(changes));
-    }).detach();
+    std::thread(std::move(work)).detach();
   } catch (const std::system_error& error) {
     end(std::unexpected(
-        std::vector{fmt::format("could not start a thread for the handlers: {}", error.what())}));
+        std::vector{fmt::format("could not start a thread for the configuration: {}", error.what())}));
   }
 }
 
-void Reconfiguration::prepared(config::Reload reload,
-                               std::expected<HandlerChanges, HandlerProblems> changes) {
-  std::vector<std::string> problems;
+void Reconfiguration::begin_next() {
+  on_thread([mailbox = mailbox_, read = requests_.front().read, current = current_, machine = parts_.machine,
+             reserved = parts_.pool.reserved(), users = parts_.handlers.processes().keeper_users()] {
+    auto reload = read(*current);
+    if (!reload) {
+      return mailbox->post([problems = std::move(reload.error())](Reconfiguration& owner) {
+        owner.end(std::unexpected(problems));
+      });
+    }
+    config::derive_limits(reload->effective, machine);
+    const auto before = handlers_of(*current, reserved);
+    const auto after = handlers_of(reload->effective, reserved);
+    Found found{.reload = std::move(*reload), .copy = nullptr, .changes = HandlerChanges{}};
+    if (after != before) found.changes = prepare_handlers(before, after, users);
+    found.copy = std::make_shared<const config::Config>(found.reload.effective);
+    mailbox->post([found = std::move(found)](Reconfiguration& owner) mutable {
+      kIoThread.assert_held();
+      owner.prepared(std::move(found));
+    });
+  });
+}
+
+void Reconfiguration::prepared(Found found) {
+  Problems problems;
   std::vector<Commit> commits;
   for (const Prepare& prepare : parts_to_ask_) {
-    auto commit = prepare(reload.effective);
+    auto commit = prepare(found.reload.effective);
     if (commit) {
       commits.push_back(std::move(*commit));
     } else {
       std::ranges::move(commit.error(), std::back_inserter(problems));
     }
   }
-  if (!changes) std::ranges::move(changes.error(), std::back_inserter(problems));
+  if (!found.changes) std::ranges::move(found.changes.error(), std::back_inserter(problems));
   // Last, because loading a plugin runs its code.
   if (problems.empty()) {
-    if (auto loaded = parts_.handlers.load(handlers_of(parts_.server.config()), *changes); !loaded) {
+    const auto before = handlers_of(*current_, parts_.pool.reserved());
+    if (auto loaded = parts_.handlers.load(before, *found.changes); !loaded) {
       problems = std::move(loaded.error());
     }
   }
-  if (!problems.empty()) {
-    if (!requests_.front().is_by_client) problems = with_positions(source_, std::move(problems));
-    return end(std::unexpected(std::move(problems)));
-  }
-  take(reload, std::move(*changes), std::move(commits));
+  if (!problems.empty()) return refuse(std::move(problems));
+  take(std::move(found), std::move(commits));
   end({});
 }
 
-void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
-                           std::vector<Commit> commits) {
+void Reconfiguration::refuse(Problems problems) {
+  if (requests_.front().is_by_client) return end(std::unexpected(std::move(problems)));
+  on_thread([mailbox = mailbox_, source = source_, problems = std::move(problems)]() mutable {
+    mailbox->post([placed = with_positions(source, std::move(problems))](Reconfiguration& owner) {
+      owner.end(std::unexpected(placed));
+    });
+  });
+}
+
+void Reconfiguration::take(Found found, std::vector<Commit> commits) {
+  const config::Reload& reload = found.reload;
   for (const std::string& key : reload.live) {
     LogLine("configuration changed").with("key", key).write(*parts_.log, spdlog::level::info);
   }
@@ -174,27 +204,22 @@ void Reconfiguration::take(const config::Reload& reload, HandlerChanges changes,
         .with("key", key)
         .write(*parts_.log, spdlog::level::warn);
   }
-  const config::Config& config = reload.effective;
+  auto before = std::exchange(current_, std::move(found.copy));
+  const config::Config& config = *current_;
+  const std::uint32_t workers = workers_of(config, parts_.pool.reserved());
   set_log_level(*parts_.log, config.log.level);
   set_log_format(*parts_.log, config.log.format);
   parts_.pool.set_quantum(config.scheduling.quantum);
   parts_.handlers.set_quantum(config.scheduling.quantum);
   for (Lane* lane : parts_.server.lanes()) lane->set_quantum(config.scheduling.quantum);
-  parts_.handlers.set_lanes(config, workers_of(config));
+  parts_.handlers.set_lanes(config, workers);
   parts_.metrics.set_limits(
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
-  pool_resizer_.resize(workers_of(config));
-  parts_.server.reconfigure(config);
+  pool_resizer_.resize(workers);
+  config::Config replaced = parts_.server.reconfigure(std::move(found.reload.effective));
   for (Commit& commit : commits) commit();
-  parts_.live_handlers.apply(std::move(changes));
-}
-
-std::uint32_t Reconfiguration::workers_of(const config::Config& config) const {
-  return std::max(config.pool.workers != 0 ? config.pool.workers : usable_cpus(), parts_.pool.reserved() + 1);
-}
-
-std::map<std::string, config::Handler> Reconfiguration::handlers_of(const config::Config& config) const {
-  return config::all_handlers(config, workers_of(config));
+  parts_.live_handlers.apply(std::move(*found.changes));
+  destroy_aside(std::move(before), std::move(replaced));
 }
 
 void Reconfiguration::end(const Result& result) {

@@ -32,7 +32,8 @@ class Server;
 
 // Puts another configuration in force, all of it or nothing: reads it, has each part prepare for
 // it, and only if all parts agree has them commit it. One at a time, in the order of the requests.
-// Starting isolated plugins takes long, and has a thread of its own, while the daemon serves.
+// To read and compare configurations with thousands of users takes long, and so does starting
+// isolated plugins: both have a thread of their own, while the daemon serves.
 //
 // Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but what loading a
 // plugin blocks. A configuration with a problem changes nothing; the request gets the problems.
@@ -53,7 +54,7 @@ class Reconfiguration {
     std::shared_ptr<spdlog::logger> log;
   };
 
-  Reconfiguration(Parts parts, ConfigSource source);
+  Reconfiguration(Parts parts, ConfigSource source) LOCKSLEY_REQUIRES(kIoThread);
   ~Reconfiguration();
   Reconfiguration(const Reconfiguration&) = delete;
   Reconfiguration& operator=(const Reconfiguration&) = delete;
@@ -70,32 +71,37 @@ class Reconfiguration {
   void set(ConfigChanges::Values values, Done done) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
+  using Problems = std::vector<std::string>;
   struct Request {
     bool is_by_client;  // a client gets the problems, so that they need not be logged
-    std::function<std::expected<config::Reload, std::vector<std::string>>()> read;
+    // Called by another thread.
+    std::function<std::expected<config::Reload, Problems>(const config::Config& current)> read;
     Done done;
+  };
+  // What that thread has made of a request.
+  struct Found {
+    config::Reload reload;
+    std::shared_ptr<const config::Config> copy;  // of reload.effective
+    std::expected<HandlerChanges, HandlerProblems> changes;
   };
   // The thread's way back to this object, if it still exists.
   struct Mailbox;
 
-  std::expected<config::Reload, std::vector<std::string>> read_file() const LOCKSLEY_REQUIRES(kIoThread);
-  std::expected<config::Reload, std::vector<std::string>> read_values(
-      const ConfigChanges::Values& values) const LOCKSLEY_REQUIRES(kIoThread);
+  // `work` runs on a thread that is not joined: it may wait for a plugin that hangs, and that must
+  // not keep the process from ending. Without a thread the request ends.
+  void on_thread(std::move_only_function<void()> work) LOCKSLEY_REQUIRES(kIoThread);
   void ask(Request request) LOCKSLEY_REQUIRES(kIoThread);
   void begin_next() LOCKSLEY_REQUIRES(kIoThread);
-  void prepared(config::Reload reload, std::expected<HandlerChanges, HandlerProblems> changes)
-      LOCKSLEY_REQUIRES(kIoThread);
-  void take(const config::Reload& reload, HandlerChanges changes, std::vector<Commit> commits)
-      LOCKSLEY_REQUIRES(kIoThread);
-  std::uint32_t workers_of(const config::Config& config) const;
-  // With that of `exec`.
-  std::map<std::string, config::Handler> handlers_of(const config::Config& config) const;
+  void prepared(Found found) LOCKSLEY_REQUIRES(kIoThread);
+  void refuse(Problems problems) LOCKSLEY_REQUIRES(kIoThread);
+  void take(Found found, std::vector<Commit> commits) LOCKSLEY_REQUIRES(kIoThread);
   void end(const Result& result);
 
   const Parts parts_;
   const ConfigSource source_;
   std::vector<Prepare> parts_to_ask_;
-  std::deque<Request> requests_;  // the first is being served
+  std::deque<Request> requests_;                   // the first is being served
+  std::shared_ptr<const config::Config> current_;  // what is in force, for the thread
   std::shared_ptr<Mailbox> mailbox_;
   PoolResizer pool_resizer_;
 };

@@ -50,12 +50,12 @@ void Server::use_tls(std::shared_ptr<const TlsContext> context) { sessions_->use
 
 const TlsContext* Server::tls() const { return sessions_->tls(); }
 
-void Server::reconfigure(config::Config config) {
-  const bool are_limits_other = config.limits != state_.config().limits;
-  state_.reconfigure(std::move(config));
+config::Config Server::reconfigure(config::Config config) {
+  config::Config before = state_.reconfigure(std::move(config));
   sessions_->users_changed();
-  if (are_limits_other) sessions_->limits_changed();
+  if (state_.config().limits != before.limits) sessions_->limits_changed();
   state_.batches().limits_changed();
+  return before;
 }
 
 Session* Server::session(std::uint64_t id) const { return sessions_->find(id); }

@@ -50,8 +50,9 @@ class Server {
   // they are dropped (Sessions::use_tls()).
   void use_tls(std::shared_ptr<const TlsContext> context) LOCKSLEY_REQUIRES(kIoThread);
   const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread);
-  // Puts a configuration in force. Connections of users that it does not have are closed.
-  void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
+  // Puts a configuration in force. Connections of users that it does not have are closed. Returns
+  // the one before: to destroy it may take long.
+  config::Config reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
   void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }
   // What CONFIG SET and CONFIG RELOAD call. Before listen().

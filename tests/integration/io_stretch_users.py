@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from io_stretch import once_of_three
 from io_stretch_pages import LoggedIn
+from resp import Error
 
 
 class Users(LoggedIn):
@@ -25,6 +26,19 @@ class Users(LoggedIn):
             self.assertEqual(len(weights), self.MORE_USERS + 2)
             self.assertEqual(set(weights.values()), {"1"})
         self.note_longest(f"CONFIG GET with {self.MORE_USERS} users")
+
+    @once_of_three
+    def test_the_configuration_is_changed(self):
+        for values in (("log.level", "debug"), ("log.level", "info"), ("limits.open_timeout", "2h")):
+            self.assertEqual(self.command("CONFIG", "SET", *values), "OK")
+        self.assertIsInstance(self.command.ask("CONFIG", "SET", "limits.open_timeout", "soon"), Error)
+        self.assertIsInstance(self.command.ask("CONFIG", "SET", "users.u1.weight", "2"), Error)
+        self.note_longest(f"CONFIG SET with {self.MORE_USERS} users")
+
+    @once_of_three
+    def test_the_configuration_is_read_again(self):
+        self.assertEqual(self.command("CONFIG", "RELOAD"), "OK")
+        self.note_longest(f"CONFIG RELOAD with {self.MORE_USERS} users")
 
     @once_of_three
     def test_the_overview_of_tenants(self):

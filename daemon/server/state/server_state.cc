@@ -50,17 +50,24 @@ ServerState::~ServerState() {
   for (Lane* lane : lanes_) lane->running().on_log({});
 }
 
-void ServerState::reconfigure(config::Config config) {
-  config_ = std::move(config);
+config::Config ServerState::reconfigure(config::Config config) {
+  std::swap(config_, config);
   audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   log_budget_->set_limit(config_.limits.max_log_bytes.count);
-  const auto changed = users_.replace(config_.users);
-  set_limits_of_all(batches_.registry().tenants(), config_);
-  update_password_hashes();
-  for (Lane* lane : lanes_) {
-    for (const auto& [tenant, limits] : changed) lane->groups().set_tenant_limits(tenant, limits);
+  // What is `auto` of a user follows from the limits of all.
+  const bool are_users_other = config_.users != config.users;
+  if (are_users_other || config_.limits != config.limits || config_.store != config.store) {
+    const auto changed = users_.replace(config_.users);
+    update_password_hashes();
+    for (Lane* lane : lanes_) {
+      for (const auto& [tenant, limits] : changed) lane->groups().set_tenant_limits(tenant, limits);
+    }
   }
-  tell_lanes(batches_.registry().customers().set_defaults(config_));
+  set_limits_of_all(batches_.registry().tenants(), config_);
+  if (are_users_other || config_.customers != config.customers) {
+    tell_lanes(batches_.registry().customers().set_defaults(config_));
+  }
+  return config;
 }
 
 void ServerState::tell_lanes(std::vector<const Tenant*> users) {

@@ -136,8 +136,9 @@ class ServerState {
   // Since the daemon's start.
   std::uint64_t batches_accepted() const;
 
-  // Puts a configuration in force, for all but the connections, which the Server tells.
-  void reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
+  // Puts a configuration in force, for all but the connections, which the Server tells. Returns the
+  // one before: to destroy it may take long.
+  config::Config reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
   // Adds a lane, which outlives this; one that is known already is left alone.
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The settings of this customer have changed.

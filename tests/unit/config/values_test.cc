@@ -135,6 +135,22 @@ TEST(ValuesTest, AWholeSectionCanBeSet) {
   EXPECT_EQ(with_values(sample(), Values{{"handlers", "{lines: {command: [cat]}}"}}).value(), expected);
 }
 
+// They are not read with the rest, since they may be very many.
+TEST(ValuesTest, UsersStayUnlessAValueIsOneOfTheirs) {
+  Config before = sample();
+  before.users["alice"].password_hash =
+      std::string("$argon2id$") + "v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA";
+  before.users["alice"].weight = 3;
+  Config expected = before;
+  expected.log.level = LogLevel::kDebug;
+  EXPECT_EQ(with_values(before, Values{{"log.level", "debug"}}).value(), expected);
+  expected.users["alice"].weight = 4;
+  EXPECT_EQ(with_values(before, Values{{"log.level", "debug"}, {"users.alice.weight", "4"}}).value(),
+            expected);
+  expected.users.clear();
+  EXPECT_EQ(with_values(before, Values{{"users", "{}"}, {"log.level", "debug"}}).value(), expected);
+}
+
 // In the words of a file, without its name and places.
 TEST(ValuesTest, RefusalsAreThoseOfAFile) {
   EXPECT_THAT(refusal_of({{"limits.max_clients", "many"}}),

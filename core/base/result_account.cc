@@ -1,5 +1,7 @@
 #include "core/base/result_account.h"
 
+#include <algorithm>
+
 namespace locksley {
 
 void ResultAccount::charge(std::uint64_t bytes) {
@@ -26,6 +28,15 @@ void ResultAccount::refund(std::uint64_t bytes) {
   }
   if (!has_room) return;
   if (const ResultAccount& top = root(); top.changed_) top.changed_();
+}
+
+bool ResultAccount::is_full_without(std::uint64_t bytes) const {
+  const std::uint64_t all = bytes_.load();
+  const std::uint64_t used = all - std::min(all, bytes);
+  if (used >= limit()) return true;
+  // [results-limit] relaxed: a number on its own.
+  return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) &&
+         parent_->is_full_without(bytes);
 }
 
 bool ResultAccount::await_room() {

@@ -1,4 +1,5 @@
-// The account of the memory that results take: of one user, or of all.
+// The account of the memory that results take, or of what is kept about failed jobs: of one user,
+// or of all.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,9 @@ struct LogUse {
 // Owned by the program; outlives all batches and lanes that refer to it. Any thread may call
 // everything but on_change(). Nothing blocks or fails. charge() and refund() are one atomic
 // addition for each level of the tree.
+//
+// What is kept about failed jobs (BatchOptions::failures) has an account of the same kind, for
+// which no job waits: where that is full, a batch keeps less about its failures.
 class ResultAccount {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -76,6 +80,16 @@ class ResultAccount {
     return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) && parent_->is_full();
   }
 
+  // is_full(), if this much less were charged: what one batch has charged, which may go on.
+  bool is_full_without(std::uint64_t bytes) const;
+  // is_full(), if the limits were half of what they are.
+  bool is_half_full() const {
+    const std::uint64_t used = bytes_.load();
+    if (used >= limit() / 2) return true;
+    // [results-limit] relaxed: a number on its own.
+    return parent_ != nullptr && used > spare_.load(std::memory_order_relaxed) / 2 && parent_->is_half_full();
+  }
+
   // For a lane that stops serving a tenant. Returns is_full(). If true, the next refund that makes
   // room calls on_change()'s function; rarely, a refund that makes none calls it, too.
   bool is_full_and_awaited() { return is_full() && await_room(); }
@@ -88,6 +102,7 @@ class ResultAccount {
     Charge(const Charge&) = delete;
     Charge& operator=(const Charge&) = delete;
 
+    std::uint64_t bytes() const { return bytes_; }
     // From now on the charge is `bytes`.
     void set(std::uint64_t bytes) {
       if (account_ == nullptr || bytes == bytes_) return;

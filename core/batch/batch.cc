@@ -32,6 +32,7 @@ Batch::Batch(BatchOptions options, Handler& handler, std::unique_ptr<PayloadSour
       observer_(observer),
       journal_(std::move(journal)),
       result_charge_(options_.results),
+      failure_charge_(options_.failures),
       weight_(options_.weight),
       slots_(options_.slots),
       submitted_at_(unix_milliseconds()) {}
@@ -88,9 +89,13 @@ std::int64_t Batch::submitted_at() const {
 void Batch::refund_results() {
   const MutexLock lock(mutex_);
   result_charge_.set(0);
+  failure_charge_.set(0);
 }
 
-void Batch::charge_results() { result_charge_.set(log_.memory_bytes() + failure_bytes()); }
+void Batch::charge_results() {
+  result_charge_.set(log_.memory_bytes());
+  failure_charge_.set(failure_bytes());
+}
 
 void Batch::restore(const BatchHistory& history) {
   const MutexLock lock(mutex_);
@@ -128,6 +133,7 @@ void Batch::restore(const BatchHistory& history) {
   holds_.store(history.paused ? static_cast<Holds>(Hold::kCommand) : 0, std::memory_order_relaxed);
   // [batch-over] relaxed: no other thread has the batch yet.
   over_.store(finished_at_ != 0, std::memory_order_relaxed);
+  charge_results();
 }
 
 std::uint64_t Batch::memory_bytes() const {

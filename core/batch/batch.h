@@ -70,6 +70,7 @@ struct BatchOptions {
   Keep keep = Keep::kAll;
   std::uint64_t max_output_bytes = 0;  // of a job; a longer output ends it as an error; 0: 4 GiB
   ResultAccount* results = nullptr;    // its results in memory are charged to this; null: not counted
+  ResultAccount* failures = nullptr;   // what is kept about its failed jobs, likewise
   bool is_internal = false;            // the pool's own: views do not count it among the tenant's batches
   GateId gate = 0;                     // of its lane; Lane::hand_over() may change it
 };
@@ -173,6 +174,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
+  // Its account of failures is full: failed jobs are not retried, and no more is kept about them
+  // than which they are.
+  bool is_at_failure_limit() const { return options_.failures != nullptr && options_.failures->is_full(); }
 
   // Bytes held: payloads and results. A hint.
   std::uint64_t memory_bytes() const;
@@ -201,8 +205,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // not depend on rows. The caller then frees the rows: by drop_rows_before(), and in the journal's
   // store.
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
-  // The batch is about to be destroyed: its results no longer count in their account, although a
-  // large batch may take another thread a while to free. Without this call they count until then.
+  // The batch is about to be destroyed: its results, and what is kept about its failures, no longer
+  // count in their accounts, although another thread may take long to free a large batch. Without
+  // this call they count until then.
   void refund_results();
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
@@ -307,7 +312,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
   // jobs_dropped() for at most kDroppedAtOnce ranges.
   void drop(std::span<const IndexRange> ranges) LOCKSLEY_EXCLUDES(mutex_);
-  // Updates the charge to the account of results, after a change of the memory that results hold.
+  // Updates the charges to the accounts, after a change of the memory of results or failures.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
 
@@ -326,13 +331,13 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // publish() where at least one job failed.
   bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
-  // The others go into publication.failed.
+  // The others go into publication.failed. Needs: the account of failures has room.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
       LOCKSLEY_REQUIRES(mutex_);
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
   void report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
   // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue
-  // these again.
+  // these again; but at the limit of failures they go, too.
   void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
 
   // ---- Attempts and notes (batch_attempts.cc) ----
@@ -341,7 +346,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
   // Jobs are queued again: adds their next attempts to `next`.
   void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
-  // Bytes of memory that hold failures, attempts and notes.
+  // Whether a new note may be kept: notes are hints, and leave half of the room for the rest.
+  bool may_keep_notes() const { return options_.failures == nullptr || !options_.failures->is_half_full(); }
+  // Bytes of memory that hold failures, attempts and notes, and the ranges that are queued.
   std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
 
   // ---- Members ----
@@ -364,6 +371,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool closed_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   ResultAccount::Charge result_charge_ LOCKSLEY_GUARDED_BY(mutex_);
+  ResultAccount::Charge failure_charge_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint32_t weight_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(mutex_);
   GateId gate_ LOCKSLEY_GUARDED_BY(mutex_) = options_.gate;
@@ -395,3 +403,4 @@ class Batch : public std::enable_shared_from_this<Batch> {
 };
 
 }  // namespace locksley
+// Length: one class; its parts (Results, Attempts, Failures) have headers of their own.

@@ -63,7 +63,8 @@ bool Batch::set_note(std::uint64_t index, std::string_view text) {
   const MutexLock lock(mutex_);
   // [batch-over] relaxed: written under the mutex that is held.
   if (over_.load(std::memory_order_relaxed)) return true;
-  const bool is_kept = notes().set(index, text);
+  const bool has_room = may_keep_notes();
+  const bool is_kept = notes().set(index, has_room ? text : std::string_view()) && (has_room || text.empty());
   charge_results();
   if (journal_ == nullptr) return is_kept;
   BatchStep step;

@@ -22,6 +22,11 @@ std::optional<bool> Batch::Failures::has(std::uint64_t index) const {
   return batch_.failed_.has(index);
 }
 
+std::uint64_t Batch::Failures::charged_bytes() const {
+  const MutexLock lock(batch_.mutex_);
+  return batch_.failure_charge_.bytes();
+}
+
 bool Batch::Failures::lacks_list() const {
   const MutexLock lock(batch_.mutex_);
   return batch_.failed_.is_unread();

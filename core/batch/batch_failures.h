@@ -29,6 +29,8 @@ class Batch::Failures {
   // Whether the job has failed for good. None if the list of failed jobs is not loaded, or is too
   // long to search.
   std::optional<bool> has(std::uint64_t index) const;
+  // What the batch has charged to its account of failures.
+  std::uint64_t charged_bytes() const;
 
   // ---- A list that was left out ----
 

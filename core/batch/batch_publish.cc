@@ -135,10 +135,13 @@ bool Batch::publish_failures(Publishing jobs) {
     const MutexLock lock(mutex_);
     log_.make_room(prepared);  // before the first change
     for (NotedJob& each : failed.notes) {
-      if (!notes().set(each.index, each.text)) each.text.clear();  // the store drops the one before, too
+      // Without room the store drops the one before, too.
+      if (!may_keep_notes()) each.text.clear();
+      if (!notes().set(each.index, each.text)) each.text.clear();
       publication.notes.push_back(std::move(each));
     }
-    if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries) {
+    if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries ||
+        is_at_failure_limit()) {
       publication.failed = std::move(failed.jobs);
     } else {
       again = schedule_retries(failed.jobs, publication);
@@ -228,7 +231,7 @@ void Batch::forget_attempts(const Publication& publication) {
       if (notes_ != nullptr) notes_->forget(range);
     }
   };
-  if (publication.failed.empty()) return forget(publication.indexes);
+  if (publication.failed.empty() || is_at_failure_limit()) return forget(publication.indexes);
   forget(difference(sorted(publication.indexes), sorted(publication.failed)));
 }
 

@@ -59,6 +59,8 @@ Json account_json(const Json& user, const Account& account) {
     json[std::string(each.name)] = {{"used", account.used(each.resource)},
                                     {"limit", limit(account.limit(each.resource))}};
   }
+  json["failure_bytes"] = {{"used", account.failures().bytes()},
+                           {"limit", limit(account.failures().limit())}};
   json["result_bytes"] = {{"used", account.results().bytes()}, {"limit", limit(account.results().limit())}};
   return json;
 }

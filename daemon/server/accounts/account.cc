@@ -27,4 +27,13 @@ std::string results_at_limit(const Account& account) {
       full.results().bytes(), full.key_of_results(), full.results().limit());
 }
 
+std::string failures_at_limit(const Account& account) {
+  const bool is_own = account.failures().bytes() >= account.failures().limit() || account.parent() == nullptr;
+  const Account& full = is_own ? account : *account.parent();
+  return fmt::format(
+      "QUEUEFULL {} bytes are kept about failed jobs, and half of {} is {}: nothing was accepted, try again "
+      "when batches with failed jobs have ended, or FORGET or CANCEL them",
+      full.failures().bytes(), full.key_of_results(), full.failures().limit());
+}
+
 }  // namespace locksley::daemon

@@ -58,6 +58,8 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
 // in ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";
 inline constexpr std::string_view kResultLimit = "max_result_bytes";
+// What is kept about failed jobs, also counted by core; it may be half of that limit, besides.
+inline constexpr std::string_view kFailureName = "failure_bytes";
 
 // An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged
 // to its parent as well. The root is the account of all users together.
@@ -68,8 +70,8 @@ inline constexpr std::string_view kResultLimit = "max_result_bytes";
 // which limit a command exceeds.
 //
 // Owned by Tenants (the root), by a Tenant or by a Customer; outlives its children. A customer has
-// an account only while it is used. The I/O thread only, but for results(). Nothing blocks or
-// fails.
+// an account only while it is used. The I/O thread only, but for results() and failures().
+// Nothing blocks or fails.
 class Account {
  public:
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -78,7 +80,8 @@ class Account {
   explicit Account(Account* parent = nullptr, std::string prefix = {})
       : parent_(parent),
         prefix_(std::move(prefix)),
-        results_(parent == nullptr ? nullptr : &parent->results_) {
+        results_(parent == nullptr ? nullptr : &parent->results_),
+        failures_(parent == nullptr ? nullptr : &parent->failures_) {
     limits_.fill(kNoLimit);
   }
   Account(const Account&) = delete;
@@ -146,6 +149,14 @@ class Account {
   Account* parent() const { return parent_; }
   ResultAccount& results() { return results_; }
   const ResultAccount& results() const { return results_; }
+  // What is kept about failed jobs. Half of the limit of results.
+  ResultAccount& failures() { return failures_; }
+  const ResultAccount& failures() const { return failures_; }
+  // Of results, and so of failures.
+  void set_result_limit(std::uint64_t bytes, std::uint64_t spare = 0) {
+    results_.set_limit(bytes, spare);
+    failures_.set_limit(bytes == kNoLimit ? kNoLimit : bytes / 2, spare / 2);
+  }
 
  private:
   std::uint64_t free(Resource resource) const {
@@ -159,10 +170,13 @@ class Account {
   std::array<std::uint64_t, kResources> limits_;
   std::array<Kind, kResources> kinds_{};
   ResultAccount results_;
+  ResultAccount failures_;
 };
 
 // Why no job of the account's batches can start: which account's limit of results is reached.
 // Needs: one is.
 std::string results_at_limit(const Account& account);
+// The same for what is kept about failed jobs: why no more jobs of the account are accepted.
+std::string failures_at_limit(const Account& account);
 
 }  // namespace locksley::daemon

@@ -97,12 +97,12 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
         Resource::kQueuedBytes, std::max(user.max_queued_bytes.count, limits.max_queued_bytes.count / 2));
   }
   const std::uint64_t results = limits.max_result_bytes.count;
-  all.results().set_limit(results);
+  all.set_result_limit(results);
   // Where others have filled the memory of all, a user continues while it has no more than its part
   // of an eighth, which is the same for each user: so users with few results continue.
   const std::uint64_t spare = results / 8 / std::max<std::uint64_t>(tenants.all().size(), 1);
   for (Tenant& tenant : tenants.all())
-    tenant.account.results().set_limit(tenant.account.results().limit(), spare);
+    tenant.account.set_result_limit(tenant.account.results().limit(), spare);
 }
 
 User::User(Tenant& tenant) : tenant_(&tenant), is_everybody_(true), groups_(kAllGroups) {}
@@ -139,14 +139,14 @@ std::vector<std::pair<std::string, GroupLimits>> Users::replace(
     tenant.weight = 1;
     // A tenant that is not configured has only the limits of all.
     set_limits(tenant.account, config::User{}, Account::Kind::kFixed);
-    tenant.account.results().set_limit(Account::kNoLimit);
+    tenant.account.set_result_limit(Account::kNoLimit);
   }
   std::map<std::string, GroupLimits> limits;
   for (const auto& [name, user] : users) {
     Tenant& tenant = tenants_.of(name);
     tenant.weight = user.weight;
     set_limits(tenant.account, user, Account::Kind::kLeavesRoom);
-    tenant.account.results().set_limit(limit_of(user.max_result_bytes.count));
+    tenant.account.set_result_limit(limit_of(user.max_result_bytes.count));
     const auto made = std::make_shared<const User>(tenant, user);
     by_name_.emplace(name, made);
     if (!user.certificate.empty()) by_certificate_.emplace(user.certificate, made);

@@ -15,8 +15,7 @@
 namespace locksley::daemon {
 
 namespace {
-// A batch must not be forgotten before its dependents have been told that it is over. If they have
-// not, the daemon tries again after this time. A guess: by then they have been told.
+// Until a batch is forgotten whose dependents had not been told that it is over. A guess.
 constexpr auto kForgetAgain = std::chrono::seconds(1);
 }  // namespace
 
@@ -70,7 +69,8 @@ Batches::Batches(Parts parts)
                .registry = registry_,
                .retention = retention_,
                .changes = changes_,
-               .store = parts_.store}),
+               .store = parts_.store,
+               .log = parts_.log}),
       streams_(registry_),
       dependencies_(registry_, stored_, changes_, parts_.slices),
       customers_(parts_.config, registry_, retention_, write_charges_, deletions_, parts_.store),
@@ -118,7 +118,7 @@ Batches::Batches(Parts parts)
               .registry = registry_,
               .restored = restored_,
               .store = parts_.store}),
-      admission_(parts_.config, registry_, retention_, news_, stored_, parts_.log),
+      admission_(parts_.config, registry_, retention_, news_, stored_, relief_, parts_.log),
       intake_({.config = parts_.config,
                .handlers = parts_.handlers,
                .stats = parts_.stats,

@@ -105,6 +105,7 @@ void put_account(const Account& account, Text& text) {
   for (const ResourceName& each : kResourceNames) {
     line(each.name, account.used(each.resource), account.most_alone(each.resource));
   }
+  line(kFailureName, account.failures().bytes(), account.failures().limit());
   line(kResultName, account.results().bytes(), account.results().limit());
 }
 

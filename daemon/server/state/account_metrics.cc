@@ -13,6 +13,7 @@ template <class Visit>
 void for_each_resource(const Account& account, const Visit& visit) {
   for (const ResourceName& each : kResourceNames)
     visit(std::string(each.name), account.used(each.resource), account.limit(each.resource));
+  visit(std::string(kFailureName), account.failures().bytes(), account.failures().limit());
   visit(std::string(kResultName), account.results().bytes(), account.results().limit());
 }
 
@@ -29,7 +30,7 @@ void read_account_metrics(const Tenants& tenants, const std::set<std::string>& l
   Family tenant_used = Family::gauge("locksley_tenant_account_used", "What the tenant holds of a resource.");
   Family tenant_limit =
       Family::gauge("locksley_tenant_account_limit", "How much the tenant may hold; absent without a limit.");
-  std::array<std::uint64_t, kResources + 1> other{};
+  std::array<std::uint64_t, kResources + 2> other{};
   for (const Tenant& tenant : tenants.all()) {
     std::size_t place = 0;
     for_each_resource(tenant.account,

@@ -1,8 +1,11 @@
 #include "daemon/server/batches/changes/result_relief.h"
 
+#include <spdlog/logger.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/io_mailbox.h"
 #include "daemon/server/accounts/account.h"
 #include "daemon/server/accounts/tenants.h"
@@ -14,18 +17,30 @@
 
 namespace locksley::daemon {
 
-ResultRelief::ResultRelief(Parts parts) : parts_(parts), evicting_(parts_.slices) {
-  parts_.registry.tenants().account_of_all().results().on_change([this, &mailbox = IoMailbox::of(parts_.io)] {
-    // Called by any thread. One post that waits is enough.
-    if (is_posted_.exchange(true)) return;
-    mailbox.post([this] {
-      kIoThread.assert_held();
-      relieve();
-    });
-  });
+ResultRelief::ResultRelief(Parts parts)
+    : parts_(std::move(parts)), evicting_(parts_.slices), timer_(parts_.io) {
+  const auto later = [this, &mailbox = IoMailbox::of(parts_.io)] { relieve_later(mailbox); };
+  Account& all = parts_.registry.tenants().account_of_all();
+  all.results().on_change(later);
+  all.failures().on_change(later);
 }
 
-ResultRelief::~ResultRelief() { parts_.registry.tenants().account_of_all().results().on_change({}); }
+ResultRelief::~ResultRelief() {
+  Account& all = parts_.registry.tenants().account_of_all();
+  all.results().on_change({});
+  all.failures().on_change({});
+}
+
+void ResultRelief::relieve_later() { relieve_later(IoMailbox::of(parts_.io)); }
+
+void ResultRelief::relieve_later(IoMailbox& mailbox) {
+  // One post that waits is enough.
+  if (is_posted_.exchange(true)) return;
+  mailbox.post([this] {
+    kIoThread.assert_held();
+    relieve();
+  });
+}
 
 void ResultRelief::relieve() {
   is_posted_ = false;
@@ -75,7 +90,54 @@ bool ResultRelief::evict_until(Instant until) {
   runs_left_.reset();
   is_relieving_ = false;
   if (on_room_) on_room_();
+  warn_of_full();
   return true;
+}
+
+void ResultRelief::warn_of_full() {
+  for (const Tenant& tenant : parts_.registry.tenants().all()) {
+    const Account& account = tenant.account;
+    if (account.results().is_full())
+      standing_.try_emplace(&tenant, Standing{account.results().bytes(), now()});
+    if (!account.failures().is_full() || !failure_lines_.open(now())) continue;
+    LogLine("what is kept about failed jobs is at its limit: they are not retried")
+        .with("tenant", tenant.name)
+        .with("bytes", account.failures().bytes())
+        .with("limit", account.key_of_results())
+        .with("unlogged", failure_lines_.held_back())
+        .write(*parts_.log, spdlog::level::warn);
+  }
+  look_later();
+}
+
+void ResultRelief::look_later() {
+  if (standing_.empty() || std::exchange(is_timed_, true)) return;
+  timer_.expires_after(kStands);
+  timer_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
+    if (!error) warn_of_standing();
+  });
+}
+
+void ResultRelief::warn_of_standing() {
+  is_timed_ = false;
+  for (auto& [tenant, standing] : std::exchange(standing_, {})) {
+    const ResultAccount& results = tenant->account.results();
+    if (!results.is_full()) continue;
+    if (const std::uint64_t bytes = results.bytes(); bytes != standing.bytes) {
+      standing_.emplace(tenant, Standing{bytes, now()});
+    } else if (now() - standing.since < kStands) {
+      standing_.emplace(tenant, standing);
+    } else if (result_lines_.open(now())) {
+      LogLine("results in memory are at their limit, and nothing can be freed: no job of the user starts")
+          .with("tenant", tenant->name)
+          .with("bytes", standing.bytes)
+          .with("limit", tenant->account.key_of_results())
+          .with("unlogged", result_lines_.held_back())
+          .write(*parts_.log, spdlog::level::warn);
+    }
+  }
+  look_later();
 }
 
 }  // namespace locksley::daemon

@@ -3,35 +3,51 @@
 
 #include <asio/io_context.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "core/base/job.h"
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/sliced_work.h"
 #include "daemon/base/loop/slices.h"
 #include "daemon/base/time.h"
 
+namespace spdlog {
+class logger;
+}
+
 namespace locksley::daemon {
 
 class BatchChanges;
+class IoMailbox;
 class Registry;
 class Retention;
 class Store;
+struct Tenant;
 
-// Makes room for results in memory. While an account of results is full, no job of its batches
-// starts. When that changes, when a limit changes, or when a batch of a full account has ended,
-// relieve() takes these steps:
+// Makes room for results in memory, and for what is kept about failed jobs. While an account of
+// results is full, no job of its batches starts; while one of failures is full, no jobs are
+// accepted, and failed ones are not retried. When that changes, when a limit changes, when a batch
+// of a full account has ended, or when jobs were refused for failures, relieve() takes these steps:
 //
-//   1. If an account is full, the store frees the results that the disk has: none of them is lost.
+//   1. If an account of results is full, the store frees the results that the disk has: none of
+//      them is lost.
 //   2. Batches that are over are evicted (Retention::evict_results()).
-//   3. RUNs whose account is still full are cancelled: their results could not leave memory before
-//      their last job has ended.
+//   3. RUNs whose account of results is still full are cancelled: their results could not leave memory
+//      before their last job has ended.
 //   4. The function of on_room() is called, so that lanes start the jobs that have waited.
 //
 // Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a
 // change during these slices, all steps are taken once more.
+//
+// The log has a line for a user whose account of failures is still full after these steps; and one
+// for a user whose account of results is, if nothing has changed kStands later.
 //
 // Owned by Batches. The I/O thread only: accounts change on any thread, so they post to it. Nothing
 // blocks or fails.
@@ -44,6 +60,7 @@ class ResultRelief {
     Retention& retention;
     BatchChanges& changes;
     Store* store;  // null: there is none, and step 1 is left out
+    std::shared_ptr<spdlog::logger> log;
   };
   // Sets the function of ResultAccount::on_change().
   explicit ResultRelief(Parts parts);
@@ -55,12 +72,22 @@ class ResultRelief {
   // Called when results in memory may have room again.
   void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
+  // The same, but not within the call. Any thread.
+  void relieve_later();
+
+  static constexpr std::chrono::milliseconds kStands{10'000};
 
  private:
+  void relieve_later(IoMailbox& mailbox);
   // Steps 2 to 4.
   void evict() LOCKSLEY_REQUIRES(kIoThread);
   // Goes on until about `until`. True: all is done.
   bool evict_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
+
+  // Warns of accounts that are full after step 4, at once or later.
+  void warn_of_full() LOCKSLEY_REQUIRES(kIoThread);
+  void look_later() LOCKSLEY_REQUIRES(kIoThread);
+  void warn_of_standing() LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
   std::function<void()> on_room_ LOCKSLEY_GUARDED_BY(kIoThread);
@@ -69,6 +96,16 @@ class ResultRelief {
   SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);        // evict_until()
   // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
   std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
+  // The users whose accounts of results were full, and since when these hold the same.
+  struct Standing {
+    std::uint64_t bytes;
+    Instant since;
+  };
+  std::map<const Tenant*, Standing> standing_ LOCKSLEY_GUARDED_BY(kIoThread);
+  Timer timer_ LOCKSLEY_GUARDED_BY(kIoThread);  // warn_of_standing()
+  bool is_timed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  RateGate result_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
+  RateGate failure_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O
   // thread.
   std::atomic<bool> is_posted_{false};

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "core/batch/batch_failures.h"
+#include "core/batch/handler.h"
 #include "daemon/base/log/log_line.h"
+#include "daemon/server/batches/changes/result_relief.h"
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/retention.h"
 #include "daemon/server/batches/stored/stored_batches.h"
@@ -70,12 +73,13 @@ void Admission::refund(Reservation& reservation) {
 }
 
 Admission::Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
-                     const StoredBatches& stored, std::shared_ptr<spdlog::logger> log)
+                     const StoredBatches& stored, ResultRelief& relief, std::shared_ptr<spdlog::logger> log)
     : config_(config),
       registry_(registry),
       retention_(retention),
       news_(news),
       stored_(stored),
+      relief_(relief),
       log_(std::move(log)) {}
 
 std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, const Account& full,
@@ -139,7 +143,9 @@ Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t 
                       .batch_jobs = 0,
                       .new_jobs = jobs,
                       .payloads = nullptr,
-                      .is_stored = record.is_stored()};
+                      .is_stored = record.is_stored(),
+                      .record = &record};
+  if (auto fit = check_failures(demand); !fit) return std::unexpected(std::move(fit.error()));
   if (auto fit = check(demand, Resource::kQueuedJobs, jobs, "jobs:"); !fit) {
     return std::unexpected(std::move(fit.error()));
   }
@@ -195,10 +201,34 @@ Admission::Checked Admission::check_room(const Demand& demand) {
   for (const Rule& rule : rules) {
     if (auto fit = check(demand, rule.resource, rule.more, rule.what); !fit) return fit;
   }
+  if (auto fit = check_failures(demand); !fit) return fit;
   if (!demand.awaits_results) return {};
   const Account& account = demand.tenant().account;
   if (account.results().is_full()) return std::unexpected(results_at_limit(account));
   return {};
+}
+
+Admission::Checked Admission::check_failures(const Demand& demand) {
+  const Account& account = demand.tenant().account;
+  const auto is_full = [&] {
+    if (!account.failures().is_full()) return false;
+    // One batch may always go on, else it might never end.
+    return demand.record == nullptr ||
+           account.failures().is_full_without(demand.record->failures().charged_bytes());
+  };
+  if (!is_full()) return {};
+  relief_.relieve_later();
+  if (full_lines_.open(now())) {
+    LogLine("queue full of what is kept about failed jobs")
+        .with("tenant", demand.tenant().name)
+        .with("customer", demand.customer.name)
+        .with("handler", demand.handler)
+        .with("limit", account.key_of_results())
+        .with("bytes", account.failures().bytes())
+        .with("unlogged", full_lines_.held_back())
+        .write(*log_, spdlog::level::warn);
+  }
+  return std::unexpected(failures_at_limit(account));
 }
 
 Admission::Checked Admission::check_unsettled(const Demand& demand, const Account& full) const {

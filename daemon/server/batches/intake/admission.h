@@ -25,6 +25,7 @@ class logger;
 namespace locksley::daemon {
 
 class BatchNews;
+class ResultRelief;
 class Retention;
 class StoredBatches;
 
@@ -78,7 +79,7 @@ class Admission {
   using Admitted = std::expected<Reservation, Refusal>;
 
   Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
-            const StoredBatches& stored, std::shared_ptr<spdlog::logger> log);
+            const StoredBatches& stored, ResultRelief& relief, std::shared_ptr<spdlog::logger> log);
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
@@ -94,6 +95,7 @@ class Admission {
     const RangeJobs* range = nullptr;  // whose numbers are the payloads; null: none
     std::uint64_t record_bytes = 0;    // of the batch, if it is new
     bool awaits_results = false;       // RUN: its results stay until all its jobs have ended
+    BatchRecord* record = nullptr;     // of ADD and RETRY; null: the batch is new
 
     Tenant& tenant() const { return *customer.tenant; }
   };
@@ -115,6 +117,8 @@ class Admission {
   Checked check_sizes(const Demand& demand) const;
   // Refuses a demand for which there is no room now.
   Checked check_room(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
+  // Whether less than the limit is kept about the failed jobs of other batches.
+  Checked check_failures(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // The error, if this much more of one resource would be too much, even after what may be evicted
   // has gone.
   Checked check(const Demand& demand, Resource resource, std::uint64_t more, std::string_view what)
@@ -130,6 +134,7 @@ class Admission {
   Retention& retention_;
   BatchNews& news_;
   const StoredBatches& stored_;
+  ResultRelief& relief_;
   const std::shared_ptr<spdlog::logger> log_;
   RateGate full_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   bool is_draining_ LOCKSLEY_GUARDED_BY(kIoThread) = false;

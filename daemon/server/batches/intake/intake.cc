@@ -37,11 +37,11 @@ BatchOptions options_of(const Customer& customer, const proto::BatchOptions& opt
   result.id = std::move(id);
   result.customer = customer.name;  // the option may say whose it is
   result.results = &customer.tenant->account.results();
+  result.failures = &customer.tenant->account.failures();
   return result;
 }
 
-// Whether the batch has the jobs of this range, or, if it is null, with these payloads. `digest`:
-// of the payloads, if it is known: comparing it is cheaper than comparing payloads.
+// Whether the batch has the jobs of this range; if it is null: these payloads, with this digest.
 bool has_jobs_of(const BatchRecord& known, const RangeJobs* range, const proto::ArgumentList& payloads,
                  const std::optional<Digest>& digest) LOCKSLEY_REQUIRES(kIoThread) {
   const BatchPayloads& there = known.payloads();
@@ -191,8 +191,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   if (range == nullptr) arguments.drop_front(std::get<proto::JobsSource>(command.source).first);
   const std::uint64_t jobs = range != nullptr ? range->size() : arguments.size();
 
-  // A repetition finds the batch that the first command made. This comes before all checks whose
-  // result may have changed since.
+  // A repetition finds the batch of the first command. Before all checks whose result may change.
   if (BatchRecord* const known = found->known) {
     // A RUN is never a repetition: it runs its jobs each time.
     if (origin == Origin::kRun) return existing(*known, command.handler, false);
@@ -342,7 +341,8 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
                                                .batch_jobs = there + added,
                                                .new_jobs = added,
                                                .payloads = &payloads,
-                                               .is_stored = record.is_stored()});
+                                               .is_stored = record.is_stored(),
+                                               .record = &record});
   if (!reservation) return std::unexpected(std::move(reservation.error()));
   if (payloads.payload_bytes() > StreamedPayloads::kCopiedBytes) payloads.compact();
   auto shared = std::make_shared<const proto::ArgumentList>(std::move(payloads));

@@ -104,12 +104,16 @@ void Retention::note_if_over(const Account& account) {
   }
 }
 
+void Retention::note_if_full(const Account& account) {
+  may_relieve_ = may_relieve_ || account.results().is_full() || account.failures().is_full();
+}
+
 // ---- Batches that are over ----
 
 void Retention::add(BatchRecord& record) {
   Tenant& tenant = registry_.tenant_of(record);
   note_if_over(tenant.account);
-  may_relieve_ = may_relieve_ || tenant.account.results().is_full();
+  note_if_full(tenant.account);
   if (!record.is_stored()) return kept_of(tenant).add_ephemeral(record.sequence, bytes_of(record));
   kept_of(tenant).add_stored(record.sequence, bytes_of(record));
   ended_.push_back(record.sequence);

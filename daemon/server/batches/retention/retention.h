@@ -99,8 +99,8 @@ class Retention {
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // The same, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory: until no account is full that may be relieved, or until about
-  // `until`; then it returns false, and is to be called again.
+  // The same for results in memory, and what is kept about failed jobs: until no account is full
+  // that may be relieved, or until about `until`; then it returns false, and is to be called again.
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
@@ -112,8 +112,8 @@ class Retention {
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
-  // True once after a batch of an account that is full of results has ended or is no longer pinned:
-  // evict_results() may find room now.
+  // True once after a batch of an account that is full of results or failures has ended or is no
+  // longer pinned: evict_results() may find room now.
   bool take_may_relieve() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(may_relieve_, false); }
 
   // ---- Batches that are over ----
@@ -144,11 +144,13 @@ class Retention {
 
   // Where evict_one_with_results() continues its search among the stored batches of a tenant.
   struct Search {
-    std::uint64_t next = 0;  // sequence number
-    bool tried_all = false;  // this pass began with the first batch and has retired none
+    std::uint64_t next = 0;            // sequence number
+    bool tried_all = false;            // this pass began with the first batch and has retired none
+    std::uint64_t next_ephemeral = 0;  // sequence number, of evict_one_with_failures()
   };
 
   void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  void note_if_full(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   KeptBatches& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread) { return books_.of(tenant.number); }
   Search& search_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -161,6 +163,10 @@ class Retention {
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  // Likewise, but batches that nothing is kept about stay.
+  bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  // Retires the next stored batch of the tenant that can be. False: no batch of it can be now.
+  bool retire_one(Tenant& tenant, int tried) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks
@@ -185,6 +191,11 @@ class Retention {
     const Instant until_;
     std::size_t taken_ = 0;
   };
+  // evict_results() for one of the two accounts, and how one batch leaves for it.
+  using AccountOf = const ResultAccount& (*)(const Account&);
+  using EvictOne = bool (Retention::*)(Tenant&);
+  bool evict_for_results(AccountOf account_of, EvictOne evict_one, EvictionBudget& budget)
+      LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
   // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over
   // all tenants once for each resource of which all together have too much, and once more if no

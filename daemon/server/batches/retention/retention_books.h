@@ -63,6 +63,10 @@ class KeptBatches {
   void note_part_read(std::uint64_t sequence);
   // The first stored one with this number or a greater one, pinned ones excepted.
   std::optional<std::uint64_t> stored_from(std::uint64_t sequence) const { return stored_.from(sequence); }
+  // The same of the ephemeral ones.
+  std::optional<std::uint64_t> ephemeral_from(std::uint64_t sequence) const {
+    return ephemeral_.from(sequence);
+  }
   // Whether one of them is stored or ephemeral.
   bool has_results_to_free() const { return !ephemeral_.empty() || !stored_.empty(); }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "core/batch/batch_failures.h"
 #include "daemon/server/accounts/heaviest_first.h"
 #include "daemon/server/batches/retention/retention.h"
 
@@ -11,6 +12,7 @@ namespace locksley::daemon {
 namespace {
 
 constexpr double kAnyBurden = -1;
+constexpr int kMostTried = 16;  // batches that a call looks at; some 3 us
 
 // Which tenant loses the next batch, so that all together keep their limit. One walk over all
 // tenants finds the order of all; afterwards only the burden of the tenant that lost a batch
@@ -159,7 +161,7 @@ void Retention::unpinned(std::uint64_t sequence) {
   Tenant& tenant = registry_.tenant_of(*record);
   if (!kept_of(tenant).unpin(sequence, record->is_stored())) return;
   note_if_over(tenant.account);
-  may_relieve_ = may_relieve_ || tenant.account.results().is_full();
+  note_if_full(tenant.account);
 }
 
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
@@ -190,7 +192,6 @@ Retention::Search& Retention::search_of(const Tenant& tenant) {
 }
 
 bool Retention::evict_one_with_results(Tenant& tenant) {
-  constexpr int kMostTried = 16;  // some 3 us
   KeptBatches& kept = kept_of(tenant);
   int tried = 0;
   for (std::uint64_t first; (first = kept.first_ephemeral(is_pinned_)) != KeptBatches::kNone;) {
@@ -199,6 +200,28 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
     kept.note_part_read(first);
     if (++tried == kMostTried) return true;
   }
+  return retire_one(tenant, tried);
+}
+
+bool Retention::evict_one_with_failures(Tenant& tenant) {
+  KeptBatches& kept = kept_of(tenant);
+  Search& search = search_of(tenant);
+  int tried = 0;
+  for (auto each = kept.ephemeral_from(search.next_ephemeral); each; each = kept.ephemeral_from(*each + 1)) {
+    search.next_ephemeral = *each + 1;
+    BatchRecord& record = *registry_.by_sequence(*each);
+    if (record.failures().charged_bytes() != 0 && !is_pinned_(*each)) {
+      return forget(record, Urgency::kWithNext).has_value();
+    }
+    if (++tried == kMostTried) return true;
+  }
+  if (retire_one(tenant, tried)) return true;
+  search.next_ephemeral = 0;
+  return false;
+}
+
+bool Retention::retire_one(Tenant& tenant, int tried) {
+  KeptBatches& kept = kept_of(tenant);
   Search& search = search_of(tenant);
   if (search.next == 0) search.tried_all = true;
   for (auto each = kept.stored_from(search.next); each; each = kept.stored_from(*each + 1)) {
@@ -215,15 +238,22 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
 
 bool Retention::evict_results(Instant until) {
   EvictionBudget budget(~std::size_t{0}, until);
+  const auto failures_of = [](const Account& account) -> const ResultAccount& { return account.failures(); };
+  const auto results_of = [](const Account& account) -> const ResultAccount& { return account.results(); };
+  return evict_for_results(results_of, &Retention::evict_one_with_results, budget) &&
+         evict_for_results(failures_of, &Retention::evict_one_with_failures, budget);
+}
+
+bool Retention::evict_for_results(AccountOf account_of, EvictOne evict_one, EvictionBudget& budget) {
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   for (Tenant& tenant : tenants) {
-    const ResultAccount& results = tenant.account.results();
-    for (; results.bytes() >= results.limit() && evict_one_with_results(tenant); budget.take()) {
+    const ResultAccount& own = account_of(tenant.account);
+    for (; own.bytes() >= own.limit() && (this->*evict_one)(tenant); budget.take()) {
       if (budget.is_used_up()) return false;
     }
   }
-  const ResultAccount& all = registry_.tenants().account_of_all().results();
+  const ResultAccount& all = account_of(registry_.tenants().account_of_all());
   if (all.bytes() < all.limit()) return true;
   if (budget.is_used_up()) return false;
   const auto has_batches = [this](const Tenant& tenant) {
@@ -234,7 +264,7 @@ bool Retention::evict_results(Instant until) {
   tenants_looked_at_ += tenants.size();
   Victims victims(
       tenants, Victims::For::kGrowth, nullptr,
-      [](const Tenant& tenant) { return tenant.account.results().bytes(); }, has_batches);
+      [account_of](const Tenant& tenant) { return account_of(tenant.account).bytes(); }, has_batches);
   for (; all.bytes() >= all.limit(); budget.take()) {
     if (budget.is_used_up()) return false;
     Tenant* const victim = victims.next();
@@ -242,7 +272,7 @@ bool Retention::evict_results(Instant until) {
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
     // lighter user's batch in memory would lose its results. If there are none, all batches of the
     // victim wait for their readers, and another user is next.
-    if (!evict_one_with_results(*victim) && has_batches(*victim)) return true;
+    if (!(this->*evict_one)(*victim) && has_batches(*victim)) return true;
     victims.changed(*victim);
   }
   return true;

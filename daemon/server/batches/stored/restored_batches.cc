@@ -134,7 +134,9 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
     payloads = std::make_unique<FetchedPayloads>(
         parts_.store->payloads(sequence, user, std::move(stored.payloads_inside)), history.jobs, digest);
   }
-  row.options.results = &parts_.registry.tenants().of(row.options.tenant).account.results();
+  Account& account = parts_.registry.tenants().of(row.options.tenant).account;
+  row.options.results = &account.results();
+  row.options.failures = &account.failures();
   row.options.gate = entry.gate;
   row.options.max_output_bytes = entry.most_output(parts_.config.limits.output_buffer.count);
   // Not make_shared: the store's weak_ptr to it would hold its memory after its end.

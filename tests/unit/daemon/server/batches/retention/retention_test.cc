@@ -391,13 +391,13 @@ TEST_F(RetentionTest, ABatchThatIsInMemoryAloneLeavesNothingToDelete) {
 // Else a client could fill the memory with batches that it forgets while they are read.
 TEST_F(RetentionTest, ResultsOfAForgottenBatchCountUntilItsLastReadHasEnded) {
   const ThreadRoleScope io_thread(kIoThread);
-  ResultAccount& results = tenant().account.results();
+  ResultAccount& results = tenant().account.failures();  // refunded together with those of results
   for (const auto& [is_read, urgency] :
        {std::pair(false, Urgency::kAwaited), std::pair(true, Urgency::kAwaited),
         std::pair(true, Urgency::kWithNext)}) {
     BatchOptions options;
     options.id = "a";
-    options.results = &results;
+    options.failures = &results;
     auto record = std::make_shared<BatchRecord>(std::move(options), handler_,
                                                 std::make_unique<RangedPayloads>(RangeJobs{}), nullptr, lane_,
                                                 BatchRecord::Origin::kSubmit, registry_.numbers().take());

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""What is kept about failed jobs takes memory, and stops no batch: it has a limit of its own, where less is kept and no more jobs are accepted."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from locksley_daemon import DaemonTest, wait_for
+from store_daemon import StoreTest
+
+PYTHON_WORKER = pathlib.Path(__file__).resolve().parents[1] / "support" / "python_worker.py"
+KIB = 1 << 10
+LIMIT = 128 * KIB
+JOBS = 20_000
+EVERY_SECOND_FAILS = "(answer if {} % 2 else error)('x')"
+STANDS = "results in memory are at their limit, and nothing can be freed"
+
+
+def account(command, name):
+    line = next(line for line in command("INFO", "account").splitlines() if line.startswith(f"account_{name}:"))
+    return tuple(int(part.split("=")[1]) for part in line.split(":")[1].split(","))
+
+
+class Failures(StoreTest):
+    settings = {
+        "pool": {"workers": 1},
+        "limits": {"max_result_bytes": LIMIT},
+        "handlers": {
+            "w": {"worker": ["python3", str(PYTHON_WORKER)], "concurrency": 2},
+            "noisy": {"command": ["sh", "-c", "cat >&2; exit 1"], "concurrency": 4},
+        },
+    }
+
+    def every_second_fails(self, *options):
+        self.command("SUBMIT", "w", "ID", "b", *options, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
+        return self.command.wait("b")
+
+    def test_very_many_scattered_failures_do_not_stop_their_batch(self):
+        self.begin()
+        status = self.every_second_fails("RETRIES", 0, "KEEP", "none")
+        self.assertEqual((status["ok"], status["failed"]), (JOBS // 2, JOBS // 2))
+
+    def test_while_they_are_kept_no_more_is_accepted(self):
+        """The batch is open, so they stay in memory; when it is over, it goes to the store, and they with it."""
+        self.begin()
+        self.command("OPEN", "w", "ID", "b", "RETRIES", 0)
+        part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
+        for _ in range(JOBS // len(part)):
+            self.command("ADD", "b", *part)
+        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2)
+        used, limit = account(self.command, "failure_bytes")
+        self.assertEqual(limit, LIMIT // 2)
+        self.assertGreaterEqual(used, limit)
+        wait_for("the results to be in the store alone", lambda: account(self.command, "result_bytes")[0] < LIMIT)
+        self.assert_error("QUEUEFULL", self.command.ask("SUBMIT", "echo", "JOBS", "x"))
+        self.assertIn("queue full of what is kept about failed jobs", self.daemon.log())
+        self.assertEqual(self.command("ADD", "b", "answer(1)"), JOBS, "the batch itself goes on")
+        self.command("CLOSE", "b")
+        self.assertEqual(self.command.wait("b")["ok"], JOBS // 2 + 1)
+        wait_for("the room to be free", lambda: self.command.ask("RUN", "echo", "JOBS", "x") == [["ok", "x"]])
+        self.assertEqual(self.command("RETRY", "b"), JOBS // 2, "nothing is lost")
+
+    def test_at_the_limit_jobs_fail_for_good(self):
+        self.begin()
+        status = self.every_second_fails("RETRIES", 1)
+        self.assertEqual((status["ok"], status["failed"]), (JOBS // 2, JOBS // 2))
+        self.assertGreater(status["retried"], 0)
+        self.assertLess(status["retried"], JOBS // 2)
+        self.assertIn("what is kept about failed jobs is at its limit: they are not retried", self.daemon.log())
+
+    def test_notes_of_failed_jobs_do_not_stop_other_batches(self):
+        self.begin()
+        for number in range(2):
+            self.command("SUBMIT", "noisy", "ID", f"n{number}", "RETRIES", 0, "RANGE", 0, 60, "e" * 4_000)
+        for number in range(2):
+            self.assertEqual(self.command.wait(f"n{number}")["failed"], 60)
+        self.assertLess(account(self.command, "failure_bytes")[0], LIMIT // 2)
+        self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+
+
+class Standing(DaemonTest):
+    def test_a_user_that_stands_at_the_limit_of_results_is_logged(self):
+        """Without a store; only the client can make room."""
+        daemon = self.start({"store": {"path": ""}, "limits": {"max_result_bytes": LIMIT}})
+        command = self.connect(daemon)
+        command("SUBMIT", "echo", "ID", "flood", "RANGE", 0, 1_000, "x" * 10_000)
+        wait_for("the line", lambda: STANDS in daemon.log())
+        self.assertIn("tenant=default", daemon.log())
+        command("CANCEL", "flood")
+        self.assertEqual(daemon.log().count(STANDS), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

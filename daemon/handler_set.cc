@@ -12,6 +12,7 @@
 #include "config/lanes.h"
 #include "core/base/check.h"
 #include "core/lane/lane_gates.h"
+#include "core/lane/lane_view.h"
 #include "daemon/base/machine/cpu_count.h"
 #include "daemon/base/plugin/plugin_file.h"
 #include "daemon/handlers/builtins.h"
@@ -375,6 +376,12 @@ GateId HandlerSet::gate_in_pool(const std::string& name, bool is_remote) {
 std::vector<const Handler*> HandlerSet::handlers() const {
   std::vector<const Handler*> result;
   for (const auto& [name, entry] : directory_.entries()) result.push_back(&entry.handler);
+  for (const auto& [name, entry] : directory_.missing()) {
+    const ProcessLane* const lane = process_lane_of(name);
+    const LaneHandler* const in_lane = lane == nullptr ? nullptr : lane->find(name);
+    if (in_lane != nullptr && entry.lane.view().has_batches(in_lane->gate()))
+      result.push_back(&entry.handler);
+  }
   return result;
 }
 

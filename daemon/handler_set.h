@@ -69,6 +69,7 @@ class HandlerSet {
       LOCKSLEY_REQUIRES(kIoThread);
 
   HandlerDirectory& directory() { return directory_; }
+  // The configured ones, and those that were removed and have batches in a lane of processes.
   std::vector<const Handler*> handlers() const LOCKSLEY_REQUIRES(kIoThread);
   // The pool's first.
   const std::vector<Lane*>& lanes() const { return lanes_; }

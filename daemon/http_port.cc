@@ -1,6 +1,9 @@
 #include "daemon/http_port.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "daemon/metrics/server_metrics.h"
 #include "daemon/network/network_metrics.h"
 #include "daemon/server/state/account_metrics.h"
+#include "daemon/server/state/inspection.h"
 #include "daemon/store/cluster_metrics.h"
 #include "daemon/store/store_metrics.h"
 #include "daemon/tls/tls_metrics.h"
@@ -55,16 +59,21 @@ auto refusal_by(const ClusterBoard& cluster) {
 std::map<std::string, std::uint64_t> queued_for_remote_workers(const ServerState& state)
     LOCKSLEY_REQUIRES(kIoThread) {
   std::map<std::string, std::uint64_t> queued;
-  std::map<const Lane*, std::vector<GateView>> gates;
+  std::map<const Lane*, std::vector<GateView>> gates;  // by id
   for (const auto& [name, entry] : state.handlers().entries()) {
     if (entry.kind != HandlerKind::kRemote) continue;
     const auto [lane, is_new] = gates.try_emplace(&entry.lane);
     if (is_new) lane->second = entry.lane.view().gates();
-    for (const GateView& view : lane->second) {
-      if (view.gate == entry.gate) queued[name] = view.queued;
-    }
+    const auto gate = std::ranges::lower_bound(lane->second, entry.gate, {}, &GateView::gate);
+    if (gate != lane->second.end() && gate->gate == entry.gate) queued[name] = gate->queued;
   }
   return queued;
+}
+
+std::set<std::string, std::less<>> names_of(const std::vector<const Lane*>& lanes) {
+  std::set<std::string, std::less<>> names;
+  for (const Lane* const lane : lanes) names.insert(lane->name());
+  return names;
 }
 
 // Callers that were not asked to log in are as one user, with the connections of the wire that have
@@ -89,7 +98,11 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     : health_(parts.pool, parts.lane),
       login_(parts.authenticator, users_of(parts.server), count_refusals(parts.server.state())),
       scheduler_metrics_(
-          parts.pool, parts.lane, parts.handlers.handlers(),
+          parts.pool, parts.server.state().stats(),
+          [&handlers = parts.handlers, &state = parts.server.state()]() -> SchedulerMetrics::Shown {
+            kIoThread.assert_held();
+            return {.lanes = lanes_in_use(state), .handlers = handlers.handlers()};
+          },
           {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants}),
       router_(&login_, &hosts_),
       api_(parts.server.state(), health_),
@@ -98,7 +111,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   hosts_.set(config.http.hosts);
   Server& server = parts.server;
   http_.take_turns(turns_of(server.state()));
-  metrics_.add([this](Families& families) { scheduler_metrics_.read(families); });
+  metrics_.add_long([this] { return scheduler_metrics_.read(); });
   metrics_.add([&server](Families& families) { read_server_metrics(server.state().stats(), families); });
   metrics_.add([&server](Families& families) { read_network_metrics(server.state().network(), families); });
   metrics_.add([&server](Families& families) {
@@ -106,10 +119,10 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     read_limit_metrics(server.config(), families);
   });
   // After the scheduler's, so that the same tenants have labels.
-  metrics_.add([this, &server](Families& families) {
+  metrics_.add_long([this, &server] {
     kIoThread.assert_held();
-    read_account_metrics(server.state().batches().registry().tenants(), scheduler_metrics_.labelled_tenants(),
-                         families);
+    return read_account_metrics(server.state().batches().registry().tenants(),
+                                scheduler_metrics_.labelled_tenants());
   });
   metrics_.add([&server](Families& families) {
     Family logs = Family::gauge("locksley_log_bytes", "Standard error of running jobs, in memory.");
@@ -123,10 +136,11 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
   health_.watch_role(refusal_by(parts.cluster));
   router_.refuse_pages_while(refusal_by(parts.cluster));
   metrics_.add([&cluster = parts.cluster](Families& families) { read_cluster_metrics(cluster, families); });
-  metrics_.add([&server](Families& families) {
+  metrics_.add_long([&server] {
     kIoThread.assert_held();
     const ServerState& state = server.state();
-    read_remote_metrics(*state.machines().get(), queued_for_remote_workers(state), families);
+    return read_remote_metrics(state.machines().get(), names_of(lanes_in_use(state)),
+                               queued_for_remote_workers(state));
   });
   if (const Upstream* const upstream = parts.upstream) {
     metrics_.add([upstream](Families& families) { read_upstream_metrics(upstream->lanes(), families); });
@@ -137,7 +151,7 @@ HttpPort::HttpPort(const Parts& parts, const config::Config& config, std::option
     kIoThread.assert_held();
     read_tls_metrics(server.tls(), http_.tls(), workers.tls(), families);
   });
-  add_operator_pages(router_, metrics_, health_);
+  add_operator_pages(router_, metrics_, turns_of(server.state()), health_);
   add_assets(router_, dashboard_assets());
   api_.add_to(router_);
 }

@@ -8,7 +8,6 @@
 
 #include "config/lanes.h"
 #include "daemon/base/log/log_line.h"
-#include "daemon/metrics/scheduler_metrics.h"
 #include "daemon/server/server.h"
 
 namespace locksley::daemon {
@@ -108,18 +107,11 @@ void LiveHandlers::finish(const std::string& name, HandlerChanges::Change change
 }
 
 void LiveHandlers::publish(const std::string& name) {
-  const HandlerDirectory::Entry* const entry = parts_.handlers.directory().find(name);
-  if (entry != nullptr) {
-    parts_.server.add_handler(name);
-    parts_.metrics.add_handler(entry->handler);
-  }
+  if (parts_.handlers.directory().find(name) != nullptr) parts_.server.add_handler(name);
 }
 
 void LiveHandlers::publish_lanes() {
-  for (Lane* const lane : parts_.handlers.lanes()) {
-    parts_.server.add_lane(*lane);
-    parts_.metrics.add_lane(*lane);
-  }
+  for (Lane* const lane : parts_.handlers.lanes()) parts_.server.add_lane(*lane);
 }
 
 }  // namespace locksley::daemon

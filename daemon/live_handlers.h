@@ -17,13 +17,12 @@ class logger;
 
 namespace locksley::daemon {
 
-class SchedulerMetrics;
 class Server;
 
-// Puts changes of handlers in force, in the directory, the batches, the lanes and the metrics.
-// Running jobs end as they began. Most changes are made at once. A change that needs a standstill
-// of its handler (HandlerSet) waits for it: meanwhile the handler's batches are held, new ones,
-// too, so that its jobs run out.
+// Puts changes of handlers in force, in the directory, the batches and the lanes. Running jobs end
+// as they began. Most changes are made at once. A change that needs a standstill of its handler
+// (HandlerSet) waits for it: meanwhile the handler's batches are held, new ones, too, so that its
+// jobs run out.
 //
 // Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but a plugin's
 // teardown. Nothing fails: what can fail was prepared before.
@@ -33,12 +32,10 @@ class LiveHandlers {
     asio::io_context& io;
     HandlerSet& handlers;
     Server& server;
-    SchedulerMetrics& metrics;
     HandlerUse& use;  // by jobs of another daemon
     std::shared_ptr<spdlog::logger> log;
   };
 
-  // Adds the handlers and lanes that exist to `metrics`.
   explicit LiveHandlers(const Parts& parts);
 
   // Called after a handler has come, changed or gone.
@@ -54,9 +51,9 @@ class LiveHandlers {
   void finish(const std::string& name, HandlerChanges::Change change) LOCKSLEY_REQUIRES(kIoThread);
   // Makes the changes whose handlers have come to a standstill.
   void finish_waiting() LOCKSLEY_REQUIRES(kIoThread);
-  // Adds lanes that are new to the server and the metrics.
+  // Adds lanes that are new to the server.
   void publish_lanes() LOCKSLEY_REQUIRES(kIoThread);
-  // Adds a handler to counters and metrics.
+  // Adds a handler that is configured to the counters.
   void publish(const std::string& name) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;

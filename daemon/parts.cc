@@ -138,12 +138,8 @@ ServingParts::ServingParts(const config::Config& config, SchedulerParts& jobs, S
             .upstream = upstream.get(),
             .cluster = *storage.cluster},
            config, std::move(token)),
-      live_handlers({.io = io,
-                     .handlers = *jobs.handlers,
-                     .server = server,
-                     .metrics = http.scheduler_metrics(),
-                     .use = handler_use,
-                     .log = log}) {
+      live_handlers(
+          {.io = io, .handlers = *jobs.handlers, .server = server, .use = handler_use, .log = log}) {
   server.on_outcome([this] {
     kIoThread.assert_held();
     workers.store_advanced();

@@ -25,6 +25,7 @@ class Lane::View {
   RingSnapshot snapshot(std::size_t deepest) const {
     return lane_.ring_.view().snapshot(deepest, steady_now());
   }
+  RingSnapshot summary(std::size_t deepest) const { return lane_.ring_.view().summary(deepest); }
   RingTotals totals() const { return lane_.ring_.view().totals(); }
   std::vector<GateView> gates() const { return lane_.ring_.view().gates(); }
   std::optional<TenantView> tenant(std::string_view tenant) const {

@@ -276,7 +276,7 @@ std::vector<TenantView> FairRing::View::tenants(const std::string* after, std::s
   return views;
 }
 
-RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) const {
+RingSnapshot FairRing::View::summary(std::size_t deepest) const {
   RingSnapshot result;
   std::vector<std::uint64_t> depths;
   {
@@ -285,13 +285,18 @@ RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) cons
     depths = ring_.depths_.deepest(deepest, kMostDepths);
     result.gates = gates_locked();
   }
+  const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
+  std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());
+  result.deepest.assign(depths.begin(), kept);
+  return result;
+}
+
+RingSnapshot FairRing::View::snapshot(std::size_t deepest, Nanoseconds now) const {
+  RingSnapshot result = summary(deepest);
   for_each_tenant(now, [&](TenantView&& tenant) {
     result.queues += tenant.queues;
     result.tenants.push_back(std::move(tenant));
   });
-  const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));
-  std::partial_sort(depths.begin(), kept, depths.end(), std::greater<>());
-  result.deepest.assign(depths.begin(), kept);
   return result;
 }
 

@@ -55,6 +55,8 @@ class FairRing::View {
   // with for_each_tenant(). Visits at most 1,024 queues: where more queues than that have about the
   // same depth (within a factor of two), it lists some of them, not exactly the deepest.
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
+  // The same without the tenants.
+  RingSnapshot summary(std::size_t deepest) const;
   // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,
                                        Nanoseconds now) const;

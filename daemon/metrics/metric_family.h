@@ -1,4 +1,4 @@
-// Builds metric families, which prometheus-cpp writes in its text format.
+// Builds metric families, of which the page is written (page_writer.h).
 #pragma once
 
 #include <prometheus/metric_family.h>

@@ -1,118 +1,15 @@
 #include "daemon/metrics/openmetrics.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "daemon/base/net/header_text.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
 namespace {
-
-constexpr std::string_view kTotal = "_total";
-
-void escape(std::string_view text, std::string& out) {
-  for (const char c : text) {
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-  }
-}
-
-std::string number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return fmt::format("{}", value);
-}
-
-// Bounds are always written like 1.0, so that a series has the same name whatever program writes
-// it.
-std::string bound(double value) {
-  std::string text = number(value);
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-  return text;
-}
-
-class Writer {
- public:
-  void write(const prometheus::MetricFamily& family) {
-    name_ = family.name;
-    switch (family.type) {
-      case prometheus::MetricType::Counter:
-        if (name_.ends_with(kTotal)) name_.remove_suffix(kTotal.size());
-        head("counter", family.help);
-        for (const auto& metric : family.metric) sample(kTotal, metric, {}, number(metric.counter.value));
-        return;
-      case prometheus::MetricType::Gauge:
-        head("gauge", family.help);
-        for (const auto& metric : family.metric) sample("", metric, {}, number(metric.gauge.value));
-        return;
-      case prometheus::MetricType::Histogram:
-        head("histogram", family.help);
-        for (const auto& metric : family.metric) histogram(metric);
-        return;
-      default:
-        return;
-    }
-  }
-  std::string take() && { return std::move(text_ += "# EOF\n"); }
-
- private:
-  void head(std::string_view type, std::string_view help) {
-    fmt::format_to(std::back_inserter(text_), "# TYPE {} {}\n", name_, type);
-    for (const std::string_view unit : {"seconds", "bytes", "ratio"}) {
-      if (name_.ends_with(unit) && name_.substr(0, name_.size() - unit.size()).ends_with('_')) {
-        fmt::format_to(std::back_inserter(text_), "# UNIT {} {}\n", name_, unit);
-      }
-    }
-    fmt::format_to(std::back_inserter(text_), "# HELP {} ", name_);
-    escape(help, text_);
-    text_ += '\n';
-  }
-
-  void sample(std::string_view suffix, const prometheus::ClientMetric& metric, std::string_view le,
-              std::string_view value) {
-    text_ += name_;
-    text_ += suffix;
-    char before = '{';
-    const auto label = [&](std::string_view name, std::string_view label_value) {
-      text_ += std::exchange(before, ',');
-      text_ += name;
-      text_ += "=\"";
-      escape(label_value, text_);
-      text_ += '"';
-    };
-    for (const auto& [name, label_value] : metric.label) label(name, label_value);
-    if (!le.empty()) label("le", le);
-    if (before == ',') text_ += '}';
-    text_ += ' ';
-    text_ += value;
-    text_ += '\n';
-  }
-
-  void histogram(const prometheus::ClientMetric& metric) {
-    const prometheus::ClientMetric::Histogram& values = metric.histogram;
-    const std::string count = fmt::format("{}", values.sample_count);
-    for (const auto& bucket : values.bucket) {
-      sample("_bucket", metric, bound(bucket.upper_bound), fmt::format("{}", bucket.cumulative_count));
-    }
-    sample("_bucket", metric, "+Inf", count);
-    sample("_count", metric, {}, count);
-    sample("_sum", metric, {}, number(values.sample_sum));
-  }
-
-  std::string text_;
-  std::string_view name_;  // of the current family
-};
 
 // One range of an Accept field.
 struct MediaRange {
@@ -150,12 +47,6 @@ std::optional<MediaRange> parse_range(std::string_view text) {
 }
 
 }  // namespace
-
-std::string openmetrics_text(const Families& families) {
-  Writer writer;
-  for (const prometheus::MetricFamily& family : families) writer.write(family);
-  return std::move(writer).take();
-}
 
 bool wants_openmetrics(std::string_view accept) {
   // The client's preference for Prometheus' format: by its name, else by text/*, else by */*.

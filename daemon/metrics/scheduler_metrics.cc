@@ -1,6 +1,9 @@
 #include "daemon/metrics/scheduler_metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,46 +12,35 @@
 namespace locksley::daemon {
 namespace {
 
-void read_workers(const std::vector<WorkerSnapshot>& workers, Families& families) {
-  struct Metric {
-    const char* name;
-    const char* help;
-    std::uint64_t WorkerSnapshot::* value;
-  };
-  static constexpr Metric kCounters[] = {
-      {"locksley_worker_jobs_total", "Jobs that the worker ran.", &WorkerSnapshot::jobs},
-      {"locksley_worker_steals_total", "Steals that succeeded.", &WorkerSnapshot::steals},
-      {"locksley_worker_steal_attempts_total", "Attempts of the worker to steal from a victim.",
-       &WorkerSnapshot::steal_attempts},
-      {"locksley_worker_stolen_jobs_total", "Jobs and sub-jobs that the worker has stolen.",
-       &WorkerSnapshot::stolen},
-      {"locksley_worker_parks_total", "Times that the worker parked.", &WorkerSnapshot::parks},
-      {"locksley_worker_empty_wakes_total", "Times that the worker was unparked and found no work.",
-       &WorkerSnapshot::empty_wakes},
-  };
+// A metric of each worker.
+struct WorkerMetric {
+  const char* name;
+  const char* help;
+  bool is_counter;
+  double (*value)(const WorkerSnapshot&);
+};
 
-  Family depth =
-      Family::gauge("locksley_worker_queue_depth",
-                    "Jobs of the worker's claim that have not started, and sub-jobs in its deque.");
-  for (const WorkerSnapshot& worker : workers) {
-    depth.add({{"worker", std::to_string(worker.worker)}}, worker.queue_depth);
-  }
-  std::move(depth).move_to(families);
-
-  for (const Metric& metric : kCounters) {
-    Family family = Family::counter(metric.name, metric.help);
-    for (const WorkerSnapshot& worker : workers) {
-      family.add({{"worker", std::to_string(worker.worker)}}, worker.*metric.value);
-    }
-    std::move(family).move_to(families);
-  }
-
-  Family busy = Family::counter("locksley_worker_busy_seconds_total", "Time that the worker spent on jobs.");
-  for (const WorkerSnapshot& worker : workers) {
-    busy.add({{"worker", std::to_string(worker.worker)}}, seconds_of(worker.busy_ns));
-  }
-  std::move(busy).move_to(families);
+template <auto member>
+double count_of(const WorkerSnapshot& worker) {
+  return static_cast<double>(worker.*member);
 }
+
+constexpr WorkerMetric kOfWorkers[] = {
+    {"locksley_worker_queue_depth",
+     "Jobs of the worker's claim that have not started, and sub-jobs in its deque.", false,
+     count_of<&WorkerSnapshot::queue_depth>},
+    {"locksley_worker_jobs_total", "Jobs that the worker ran.", true, count_of<&WorkerSnapshot::jobs>},
+    {"locksley_worker_steals_total", "Steals that succeeded.", true, count_of<&WorkerSnapshot::steals>},
+    {"locksley_worker_steal_attempts_total", "Attempts of the worker to steal from a victim.", true,
+     count_of<&WorkerSnapshot::steal_attempts>},
+    {"locksley_worker_stolen_jobs_total", "Jobs and sub-jobs that the worker has stolen.", true,
+     count_of<&WorkerSnapshot::stolen>},
+    {"locksley_worker_parks_total", "Times that the worker parked.", true, count_of<&WorkerSnapshot::parks>},
+    {"locksley_worker_empty_wakes_total", "Times that the worker was unparked and found no work.", true,
+     count_of<&WorkerSnapshot::empty_wakes>},
+    {"locksley_worker_busy_seconds_total", "Time that the worker spent on jobs.", true,
+     [](const WorkerSnapshot& worker) { return seconds_of(worker.busy_ns); }},
+};
 
 // Sums over all workers of a lane.
 DurationHistogram::Snapshot total_ring_wait(const std::vector<WorkerSnapshot>& workers) {
@@ -60,128 +52,200 @@ DurationHistogram::Snapshot total_ring_wait(const std::vector<WorkerSnapshot>& w
   return total;
 }
 
-void read_durations(const std::vector<const Handler*>& handlers, std::string name, std::string help,
-                    DurationHistogram HandlerStats::* which, Families& families) {
-  Family family = Family::histogram(std::move(name), std::move(help));
-  for (const Handler* handler : handlers) {
-    family.add({{"handler", handler->name()}}, (handler->stats.*which).snapshot());
-  }
-  std::move(family).move_to(families);
+template <std::size_t count>
+void move_all(std::array<Family, count>& from, Families& families) {
+  for (Family& family : from) std::move(family).move_to(families);
 }
 
 }  // namespace
 
-SchedulerMetrics::SchedulerMetrics(const Pool& pool, const Lane& lane, std::vector<const Handler*> handlers,
+// Some series at a time: workers, lanes, tenants, handlers.
+class SchedulerMetrics::Reading {
+ public:
+  explicit Reading(SchedulerMetrics& metrics)
+      : metrics_(metrics),
+        shown_(metrics.shown_()),
+        workers_(metrics.pool_.snapshot()),
+        deepest_(metrics.limits_.deepest_batches) {}
+
+  bool go_on(Families& families, Instant until) {
+    return (read_workers(families, until) && read_lanes(families, until) && read_tenants(families, until) &&
+            read_handlers(families, until));
+  }
+
+ private:
+  // ---- The parts. True: all of it is in the families ----
+
+  bool read_workers(Families& families, Instant until);
+  bool read_lanes(Families& families, Instant until);
+  bool read_tenants(Families& families, Instant until);
+  bool read_handlers(Families& families, Instant until);
+
+  void add(const Lane& lane);
+  void add_next_tenants(const Lane& lane);
+  void add(const Handler& handler);
+
+  SchedulerMetrics& metrics_;
+  const Shown shown_;
+  const std::vector<WorkerSnapshot> workers_;
+  const std::size_t deepest_;  // ranks
+
+  // What comes next.
+  std::size_t worker_metric_ = 0;
+  std::size_t lane_ = 0;
+  std::size_t tenants_of_ = 0;        // a lane
+  std::optional<std::string> after_;  // the last tenant of it that was read
+  std::string label_;                 // the last one whose series are in of_tenants_
+  std::size_t handler_ = 0;
+
+  TenantLabels::Sums tenants_;
+  std::array<Family, 7> of_lanes_ = {
+      Family::gauge("locksley_lane_queued_jobs", "Jobs that are not claimed yet."),
+      Family::gauge("locksley_lane_running_jobs",
+                    "Executors at work on the lane's batches, each on one job at a time."),
+      Family::gauge("locksley_lane_active_batches", "Batches with jobs queued or running."),
+      Family::gauge("locksley_lane_slots", "Jobs that the lane can run at once."),
+      // Ranks without a batch are 0, so that no series appears and disappears.
+      Family::gauge("locksley_batch_queue_depth",
+                    "Queued jobs of the deepest batch queues; rank 1 is the deepest."),
+      Family::counter("locksley_ring_claims_total", "Claims that executors made from the lane's ring."),
+      Family::histogram("locksley_ring_wait_seconds",
+                        "Time that a batch's queue with jobs waited for a claim.")};
+  std::array<Family, 3> of_tenants_ = {
+      Family::gauge("locksley_tenant_queued_jobs", "The tenant's jobs that are not claimed yet."),
+      Family::gauge("locksley_tenant_share_ratio",
+                    "Worker time that the tenant received, divided by the time due to it, over the recent "
+                    "time in which something was due; 1 while nothing is due."),
+      Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.")};
+  std::array<Family, 5> of_handlers_ = {
+      Family::counter("locksley_jobs_total", "Jobs that ended, by their status."),
+      Family::histogram("locksley_job_duration_seconds",
+                        "Run time of jobs; for tiny jobs, the mean of the few that were timed together."),
+      Family::histogram("locksley_batch_wait_seconds", "From a batch's submission to its first start."),
+      Family::histogram("locksley_batch_duration_seconds", "From a batch's submission to its end."),
+      Family::counter("locksley_batches_total", "Events of batches, by handler.")};
+};
+
+bool SchedulerMetrics::Reading::read_workers(Families& families, Instant until) {
+  for (; worker_metric_ < std::size(kOfWorkers); ++worker_metric_) {
+    if (now() >= until) return false;
+    const WorkerMetric& metric = kOfWorkers[worker_metric_];
+    Family family = metric.is_counter ? Family::counter(metric.name, metric.help)
+                                      : Family::gauge(metric.name, metric.help);
+    for (const WorkerSnapshot& worker : workers_) {
+      family.add({{"worker", std::to_string(worker.worker)}}, metric.value(worker));
+    }
+    std::move(family).move_to(families);
+  }
+  return true;
+}
+
+bool SchedulerMetrics::Reading::read_lanes(Families& families, Instant until) {
+  if (lane_ > shown_.lanes.size()) return true;
+  for (; lane_ < shown_.lanes.size(); ++lane_) {
+    if (now() >= until) return false;
+    add(*shown_.lanes[lane_]);
+  }
+  move_all(of_lanes_, families);
+  ++lane_;
+  return true;
+}
+
+void SchedulerMetrics::Reading::add(const Lane& lane) {
+  auto& [queued, running, batches, slots, depth, claims, wait] = of_lanes_;
+  const RingSnapshot ring = lane.view().summary(deepest_);
+  const bool is_pools = lane_ == 0;
+  const Labels label = {{"lane", lane.name()}};
+  queued.add(label, ring.queued);
+  running.add(label, std::uint64_t{ring.executors});
+  batches.add(label, ring.active_queues);
+  slots.add(label, std::uint64_t{is_pools ? metrics_.pool_.workers() : lane.parallelism()});
+  for (std::size_t rank = 1; rank <= deepest_; ++rank) {
+    depth.add({{"lane", lane.name()}, {"rank", std::to_string(rank)}},
+              rank <= ring.deepest.size() ? ring.deepest[rank - 1] : 0);
+  }
+  claims.add(label, ring.claims_total);
+  wait.add(label, is_pools ? total_ring_wait(workers_) : lane.external_wait.snapshot());
+}
+
+bool SchedulerMetrics::Reading::read_tenants(Families& families, Instant until) {
+  while (tenants_of_ < shown_.lanes.size()) {
+    if (now() >= until) return false;
+    add_next_tenants(*shown_.lanes[tenants_of_]);
+  }
+  if (tenants_of_ > shown_.lanes.size()) return true;
+  auto& [queued, ratio, busy] = of_tenants_;
+  while (const std::string* const label = metrics_.tenant_labels_.label_after(label_)) {
+    if (now() >= until) return false;
+    label_ = *label;
+    const TenantNumbers& numbers = tenants_[label_];
+    queued.add({{"tenant", label_}}, numbers.queued);
+    ratio.add({{"tenant", label_}},
+              numbers.share > 0 && numbers.due > 0 ? numbers.received / numbers.due : 1.0);
+    busy.add({{"tenant", label_}}, metrics_.tenant_labels_.busy_seconds(label_));
+  }
+  move_all(of_tenants_, families);
+  ++tenants_of_;
+  return true;
+}
+
+void SchedulerMetrics::Reading::add_next_tenants(const Lane& lane) {
+  constexpr std::size_t kAtOnce = 128;  // some 10 us with the ring's mutex
+  const std::string* const after = after_ ? &*after_ : nullptr;
+  const std::vector<TenantView> page = lane.view().tenants(after, kAtOnce);
+  const bool is_last = page.size() < kAtOnce;
+  metrics_.tenant_labels_.add(lane.name(), after, page, is_last, tenants_);
+  if (is_last) {
+    after_.reset();
+    ++tenants_of_;
+  } else {
+    after_ = page.back().tenant;
+  }
+}
+
+bool SchedulerMetrics::Reading::read_handlers(Families& families, Instant until) {
+  for (; handler_ < shown_.handlers.size(); ++handler_) {
+    if (now() >= until) return false;
+    add(*shown_.handlers[handler_]);
+  }
+  move_all(of_handlers_, families);
+  return true;
+}
+
+void SchedulerMetrics::Reading::add(const Handler& handler) {
+  auto& [jobs, durations, waits, batch_durations, batches] = of_handlers_;
+  const Labels label = {{"handler", handler.name()}};
+  for (std::size_t status = 0; status < kJobStatuses; ++status) {
+    // [handler-stats] relaxed: for display only; nothing follows from a stale value.
+    const std::uint64_t count = handler.stats.jobs[status].load(std::memory_order_relaxed);
+    jobs.add(
+        {{"handler", handler.name()}, {"status", std::string(to_string(static_cast<JobStatus>(status)))}},
+        count);
+  }
+  durations.add(label, handler.stats.job_duration.snapshot());
+  waits.add(label, handler.stats.batch_wait.snapshot());
+  batch_durations.add(label, handler.stats.batch_duration.snapshot());
+  const auto events = metrics_.stats_.batches.find(handler.name());
+  if (events == metrics_.stats_.batches.end()) return;
+  for (std::size_t event = 0; event < kBatchEvents; ++event) {
+    batches.add({{"handler", handler.name()}, {"event", std::string(kBatchEventNames[event])}},
+                events->second[event].get());
+  }
+}
+
+SchedulerMetrics::SchedulerMetrics(const Pool& pool, const ServerStats& stats, std::function<Shown()> shown,
                                    Limits limits)
-    : pool_(pool),
-      lane_(lane),
-      handlers_(std::move(handlers)),
-      limits_(limits),
-      tenant_labels_(limits.tenants) {}
-
-void SchedulerMetrics::add_lane(const Lane& lane) {
-  if (&lane != &lane_ && std::ranges::find(others_, &lane) == others_.end()) others_.push_back(&lane);
-}
-
-void SchedulerMetrics::add_handler(const Handler& handler) {
-  if (std::ranges::find(handlers_, &handler) == handlers_.end()) handlers_.push_back(&handler);
-}
+    : pool_(pool), stats_(stats), shown_(std::move(shown)), limits_(limits), tenant_labels_(limits.tenants) {}
 
 void SchedulerMetrics::set_limits(Limits limits) {
   limits_ = limits;
   tenant_labels_.set_limit(limits.tenants);
 }
 
-void SchedulerMetrics::read(Families& families) {
-  const std::vector<WorkerSnapshot> workers = pool_.snapshot();
-  const std::size_t deepest = limits_.deepest_batches;
-  std::vector<LaneNumbers> lanes;
-  lanes.push_back({lane_.name(), pool_.workers(), lane_.view().snapshot(deepest), total_ring_wait(workers)});
-  for (const Lane* const other : others_) {
-    lanes.push_back({other->name(), other->parallelism(), other->view().snapshot(deepest),
-                     other->external_wait.snapshot()});
-  }
-  read_workers(workers, families);
-  read_lanes(lanes, families);
-  read_tenants(lanes, families);
-  read_handlers(families);
-}
-
-void SchedulerMetrics::read_lanes(const std::vector<LaneNumbers>& lanes, Families& families) const {
-  const auto each = [&](Family family, const auto& value) {
-    for (const LaneNumbers& lane : lanes) family.add({{"lane", lane.name}}, value(lane));
-    std::move(family).move_to(families);
+MetricsPage::Reading SchedulerMetrics::read() {
+  return [reading = std::make_unique<Reading>(*this)](Families& families, Instant until) {
+    return reading->go_on(families, until);
   };
-  each(Family::gauge("locksley_lane_queued_jobs", "Jobs that are not claimed yet."),
-       [](const LaneNumbers& lane) { return lane.ring.queued; });
-  each(Family::gauge("locksley_lane_running_jobs",
-                     "Executors at work on the lane's batches, each on one job at a time."),
-       [](const LaneNumbers& lane) { return std::uint64_t{lane.ring.executors}; });
-  each(Family::gauge("locksley_lane_active_batches", "Batches with jobs queued or running."),
-       [](const LaneNumbers& lane) { return lane.ring.active_queues; });
-  each(Family::gauge("locksley_lane_slots", "Jobs that the lane can run at once."),
-       [](const LaneNumbers& lane) { return lane.slots; });
-
-  // Ranks without a batch are 0, so that no series appears and disappears.
-  Family depth = Family::gauge("locksley_batch_queue_depth",
-                               "Queued jobs of the deepest batch queues; rank 1 is the deepest.");
-  for (const LaneNumbers& lane : lanes) {
-    for (std::size_t rank = 1; rank <= limits_.deepest_batches; ++rank) {
-      depth.add({{"lane", lane.name}, {"rank", std::to_string(rank)}},
-                rank <= lane.ring.deepest.size() ? lane.ring.deepest[rank - 1] : 0);
-    }
-  }
-  std::move(depth).move_to(families);
-
-  each(Family::counter("locksley_ring_claims_total", "Claims that executors made from the lane's ring."),
-       [](const LaneNumbers& lane) { return lane.ring.claims_total; });
-  each(Family::histogram("locksley_ring_wait_seconds",
-                         "Time that a batch's queue with jobs waited for a claim."),
-       [](const LaneNumbers& lane) { return lane.wait; });
-}
-
-void SchedulerMetrics::read_tenants(const std::vector<LaneNumbers>& lanes, Families& families) {
-  std::vector<TenantView> tenants;
-  for (const LaneNumbers& lane : lanes) {
-    tenants.insert(tenants.end(), lane.ring.tenants.begin(), lane.ring.tenants.end());
-  }
-  Family queued = Family::gauge("locksley_tenant_queued_jobs", "The tenant's jobs that are not claimed yet.");
-  Family ratio = Family::gauge("locksley_tenant_share_ratio",
-                               "Worker time that the tenant received, divided by the time due to it, over "
-                               "the recent time in which something was due; 1 while nothing is due.");
-  Family busy =
-      Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.");
-  for (const auto& [tenant, numbers] : tenant_labels_.read(tenants)) {
-    queued.add({{"tenant", tenant}}, numbers.queued);
-    ratio.add({{"tenant", tenant}},
-              numbers.share > 0 && numbers.due > 0 ? numbers.received / numbers.due : 1.0);
-    busy.add({{"tenant", tenant}}, numbers.busy_seconds);
-  }
-  std::move(queued).move_to(families);
-  std::move(ratio).move_to(families);
-  std::move(busy).move_to(families);
-}
-
-void SchedulerMetrics::read_handlers(Families& families) const {
-  Family jobs = Family::counter("locksley_jobs_total", "Jobs that ended, by their status.");
-  for (const Handler* handler : handlers_) {
-    for (std::size_t status = 0; status < kJobStatuses; ++status) {
-      // [handler-stats] relaxed: for display only; nothing follows from a stale value.
-      const std::uint64_t count = handler->stats.jobs[status].load(std::memory_order_relaxed);
-      jobs.add(
-          {{"handler", handler->name()}, {"status", std::string(to_string(static_cast<JobStatus>(status)))}},
-          count);
-    }
-  }
-  std::move(jobs).move_to(families);
-
-  read_durations(handlers_, "locksley_job_duration_seconds",
-                 "Run time of jobs; for tiny jobs, the mean of the few that were timed together.",
-                 &HandlerStats::job_duration, families);
-  read_durations(handlers_, "locksley_batch_wait_seconds", "From a batch's submission to its first start.",
-                 &HandlerStats::batch_wait, families);
-  read_durations(handlers_, "locksley_batch_duration_seconds", "From a batch's submission to its end.",
-                 &HandlerStats::batch_duration, families);
 }
 
 }  // namespace locksley::daemon

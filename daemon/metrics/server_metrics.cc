@@ -98,15 +98,6 @@ void read_server_metrics(const ServerStats& stats, Families& families) {
     full.add({{"limit", std::string(kFullLimitNames[limit])}}, stats.queue_full_errors[limit].get());
   }
   std::move(full).move_to(families);
-
-  Family batches = Family::counter("locksley_batches_total", "Events of batches, by handler.");
-  for (const auto& [handler, events] : stats.batches) {
-    for (std::size_t event = 0; event < kBatchEvents; ++event) {
-      batches.add({{"handler", handler}, {"event", std::string(kBatchEventNames[event])}},
-                  events[event].get());
-    }
-  }
-  std::move(batches).move_to(families);
 }
 
 }  // namespace locksley::daemon

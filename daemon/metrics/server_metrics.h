@@ -1,4 +1,5 @@
-// Metrics of the client port: connections, commands, bytes, events of batches.
+// Metrics of the client port: connections, commands, bytes. The events of batches are with the
+// handlers (scheduler_metrics.h).
 #pragma once
 
 #include "daemon/metrics/metric_family.h"

@@ -141,7 +141,10 @@ void Standby::Desk::add_pages() {
   metrics_.add([this](Families& families) { read_server_metrics(server_.state().stats(), families); });
   metrics_.add([](Families& families) { read_process_metrics(families); });
   metrics_.add([](Families& families) { read_build_info(families); });
-  add_metrics_page(router_, metrics_);
+  kIoThread.assert_held();
+  add_metrics_page(router_, metrics_, {.slices = server_.state().slices(), .line_of = [](const HttpCaller&) {
+                                         return kDaemonsLine;
+                                       }});
   router_.get("/healthz", Access::kEverybody, [](const HttpRequest&) { return HttpReply{.body = "ok\n"}; });
   router_.get("/readyz", Access::kEverybody, [this](const HttpRequest&) { return refusal(cluster_); });
   const auto elsewhere = [this](const HttpRequest&) { return refusal(cluster_); };

@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 
-#include "daemon/metrics/metric_family.h"
+#include "daemon/metrics/metrics_page.h"
 #include "daemon/workers/machines_view.h"
 
 namespace locksley::daemon {
 
-// Adds the metrics of remote workers to `families`; none, while the port for them is not open.
-// `queued`: how many jobs wait for each handler whose jobs only remote workers run. Any thread.
-void read_remote_metrics(const MachinesView& view, const std::map<std::string, std::uint64_t>& queued,
-                         Families& families);
+// The metrics of remote workers, some handlers at a time; none, while the port for them is not
+// open. `lanes`: those that have series. `queued`: how many jobs wait for each handler whose jobs
+// only remote workers run. Any thread.
+MetricsPage::Reading read_remote_metrics(MachinesBoard::View view,
+                                         const std::set<std::string, std::less<>>& lanes,
+                                         std::map<std::string, std::uint64_t> queued);
 
 }  // namespace locksley::daemon

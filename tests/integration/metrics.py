@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Series of /metrics are bounded: whatever clients do, none comes and none goes."""
 
+import json
 import pathlib
 import signal
 import sys
@@ -51,6 +52,28 @@ class Series(UsersTest):
         connection("CANCEL", "hold")
         connection.wait("mine-299")
         self.assertEqual(set(daemon.metrics()), before)
+
+    def test_what_was_removed_has_series_while_something_of_it_is_left(self):
+        daemon = self.start_with()
+        connection = self.connect(daemon)
+        connection.wait(connection("SUBMIT", "echo", "JOBS", "x"))  # the tenant has been seen
+        lanes = lambda: [row["lane"] for row in json.loads(daemon.get("/api/overview")[1])["lanes"]]
+        before = set(daemon.metrics())
+        self.assertEqual(lanes(), ["cpu"])
+        added = {"lanes": {"gpu": {"slots": 1}}, "handlers": {"cat": {"command": ["cat"], "lane": "gpu"}}}
+        of_lane = lambda series: {key for key in series if 'lane="gpu"' in key}
+        for _ in range(2):  # it may come back
+            self.reload(daemon, added)
+            connection.wait(connection("SUBMIT", "cat", "JOBS", "x"))
+            waits = connection("SUBMIT", "cat", "DELAY", FOR_EVER_MS, "JOBS", "x")
+            with_it = set(daemon.metrics())
+            self.assertEqual({key.replace('"gpu"', '"cpu"') for key in of_lane(with_it)}, {key for key in before if 'lane="cpu"' in key})
+            self.assertEqual(with_it - before - of_lane(with_it), {key.replace('"echo"', '"cat"') for key in before if 'handler="echo"' in key})
+            self.reload(daemon)
+            self.assertEqual((set(daemon.metrics()), lanes()), (with_it, ["cpu", "gpu"]))
+            connection("CANCEL", waits)
+            wait_for("the batch to leave the lane", lambda: set(daemon.metrics()) == before)
+            self.assertEqual(lanes(), ["cpu"])
 
     def test_the_busy_time_of_a_tenant_outlives_its_batches(self):
         daemon = self.start_with({"http": {"login": "none"}}, alice={"commands": ["submit", "read"], "handlers": ["spin"]})

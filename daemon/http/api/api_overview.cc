@@ -9,6 +9,7 @@
 #include "daemon/base/time.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_json.h"
+#include "daemon/http/in_parts.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/store/store.h"
 
@@ -84,7 +85,7 @@ Json accounts_of(ServerState& state, const User& user) {
 Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running)
     LOCKSLEY_REQUIRES(kIoThread) {
   Json lanes = Json::array();
-  for (const Lane* lane : state.lanes()) {
+  for (const Lane* lane : lanes_in_use(state)) {
     const LaneSeen seen = lane_seen_by(*lane, user);
     running += seen.running;
     lanes.push_back({{"lane", lane->name()},
@@ -245,31 +246,6 @@ Json steals_of(const Pool& pool) {
   return steals;
 }
 
-// The reply with these parts: at once if they are few, else later, for the user whose line this is.
-HttpReply in_parts(ServerState& state, LineNumber line, std::shared_ptr<OverviewParts> parts)
-    LOCKSLEY_REQUIRES(kIoThread) {
-  constexpr auto kAtOnce = std::chrono::microseconds(300);
-  auto go_on = [&state, parts = std::move(parts)](Instant until) -> std::optional<HttpReply> {
-    kIoThread.assert_held();
-    if (!parts->go_on(until)) return std::nullopt;
-    // The thread of the remote workers may have left it to this one.
-    const std::uint64_t bytes = parts->machine_bytes();
-    state.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_machines()), bytes);
-    return parts->reply();
-  };
-  if (auto reply = go_on(now() + kAtOnce)) return *std::move(reply);
-  return {.later = [&state, line, go_on](const HttpReply::Answer& answer) {
-    kIoThread.assert_held();
-    state.slices().add(
-        [go_on, answer](Instant until) {
-          auto reply = go_on(until);
-          if (reply) answer(*std::move(reply));
-          return reply.has_value();
-        },
-        line);
-  }};
-}
-
 }  // namespace
 
 HttpReply Api::session(const HttpRequest& request) const {
@@ -312,7 +288,15 @@ HttpReply Api::overview(const HttpRequest& request) const {
                   {"handlers", handlers_of(state_, user)}});
   auto parts = std::make_shared<OverviewParts>(state_.machines().get(),
                                                TenantPages(state_, *admitted_user, own), std::move(reply));
-  return in_parts(state_, line_of_tenant(user.tenant().number), std::move(parts));
+  const auto go_on = [this, parts = std::move(parts)](Instant until) -> std::optional<HttpReply> {
+    kIoThread.assert_held();
+    if (!parts->go_on(until)) return std::nullopt;
+    // The thread of the remote workers may have left it to this one.
+    const std::uint64_t bytes = parts->machine_bytes();
+    state_.batches().free_dropped(std::const_pointer_cast<MachinesView>(parts->take_machines()), bytes);
+    return parts->reply();
+  };
+  return reply_in_parts(state_.slices(), line_of_tenant(user.tenant().number), go_on);
 }
 
 }  // namespace locksley::daemon

@@ -1,7 +1,10 @@
 #include "daemon/http/pages/operator_pages.h"
 
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "daemon/http/in_parts.h"
 #include "daemon/metrics/openmetrics.h"
 
 namespace locksley::daemon {
@@ -18,17 +21,23 @@ HttpReply ready_page(const Health& health) {
 
 }  // namespace
 
-void add_metrics_page(Router& router, const MetricsPage& metrics) {
-  router.get("/metrics", Access::kOperators, [&metrics](const HttpRequest& request) {
+void add_metrics_page(Router& router, const MetricsPage& metrics, HttpTurns turns) {
+  router.get("/metrics", Access::kOperators, [&metrics, turns](const HttpRequest& request) {
     const bool is_openmetrics = wants_openmetrics(request.accept);
-    return HttpReply{.content_type = is_openmetrics ? kOpenMetricsContentType : MetricsPage::kContentType,
-                     .body = is_openmetrics ? metrics.openmetrics() : metrics.text(),
-                     .fields = {"Vary: Accept"}};
+    auto making = std::make_shared<MetricsPage::Making>(
+        metrics, is_openmetrics ? MetricsFormat::kOpenMetrics : MetricsFormat::kText);
+    const auto go_on = [making, is_openmetrics](Instant until) -> std::optional<HttpReply> {
+      if (!making->go_on(until)) return std::nullopt;
+      return HttpReply{.content_type = is_openmetrics ? kOpenMetricsContentType : MetricsPage::kContentType,
+                       .body = std::move(*making).take(),
+                       .fields = {"Vary: Accept"}};
+    };
+    return reply_in_parts(turns.slices, turns.line_of(request.caller), go_on);
   });
 }
 
-void add_operator_pages(Router& router, const MetricsPage& metrics, Health& health) {
-  add_metrics_page(router, metrics);
+void add_operator_pages(Router& router, const MetricsPage& metrics, HttpTurns turns, Health& health) {
+  add_metrics_page(router, metrics, std::move(turns));
   router.get("/healthz", Access::kEverybody, [&health](const HttpRequest&) {
     if (auto trouble = health.trouble()) return unavailable(std::move(*trouble));
     return HttpReply{.body = "ok\n"};

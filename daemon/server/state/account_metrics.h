@@ -4,14 +4,14 @@
 #include <set>
 #include <string>
 
-#include "daemon/metrics/metric_family.h"
+#include "daemon/metrics/metrics_page.h"
 #include "daemon/server/accounts/tenants.h"
 
 namespace locksley::daemon {
 
-// Gauges of the accounts: what is used and the limit of each resource, of all together and of each
-// tenant. Tenants that are not `labelled` are added up as "other", without limits. The I/O thread
-// only. Nothing blocks.
-void read_account_metrics(const Tenants& tenants, const std::set<std::string>& labelled, Families& families);
+// Gauges of the accounts, some tenants at a time: what is used and the limit of each resource, of
+// all together and of each tenant. Tenants that are not `labelled` are added up as "other", without
+// limits. Both outlive the reading. The I/O thread only. Nothing blocks.
+MetricsPage::Reading read_account_metrics(const Tenants& tenants, const std::set<std::string>& labelled);
 
 }  // namespace locksley::daemon

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,19 @@ LaneSeen lane_seen_by(const Lane& lane, const User& user) {
   const auto own = lane.view().tenant(user.name());
   if (!own) return {};
   return {.queued = own->queued, .running = own->executors, .batches = own->queues};
+}
+
+std::vector<const Lane*> lanes_in_use(const ServerState& state) {
+  std::set<const Lane*> of_handlers;
+  for (const auto& [name, entry] : state.handlers().entries()) of_handlers.insert(&entry.lane);
+  std::vector<const Lane*> lanes;
+  for (const Lane* const lane : state.lanes()) {
+    const auto has_batches = [lane] {
+      return std::ranges::any_of(lane->view().gates(), [](const GateView& gate) { return gate.queues != 0; });
+    };
+    if (slots_of(state, *lane) != 0 || of_handlers.contains(lane) || has_batches()) lanes.push_back(lane);
+  }
+  return lanes;
 }
 
 std::uint32_t slots_of(const ServerState& state, const Lane& lane) {

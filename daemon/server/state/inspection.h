@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/pool/worker_stats.h"
 #include "core/ring/ring_view.h"
@@ -76,6 +77,9 @@ struct LaneSeen {
 };
 LaneSeen lane_seen_by(const Lane& lane, const User& user);
 
+// The lanes of which something is left: the pool's, and those that have slots, configured handlers
+// or batches. The others were removed from the configuration.
+std::vector<const Lane*> lanes_in_use(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
 // How many jobs of a lane may run at once.
 std::uint32_t slots_of(const ServerState& state, const Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
 // How many jobs of a handler may run at once, if its lane has as many slots.

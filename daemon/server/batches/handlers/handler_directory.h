@@ -97,6 +97,10 @@ class HandlerDirectory {
   const std::map<std::string, Entry, std::less<>>& entries() const LOCKSLEY_REQUIRES(kIoThread) {
     return entries_;
   }
+  // The missing ones.
+  const std::map<std::string, Entry, std::less<>>& missing() const LOCKSLEY_REQUIRES(kIoThread) {
+    return missing_;
+  }
   std::vector<std::string> names() const LOCKSLEY_REQUIRES(kIoThread) {
     std::vector<std::string> result;
     for (const auto& [name, entry] : entries_) result.push_back(name);

@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
+#include <deque>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/lane/lane_view.h"
 #include "daemon/metrics/process_metrics.h"
@@ -20,6 +25,7 @@
 namespace locksley::daemon {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
@@ -114,9 +120,9 @@ class MetricsPageTest : public locksley::testing::PoolFixture {
       if (payload == "3") return context.fail("three");
       context.write(payload);
     });
-    scheduler.emplace(pool, lane, std::vector<const Handler*>{run},
-                      SchedulerMetrics::Limits{.deepest_batches = 3});
-    page.add([this](Families& families) { scheduler->read(families); });
+    shown = {.lanes = {&lane}, .handlers = {run}};
+    scheduler.emplace(pool, *stats, [this] { return shown; }, SchedulerMetrics::Limits{.deepest_batches = 3});
+    page.add_long([this] { return scheduler->read(); });
     page.add([this](Families& families) { read_server_metrics(*stats, families); });
     page.add(read_process_metrics);
     page.add(read_build_info);
@@ -124,6 +130,7 @@ class MetricsPageTest : public locksley::testing::PoolFixture {
 
   Handler* run = nullptr;
   std::optional<ServerStats> stats;
+  SchedulerMetrics::Shown shown;
   std::optional<SchedulerMetrics> scheduler;
   MetricsPage page;
 };
@@ -135,7 +142,7 @@ TEST_F(MetricsPageTest, HasEveryMetricOfTheManualWithExactlyItsLabels) {
   std::atomic<bool> leave = false;
   const auto held =
       submit_range(handler([&](JobContext&, std::string_view) { leave.wait(false); }), 2, options);
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   leave = true;
   leave.notify_all();
   wait_over(*held);
@@ -150,7 +157,7 @@ TEST_F(MetricsPageTest, HasEveryMetricOfTheManualWithExactlyItsLabels) {
 }
 
 TEST_F(MetricsPageTest, EveryMetricHasHelpAndOnlyCountersEndInTotal) {
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   for (const auto& [name, type] : read.types) {
     EXPECT_TRUE(read.helps.contains(name)) << name;
     EXPECT_EQ(name.ends_with("_total"), type == "counter") << name;
@@ -161,7 +168,7 @@ TEST_F(MetricsPageTest, CountsWhatThePoolDid) {
   wait_over(*submit_range(*run, 1000));
   wait_over(*submit_range(*run, 10));
   locksley::testing::wait_until([&] { return lane.view().snapshot(0).executors == 0; }, "all is settled");
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   EXPECT_EQ(read.at(R"(locksley_jobs_total{handler="test",status="ok"})"), 1008);
   EXPECT_EQ(read.at(R"(locksley_jobs_total{handler="test",status="error"})"), 2);
   EXPECT_EQ(read.at(R"(locksley_jobs_total{handler="test",status="crashed"})"), 0);
@@ -183,7 +190,7 @@ TEST_F(MetricsPageTest, RanksTheDeepestBatches) {
   pool.stop();  // so that no job is claimed
   std::vector<std::shared_ptr<Batch>> batches;
   for (const std::uint64_t jobs : {5u, 50u}) batches.push_back(submit_range(*run, jobs));
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   EXPECT_EQ(read.at(R"(locksley_batch_queue_depth{lane="cpu",rank="1"})"), 50);
   EXPECT_EQ(read.at(R"(locksley_batch_queue_depth{lane="cpu",rank="2"})"), 5);
   EXPECT_EQ(read.at(R"(locksley_batch_queue_depth{lane="cpu",rank="3"})"), 0);
@@ -201,7 +208,7 @@ TEST_F(MetricsPageTest, CountsWhatTheServerDid) {
   stats->received_bytes.add(123456789012345);
   stats->queued_bytes.set(42);
   stats->count_batch("test", BatchEvent::kAccepted);
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   EXPECT_EQ(read.at("locksley_connections"), 3);
   EXPECT_EQ(read.at(R"(locksley_commands_total{command="submit"})"), 7);
   EXPECT_EQ(read.at(R"(locksley_commands_total{command="ping"})"), 0);
@@ -217,14 +224,60 @@ TEST_F(MetricsPageTest, CountsWhatTheServerDid) {
 
 TEST_F(MetricsPageTest, EscapesLabels) {
   const Handler odd("a\\b\"c\nd", "", [](JobContext&, std::string_view) {});
-  SchedulerMetrics metrics(pool, lane, {&odd}, {});
-  MetricsPage odd_page;
-  odd_page.add([&](Families& families) { metrics.read(families); });
-  EXPECT_THAT(odd_page.text(), HasSubstr(R"(locksley_jobs_total{handler="a\\b\"c\nd",status="ok"} 0)"));
+  shown.handlers = {&odd};
+  EXPECT_THAT(page.whole(MetricsFormat::kText),
+              HasSubstr(R"(locksley_jobs_total{handler="a\\b\"c\nd",status="ok"} 0)"));
+}
+
+TEST_F(MetricsPageTest, SeriesAreThoseOfTheLanesAndHandlersThatAreShownNow) {
+  const Lane other("other", {});
+  const Handler gone("gone", "", [](JobContext&, std::string_view) {});
+  stats->add_handler("gone");
+  const auto series_of = [&](std::string_view label) {
+    const Page read(page.whole(MetricsFormat::kText));
+    return std::ranges::count_if(
+        read.values, [label](const auto& each) { return each.first.find(label) != std::string::npos; });
+  };
+  const auto of_test = series_of(R"(handler="test")");
+  EXPECT_EQ(series_of(R"(handler="gone")"), 0);
+  shown = {.lanes = {&lane, &other}, .handlers = {run, &gone}};
+  EXPECT_EQ(series_of(R"(handler="gone")"), of_test);
+  EXPECT_EQ(series_of(R"(lane="other")"), series_of(R"(lane="cpu")"));
+  shown = {.lanes = {&lane}, .handlers = {run}};
+  EXPECT_EQ(series_of(R"(handler="gone")"), 0);
+  EXPECT_EQ(series_of(R"(lane="other")"), 0);
+}
+
+// So that other clients are served meanwhile, however much there is to show.
+TEST_F(MetricsPageTest, IsMadeInParts) {
+  constexpr auto kPart = 200us;
+  constexpr std::size_t kHandlers = 1000;
+  std::deque<Handler> many;
+  for (std::size_t i = 0; i < kHandlers; ++i) {
+    many.emplace_back("h" + std::to_string(i), "", [](JobContext&, std::string_view) {});
+    shown.handlers.push_back(&many.back());
+  }
+  MetricsPage of_scheduler;
+  of_scheduler.add_long([this] { return scheduler->read(); });
+  for (const MetricsFormat format : {MetricsFormat::kText, MetricsFormat::kOpenMetrics}) {
+    // Another page is begun, and given up, meanwhile.
+    MetricsPage::Making given_up(of_scheduler, format);
+    MetricsPage::Making making(of_scheduler, format);
+    EXPECT_FALSE(making.go_on(now() + kPart));
+    EXPECT_FALSE(given_up.go_on(now() + kPart));
+    std::size_t parts = 2;
+    while (!making.go_on(now() + kPart)) ++parts;
+    const std::string text = std::move(making).take();
+    EXPECT_GT(parts, 5u);
+    EXPECT_THAT(text, HasSubstr(R"(locksley_jobs_total{handler="h999",status="ok"} 0)"));
+    const std::string type = "# TYPE locksley_job_duration_seconds ";
+    EXPECT_EQ(text.find(type), text.rfind(type));
+    EXPECT_EQ(std::ranges::count(text, '\n'), std::ranges::count(of_scheduler.whole(format), '\n'));
+  }
 }
 
 TEST_F(MetricsPageTest, DescribesTheProcess) {
-  const Page read(page.text());
+  const Page read(page.whole(MetricsFormat::kText));
   const double now = static_cast<double>(std::time(nullptr));
   EXPECT_GT(read.at("process_cpu_seconds_total"), 0);
   EXPECT_GT(read.at("process_resident_memory_bytes"), 1 << 20);
@@ -236,10 +289,10 @@ TEST_F(MetricsPageTest, DescribesTheProcess) {
 }
 
 TEST_F(MetricsPageTest, OpenDescriptorsFollowWhatIsOpened) {
-  const double before = Page(page.text()).at("process_open_fds");
+  const double before = Page(page.whole(MetricsFormat::kText)).at("process_open_fds");
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  EXPECT_EQ(Page(page.text()).at("process_open_fds"), before + 2);
+  EXPECT_EQ(Page(page.whole(MetricsFormat::kText)).at("process_open_fds"), before + 2);
   ::close(ends[0]);
   ::close(ends[1]);
 }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <asio/io_context.hpp>
 #include <atomic>
 
 #include "daemon/http/pages/operator_pages.h"
@@ -57,9 +58,14 @@ TEST(StallDetectorTest, NothingToClaimIsNoStallAndEndsOne) {
 
 class HealthTest : public locksley::testing::PoolFixture {
  protected:
-  HealthTest() { add_operator_pages(router, metrics, health); }
+  HealthTest() {
+    add_operator_pages(router, metrics,
+                       {.slices = slices, .line_of = [](const HttpCaller&) { return kDaemonsLine; }}, health);
+  }
   HttpReply get(std::string_view path) const { return router.route({.method = "GET", .path = path}); }
 
+  asio::io_context io;
+  Slices slices{io.get_executor()};
   MetricsPage metrics;
   Router router;
   Health health{pool, lane};

@@ -159,6 +159,12 @@ std::vector<std::string> warnings_about_handlers(const config::Config& config) {
 std::vector<std::string> warnings_before_start(const config::Config& config) {
   std::vector<std::string> warnings = config::lane_warnings(config);
   append(warnings, warnings_about_handlers(config));
+  if (!config.users.empty() && config.http.login == config::HttpLogin::kNone) {
+    warnings.emplace_back(
+        "http.login: none, though there are users: everyone who can reach http.address reads the names and "
+        "numbers of all users at /metrics, and the dashboard serves no client; set http.login: users, and "
+        "http.token_file for Prometheus");
+  }
   const std::uint32_t workers = config.pool.workers != 0 ? config.pool.workers : usable_cpus();
   if (config.scheduling.reserved_workers >= workers) {
     warnings.push_back(

@@ -50,8 +50,9 @@ HandlerProblems find_problems(const std::map<std::string, config::Handler>& hand
 // `upstream` and `users` that are none; results of remote workers that are larger than what the
 // daemon reads from them. Any thread.
 std::vector<std::string> warnings_about_handlers(const config::Config& config);
-// The same, and all others: those of config::lane_warnings(), of too many reserved workers, and,
-// if root asks, that a start as root would refuse the file. Any thread; reads the file system.
+// The same, and all others: those of config::lane_warnings(), of too many reserved workers, of
+// users without a login by HTTP, and, if root asks, that a start as root would refuse the file.
+// Any thread; reads the file system.
 std::vector<std::string> warnings_before_start(const config::Config& config);
 
 // All handlers, and their lanes.

@@ -385,7 +385,7 @@ class Permissions(UsersTest):
         self.assertEqual(get(daemon, "/api/session")["may"], {"read": False, "control": False, "admin": False})
         for path in ("/api/overview", "/api/batches", "/api/batches/x"):
             status, reply, _ = ask(daemon, "GET", path)
-            self.assertEqual((status, reply["error"].split()[0]), (403, "NOAUTH"))
+            self.assertEqual((status, reply["error"].split()[0], reply["error"].partition(": ")[2]), (403, "NOAUTH", "set http.login: users"))
         self.assertEqual(post(daemon, "x", "cancel")[0], 403)
 
     def test_a_handler_that_is_not_allowed_is_not_retried(self):

@@ -331,6 +331,12 @@ class Alive(DashboardTest):
         now = 1_700_000_000_000
         self.assertEqual(read("ago", *((now - before, now) for before in (300, 12_000, 200_000, 86_400_000, -7_200_000)), (0, now)), ["now", "12 s ago", "3 min ago", "1 d ago", "in 2 h", "–"])
 
+    def test_a_caller_who_is_refused_sees_why_and_no_cards(self):
+        page = self.browser.open(self.start_with(anna={}).http)
+        self.addCleanup(page.close)
+        page.wait_for_text("#trouble-text", "http.login is none, so no client can log in here: set http.login: users")
+        self.assertFalse(page.at("#view")("isVisible"))
+
     def test_older_batches_are_on_other_pages(self):
         daemon = self.start()
         connection = self.connect(daemon)

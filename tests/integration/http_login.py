@@ -162,6 +162,15 @@ class Requests(HttpLogin):
 
 
 class Start(HttpLogin):
+    def test_users_without_a_login_are_warned_of(self):
+        config = self.folder / "locksley.yaml"
+        one = {"users": {"alice": {"password_hash": self.hashes["root"]}}}
+        for settings, warning in (one, r"warning: http.login: none, though there are users: .*; set http.login: users, and .*\n"), ({**one, "http": {"login": "users"}}, ""), ({}, ""):
+            config.write_text(json.dumps(settings))
+            done = subprocess.run([program("LOCKSLEYD"), "--check-config", "--config", config], capture_output=True, text=True, timeout=DEADLINE_S)
+            self.assertEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, rf"\A{warning}\Z")
+
     def test_a_bad_token_file_is_an_error_of_the_configuration(self):
         config = self.folder / "locksley.yaml"
         config.write_text(json.dumps({**DEFAULTS, "http": {"port": 0, "login": "users", "token_file": str(self.token_file)}}))

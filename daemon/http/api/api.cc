@@ -75,7 +75,9 @@ Api::Result<UserRef> Api::admitted(const HttpRequest& request, proto::CommandGro
                                    std::string_view command) const {
   UserRef user = user_of(request.caller);
   if (user == nullptr) {
-    return std::unexpected("NOAUTH users are configured, and http.login is none: no client can log in");
+    return std::unexpected(
+        "NOAUTH users are configured, and http.login is none, so no client can log in here: set http.login: "
+        "users");
   }
   if (request.caller.kind == HttpCaller::Kind::kAnybody) {
     if (!is_loopback(request.peer)) {

@@ -129,6 +129,7 @@ function changed({ answers, error }) {
   }
   show(at('trouble'), lost);
   if (overview) about();
+  show(at('view'), overview !== null || !lost);
   title();
 }
 

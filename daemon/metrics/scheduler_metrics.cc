@@ -101,10 +101,14 @@ class SchedulerMetrics::Reading {
   TenantLabels::Sums tenants_;
   std::array<Family, 7> of_lanes_ = {
       Family::gauge("locksley_lane_queued_jobs", "Jobs that are not claimed yet."),
-      Family::gauge("locksley_lane_running_jobs",
-                    "Executors at work on the lane's batches, each on one job at a time."),
+      Family::gauge(
+          "locksley_lane_running_jobs",
+          "Executors that have jobs of the lane's batches: workers, processes, and leases of remote workers, "
+          "also those that wait there for their slot."),
       Family::gauge("locksley_lane_active_batches", "Batches with jobs queued or running."),
-      Family::gauge("locksley_lane_slots", "Jobs that the lane can run at once."),
+      Family::gauge(
+          "locksley_lane_slots",
+          "Jobs that the lane can run at once here; slots of remote workers are in locksley_remote_slots."),
       // Ranks without a batch are 0, so that no series appears and disappears.
       Family::gauge("locksley_batch_queue_depth",
                     "Queued jobs of the deepest batch queues; rank 1 is the deepest."),

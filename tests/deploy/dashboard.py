@@ -90,7 +90,8 @@ class Queries(DaemonTest):
 
     def daemon(self):
         self.folder = scratch(self)
-        daemon = self.start({"store": {"path": str(self.folder / "store"), "max_bytes": "1GiB"}})
+        remote = {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}}
+        daemon = self.start({"store": {"path": str(self.folder / "store"), "max_bytes": "1GiB"}, **remote})
         return daemon
 
     def test_each_names_what_a_daemon_shows(self):

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """What a user's account bounds besides its quotas: results in memory, patterns, records, batches in the store; and that others do not pay."""
 
+import base64
+import json
 import pathlib
 import sys
 import unittest
@@ -8,12 +10,33 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import merged, wait_for
 from resp import Error, encode
+from scratch import scratch
 from store_daemon import StoreTest
 from users import ALL, BUILTIN, PASSWORD, UsersTest, users
 
 MIB = 1 << 20
 # Of a process without any batch: libraries, threads, buffers.
 BASE = 128 * MIB
+
+
+class Shown(UsersTest):
+    def test_what_is_queued_and_its_limits_belong_together(self):
+        """Payloads beyond the memory for them are only in the store: they count for the user's own quota."""
+        limits = {"max_queued_bytes": 4 * MIB, "max_payload": MIB, "max_command": 8 * MIB}
+        settings = {"http": {"login": "users"}, "store": {"path": str(scratch(self) / "store")}, "limits": limits}
+        daemon = self.start_with(settings, anna={"handlers": ["echo"]}, bob={"max_queued_bytes": 64 * MIB}, root={"commands": ALL})
+        wire = self.log_in(daemon, "anna")
+        for _ in range(20):
+            wire("SUBMIT", "echo", "DELAY", 3_600_000, "JOBS", *[b"x" * 100_000] * 4)
+        for user, payloads, quota in ("anna", 8_000_000, None), ("root", 8_000_000, None), ("bob", 0, 64 * MIB):
+            daemon.http_fields = {"Authorization": "Basic " + base64.b64encode(f"{user}:{PASSWORD.format(user)}".encode()).decode()}
+            overview = json.loads(daemon.get("/api/overview")[1])
+            totals, of = overview["totals"], overview["limits"]
+            self.assertLessEqual(totals["queued_bytes"], of["max_queued_bytes"], user)
+            self.assertEqual((totals["payload_bytes"], of["max_payload_bytes"]), (payloads, quota), user)
+            self.assertEqual(overview["accounts"][0]["payload_bytes"], {"used": payloads, "limit": quota}, user)
+        info = dict(line.split(":") for line in wire("INFO", "locksley").splitlines() if ":" in line)
+        self.assertLessEqual(int(info["queued_bytes"]), int(info["max_queued_bytes"]))
 
 
 class Results(UsersTest):

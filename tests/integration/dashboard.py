@@ -328,8 +328,10 @@ class Alive(DashboardTest):
         self.assertEqual(read("rate", 0, 0.001, 0.5, 12.34, 99.9, 12_345.6), ["0/s", "3.6/h", "0.5/s", "12.3/s", "100/s", "12.3 k/s"])
         self.assertEqual(read("percent", 0, 0.001, 0.5, 0.995, 1), ["0%", "<1%", "50%", ">99%", "100%"])
         self.assertEqual(read("duration", 0, 0.0004, 0.42, 12, 59.7, 200, 7200, 90_061), ["0 ms", "0.4 ms", "0.4 s", "12 s", "1 min", "3 min 20 s", "2 h", "1 d 1 h"])
+        self.assertEqual(read("duration", 2e-6, 4.25e-5, 0.0001), ["2 us", "42.5 us", "0.1 ms"])
         now = 1_700_000_000_000
         self.assertEqual(read("ago", *((now - before, now) for before in (300, 12_000, 200_000, 86_400_000, -7_200_000)), (0, now)), ["now", "12 s ago", "3 min ago", "1 d ago", "in 2 h", "–"])
+        self.assertEqual(read("ago", *((now + after, now) for after in (5_400, 7_190_000, 7_199_900))), ["in 5 s", "in 1 h 59 min", "in 2 h"])
 
     def test_a_caller_who_is_refused_sees_why_and_no_cards(self):
         page = self.browser.open(self.start_with(anna={}).http)

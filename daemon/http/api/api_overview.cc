@@ -46,6 +46,7 @@ Json limits_of(const User& user) {
   const Account& account = user.is_admin() ? *own.parent() : own;
   return {{"max_queued_jobs", limit(account.limit(Resource::kQueuedJobs))},
           {"max_queued_bytes", limit(account.limit(Resource::kQueuedBytes))},
+          {"max_payload_bytes", limit(account.limit(Resource::kPayloadBytes))},
           {"max_clients", limit(account.limit(Resource::kConnections))},
           {"store_max_bytes", limit(account.limit(Resource::kStoredBytes))},
           {"max_batches", limit(account.limit(Resource::kBatches))}};
@@ -55,8 +56,6 @@ Json limits_of(const User& user) {
 Json account_json(const Json& user, const Account& account) {
   Json json = {{"user", user}};
   for (const ResourceName& each : kResourceNames) {
-    if (each.resource == Resource::kPayloadBytes)
-      continue;  // part of the stored bytes and of the queued ones
     json[std::string(each.name)] = {{"used", account.used(each.resource)},
                                     {"limit", limit(account.limit(each.resource))}};
   }
@@ -85,11 +84,14 @@ Json accounts_of(ServerState& state, const User& user) {
 Json lanes_of(const ServerState& state, const User& user, std::uint64_t& running)
     LOCKSLEY_REQUIRES(kIoThread) {
   Json lanes = Json::array();
+  const MachinesBoard::View machines = state.machines().get();
   for (const Lane* lane : lanes_in_use(state)) {
     const LaneSeen seen = lane_seen_by(*lane, user);
     running += seen.running;
+    const auto remote = machines->lanes.find(lane->name());
     lanes.push_back({{"lane", lane->name()},
                      {"slots", slots_of(state, *lane)},
+                     {"remote_slots", remote == machines->lanes.end() ? 0 : remote->second.slots},
                      {"queued", seen.queued},
                      {"running", seen.running},
                      {"batches", seen.batches}});
@@ -233,7 +235,8 @@ Json totals_of(const ServerState& state, const User& user, std::uint64_t running
   return {{"active_batches", all ? stats.active_batches.get() : own.used(Resource::kBatches)},
           {"retained_batches", all ? Json(stats.retained_batches.get()) : Json()},
           {"queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs)},
-          {"queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes)},
+          {"queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kQueuedBytes)},
+          {"payload_bytes", (all ? *own.parent() : own).used(Resource::kPayloadBytes)},
           {"running_jobs", running},
           {"connections", all ? stats.connections.get() : own.used(Resource::kConnections)}};
 }

@@ -51,9 +51,10 @@ export function percent(fraction) {
   return `${Math.round(fraction * 100)}%`;
 }
 
-// Two units at most: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 4 d 3 h.
+// Two units at most: 2 us, 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 4 d 3 h.
 export function duration(seconds) {
   if (absent(seconds)) return NONE;
+  if (seconds > 0 && seconds < 0.0000995) return `${threeDigits(seconds * 1e6)} us`;
   if (seconds < 0.0995) return `${threeDigits(seconds * 1000)} ms`;
   if (seconds < 9.95) return `${threeDigits(Math.round(seconds * 10) / 10)} s`;
   const whole = Math.round(seconds);
@@ -67,13 +68,14 @@ export function duration(seconds) {
   return rest ? `${text} ${rest} ${nextUnit}` : text;
 }
 
+// What has been is rounded down to one unit; what comes has two.
 export function ago(at_ms, now_ms) {
   if (!at_ms) return NONE;
   const seconds = (now_ms - at_ms) / 1000;
   if (Math.abs(seconds) < 1) return 'now';
-  const [size, unit] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([least]) => Math.abs(seconds) >= least);
-  const text = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
-  return seconds < 0 ? `in ${text}` : `${text} ago`;
+  if (seconds < 0) return `in ${duration(Math.round(-seconds))}`;
+  const [size, unit] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([least]) => seconds >= least);
+  return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });

@@ -45,17 +45,19 @@ function tile(title) {
 
 function tiles() {
   const parts = {
-    jobs: tile('Jobs ended'), busy: tile('Workers busy'), queued: tile('Queued jobs'), bytes: tile('Queued payloads'),
+    jobs: tile('Jobs ended'), busy: tile('Workers busy'), queued: tile('Queued jobs'), payloads: tile('Queued payloads'), bytes: tile('Payloads in memory'),
     batches: tile('Active batches'), clients: tile('Connections'), stored: tile('Store'),
   };
   const element = h('div', { class: 'tiles' }, Object.values(parts).map((part) => part.element));
-  const update = ({ totals, limits, workers, stored_bytes }, recent) => {
+  const update = ({ totals, limits, workers, machines, stored_bytes }, recent) => {
     const perSecond = recent.jobsPerSecond;
     show(parts.jobs.element, recent.jobs.length > 0 || perSecond !== null);
-    parts.jobs.past(rate(perSecond), `${count(totals.running_jobs)} running`, recent.jobs);
+    parts.jobs.past(rate(perSecond), `${count(totals.running_jobs)} ${machines.length ? 'running or at machines' : 'running'}`, recent.jobs);
     show(parts.busy.element, workers.length > 0);
     parts.busy.past(percent(recent.busy.at(-1)), workers.length === 1 ? 'of 1 worker' : `of ${workers.length} workers`, recent.busy, 1);
     parts.queued.of(totals.queued_jobs, limits.max_queued_jobs, count);
+    show(parts.payloads.element, limits.max_payload_bytes !== null);
+    parts.payloads.of(totals.payload_bytes, limits.max_payload_bytes, bytes);
     parts.bytes.of(totals.queued_bytes, limits.max_queued_bytes, bytes);
     parts.batches.of(totals.active_batches, limits.max_batches, count, totals.retained_batches === null ? 'no limit' : `${count(totals.retained_batches)} over, and kept`);
     parts.clients.of(totals.connections, limits.max_clients, count);
@@ -78,8 +80,13 @@ function lanes() {
   const update = ({ lanes: rows }) =>
     keyed(list.body, rows, (row) => row.lane, make, (row, { cells, bar, text }) => {
       setText(cells.lane, row.lane);
-      setText(text, `${row.running} of ${row.slots}`);
-      bar.update(row.slots ? row.running / row.slots : 0, `slots of ${row.lane}`, `${row.running} of ${row.slots}`);
+      // Leases that wait at a remote worker use no slot yet.
+      const slots = row.slots + row.remote_slots;
+      const used = slots ? `${Math.min(row.running, slots)} of ${slots}` : `${row.running}`;
+      setText(text, used);
+      setTitle(cells.slots, row.remote_slots ? `${exact(row.slots)} slots here, ${exact(row.remote_slots)} of remote workers; ${exact(row.running)} executors and leases have jobs` : '');
+      show(bar.element, slots > 0);
+      if (slots) bar.update(Math.min(1, row.running / slots), `slots of ${row.lane}`, used);
       setNumber(cells.queued, count(row.queued), exact(row.queued));
       setNumber(cells.batches, count(row.batches), exact(row.batches));
     });
@@ -174,7 +181,7 @@ function daemons() {
 
 // What each user holds of what is limited, fullest first.
 const RESOURCES = [
-  ['queued_jobs', 'Queued jobs', count], ['queued_bytes', 'Payloads', bytes], ['result_bytes', 'Results in memory', bytes],
+  ['queued_jobs', 'Queued jobs', count], ['payload_bytes', 'Payloads', bytes], ['queued_bytes', 'In memory', bytes], ['result_bytes', 'Results in memory', bytes],
   ['record_bytes', 'Records', bytes], ['stored_bytes', 'Store', bytes], ['client_bytes', 'Replies', bytes],
   ['batches', 'Active batches', count], ['connections', 'Connections', count],
 ];

@@ -194,7 +194,7 @@ void put_daemon(ServerState& state, const User& user, Text& text) LOCKSLEY_REQUI
   if (all) text.line("retained_batches", stats.retained_batches.get());
   if (all) text.line("ended_jobs", ended_jobs(state));
   text.line("queued_jobs", all ? stats.queued_jobs.get() : own.used(Resource::kQueuedJobs));
-  text.line("queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kPayloadBytes));
+  text.line("queued_bytes", all ? stats.queued_bytes.get() : own.used(Resource::kQueuedBytes));
   const auto& limits = state.config().limits;
   text.line("max_queued_jobs", std::min(limits.max_queued_jobs, own.limit(Resource::kQueuedJobs)));
   text.line("max_queued_bytes", std::min(limits.max_queued_bytes.count, own.limit(Resource::kQueuedBytes)));

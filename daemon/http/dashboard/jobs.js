@@ -29,6 +29,7 @@ export function jobProgress() {
 export function runningCard(batch = null) {
   const columns = [['job', 'Job', 'name'], ['time', 'Runs for', 'number'], ['attempt', 'Attempt', 'number'], ['worker', 'Worker'], ['progress', 'Progress', 'wide'], ['note', 'Note', 'error']];
   const list = table('Running jobs, longest first', batch ? columns : [columns[0], ['handler', 'Handler'], ...columns.slice(1)]);
+  list.element.classList.add('running');
   const note = h('span', { class: 'note' });
   const element = h('section', { class: 'card', hidden: '' }, h('h2', {}, 'Running', note), list.element);
   let rows = [];

@@ -40,8 +40,12 @@ void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
   const MutexLock lock(mutex_);
   batch_ = &batch;
   began_ = began;
-  // [running-index] relaxed: the mutex orders it with the batch.
-  index_.store(kNoJob, std::memory_order_relaxed);
+  {
+    const MutexLock shown_lock(shown_mutex_);
+    shown_ = {&batch, began};
+    // [running-index] relaxed: the mutex orders it with the batch.
+    index_.store(kNoJob, std::memory_order_relaxed);
+  }
   keep_ = batch.options().keep;
   const std::uint64_t most = batch.options().max_output_bytes;
   allowed_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
@@ -77,6 +81,10 @@ ResultWriter::Outcome ResultWriter::end_batch() {
   const MutexLock lock(mutex_);
   const Outcome outcome = publish_own();
   batch_ = nullptr;
+  {
+    const MutexLock shown_lock(shown_mutex_);
+    shown_ = {};
+  }
   // One large output must not occupy its memory for ever.
   if (capacity_ > 8 * kInitialBytes) {
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes);
@@ -210,11 +218,11 @@ void ResultWriter::grow(std::size_t size) {
 }
 
 std::optional<ResultWriter::Running> ResultWriter::running() {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(shown_mutex_);
   // [running-index] relaxed: that of this batch, since begin_batch() has reset it under the mutex.
   const std::uint64_t index = index_.load(std::memory_order_relaxed);
-  if (batch_ == nullptr || index == kNoJob) return std::nullopt;
-  return Running{batch_->shared_from_this(), index, began_};
+  if (shown_.batch == nullptr || index == kNoJob) return std::nullopt;
+  return Running{shown_.batch->shared_from_this(), index, shown_.began};
 }
 
 ResultWriter::Outcome ResultWriter::publish() {

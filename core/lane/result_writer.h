@@ -27,16 +27,16 @@ namespace locksley {
 // A member of its executor; outlives the monitor's thread.
 // Three kinds of callers. The executor's thread calls all functions but two. The monitor calls
 // publish_for_worker(), while that thread is busy with a long job. Any thread calls running().
-// Calls block for as long as a publication by the other thread takes. The batch's observer and
-// journal are called under the writer's mutex, so they must not wait for the executor. An output of
-// a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an error. The
-// text of a job that ended otherwise is cut to this limit, or to kErrorBytes if that is more: its
-// beginning says why the job failed. If the buffer would have to grow for an output beyond the
-// limit, write() and write_space() throw std::length_error instead of growing it. A failed
-// allocation makes them throw std::bad_alloc. After an output is written, the buffer may have to
-// grow for the next job, and a publication may copy the rows. If there is no memory for that, the
-// jobs with the longest outputs end as errors that say so; only if that does not help, end_job()
-// and publish() throw.
+// Calls but running() block for as long as a publication by the other thread takes. The batch's
+// observer and journal are called under the writer's mutex, so they must not wait for the executor.
+// An output of a good job above BatchOptions::max_output_bytes, or above 4 GiB, ends its job as an
+// error. The text of a job that ended otherwise is cut to this limit, or to kErrorBytes if that is
+// more: its beginning says why the job failed. If the buffer would have to grow for an output
+// beyond the limit, write() and write_space() throw std::length_error instead of growing it. A
+// failed allocation makes them throw std::bad_alloc. After an output is written, the buffer may
+// have to grow for the next job, and a publication may copy the rows. If there is no memory for
+// that, the jobs with the longest outputs end as errors that say so; only if that does not help,
+// end_job() and publish() throw.
 //
 // How the two threads share the buffer: rows lie in it in the order of completion. After each job
 // the executor's thread stores, with release, how many jobs have ended since begin_batch(), and how
@@ -139,7 +139,8 @@ class ResultWriter {
     std::uint64_t index = 0;
     Nanoseconds since{};  // the turn's begin
   };
-  std::optional<Running> running() LOCKSLEY_EXCLUDES(mutex_);
+  // Never waits for a publication.
+  std::optional<Running> running() LOCKSLEY_EXCLUDES(shown_mutex_);
 
  private:
   static constexpr std::size_t kInitialBytes = 128 * 1024;  // a guess: twice a worker's kPublishBytes
@@ -238,6 +239,15 @@ class ResultWriter {
   std::uint32_t published_failed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::size_t published_row_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::vector<Burst> bursts_ LOCKSLEY_GUARDED_BY(mutex_);
+
+  // What running() shows: as batch_ and began_. Held for a few instructions, also under mutex_, as
+  // a publication may take milliseconds.
+  struct Shown {
+    Batch* batch = nullptr;
+    Nanoseconds began{};
+  };
+  Mutex shown_mutex_;
+  Shown shown_ LOCKSLEY_GUARDED_BY(shown_mutex_);
 };
 
 }  // namespace locksley

@@ -1,4 +1,5 @@
 // The buffer in which an executor collects results, and what a publication copies out of it.
+// Length: one class: what is written, and what each publication takes of it.
 #include "core/lane/result_writer.h"
 #include "core/batch/batch_attempts.h"
 
@@ -102,6 +103,42 @@ TEST_F(ResultWriterTest, APublicationInTheWorkersPlaceLeavesTheLaterRowsToTheNex
                                            Row{13, JobStatus::kOk, "ddd"}, Row{14, JobStatus::kOk, "e"}));
   EXPECT_THAT(ended(), ElementsAre(ElementsAre(IndexRange{10, 12}), ElementsAre(IndexRange{12, 14}),
                                    ElementsAre(IndexRange{14, 15})));
+}
+
+// For readers of what runs, which must not wait for a publication.
+class CallingObserver final : public BatchObserver {
+ public:
+  explicit CallingObserver(std::function<void()> call) : call_(std::move(call)) {}
+  void batch_changed(const std::shared_ptr<Batch>&) override { call_(); }
+  void handler_threw(const Batch&, std::uint64_t, std::string_view) override {}
+  void attempt_failed(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
+
+ private:
+  const std::function<void()> call_;
+};
+
+TEST_F(ResultWriterTest, WhatRunsIsShownDuringAPublication) {
+  int shown = 0;
+  CallingObserver observer([&] {
+    auto running = std::async(std::launch::async, [this] { return writer.running(); });
+    ASSERT_EQ(running.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "it waits";
+    const auto found = running.get();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->index, 7u);
+    EXPECT_EQ(found->since, Nanoseconds(5));
+    ++shown;
+  });
+  const auto batch =
+      std::make_shared<Batch>(BatchOptions{}, handler, std::make_unique<RangePayloads>(0), &observer);
+  batch->jobs_added(10);
+  EXPECT_FALSE(writer.running().has_value());
+  writer.begin_batch(*batch, Nanoseconds(5));
+  EXPECT_FALSE(writer.running().has_value()) << "no job has begun";
+  writer.begin_burst(7);
+  run(7, "x");
+  EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
+  EXPECT_EQ(shown, 1);
+  EXPECT_FALSE(writer.running().has_value());
 }
 
 TEST_F(ResultWriterTest, WithoutABatchThereIsNothingToPublish) {

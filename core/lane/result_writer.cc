@@ -1,10 +1,12 @@
 #include "core/lane/result_writer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "core/base/index_ranges.h"
 
@@ -13,6 +15,11 @@ namespace {
 
 // After an output: its padding, the next head, and a byte of the next output.
 constexpr std::size_t kTailBytes = alignof(ResultHead) + 2 * sizeof(ResultHead);
+
+// Between two parts of a publication, so that threads which wait for the batch's mutex get it: a
+// thread that takes it again at once is mostly faster than one that has to wake. A guess: as long
+// as a part takes.
+constexpr auto kBetweenParts = std::chrono::microseconds(100);
 
 std::string no_memory(std::size_t size) {
   return "no memory for an output of " + std::to_string(size) + " bytes";
@@ -302,10 +309,57 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   // [result-commit] acquire: the rows of the jobs that the word counts; pairs with the release in
   // commit().
   const std::uint64_t committed = committed_.load(std::memory_order_acquire);
-  const auto ended = static_cast<std::uint32_t>(committed >> 32);
-  const auto failed = static_cast<std::uint32_t>(committed);
-  if (ended == published_ended_) return Outcome::kNothing;
-  const std::uint32_t rows = keep_ == Keep::kAll ? ended - published_ended_ : failed - published_failed_;
+  const Counts all{static_cast<std::uint32_t>(committed >> 32), static_cast<std::uint32_t>(committed)};
+  if (all.ended == published_ended_) return Outcome::kNothing;
+  bool too_many = publish_part(next_part(all));
+  while (published_ended_ != all.ended) {
+    std::this_thread::sleep_for(kBetweenParts);
+    too_many = publish_part(next_part(all));
+  }
+  return too_many ? Outcome::kTooManyFailures : Outcome::kPublished;
+}
+
+ResultWriter::Counts ResultWriter::next_part(Counts all) const {
+  if (all.failed - published_failed_ <= kScatteredAtOnce) [[likely]]
+    return all;
+  const std::uint32_t rows =
+      keep_ == Keep::kAll ? all.ended - published_ended_ : all.failed - published_failed_;
+  Counts part{published_ended_, published_failed_};
+  std::uint64_t next = kNoJob;  // behind the range that was found last
+  std::uint32_t ranges = 0;
+  std::size_t at = published_row_;
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    ResultHead head;
+    std::memcpy(&head, buffer_.get() + at, sizeof head);
+    at += ResultHead::bytes_of(head.length);
+    if (head.status != JobStatus::kOk) {
+      if (head.index != next && ++ranges > kScatteredAtOnce) {
+        if (keep_ == Keep::kAll || !names_jobs_) return part;
+        const auto ended = ended_with(next - 1, all.ended);
+        return ended ? Counts{*ended, part.failed} : all;
+      }
+      next = head.index + 1;
+      ++part.failed;
+    }
+    ++part.ended;
+  }
+  return all;
+}
+
+std::optional<std::uint32_t> ResultWriter::ended_with(std::uint64_t index, std::uint32_t ended) const {
+  for (std::size_t i = 0; i < bursts_.size(); ++i) {
+    const Burst& burst = bursts_[i];
+    const std::uint32_t end = i + 1 < bursts_.size() ? bursts_[i + 1].ended_before : ended;
+    const std::uint64_t until = index - burst.low + burst.ended_before;
+    if (index >= burst.low && until >= published_ended_ && until < end)
+      return static_cast<std::uint32_t>(until) + 1;
+  }
+  return std::nullopt;
+}
+
+bool ResultWriter::publish_part(Counts part) {
+  const std::uint32_t rows =
+      keep_ == Keep::kAll ? part.ended - published_ended_ : part.failed - published_failed_;
   EndedJobs counts;
   std::size_t end = published_row_;
   for (std::uint32_t i = 0; i < rows; ++i) {
@@ -316,18 +370,19 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   }
   if (keep_ != Keep::kAll) {
     counts.by_status[static_cast<std::size_t>(JobStatus::kOk)] =
-        (ended - published_ended_) - (failed - published_failed_);
+        (part.ended - published_ended_) - (part.failed - published_failed_);
   }
   const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
   const bool too_many = batch_->publish({.ended = counts,
                                          .rows = {bytes, rows},
-                                         .indexes = unpublished_indexes(ended),
+                                         .indexes = unpublished_indexes(part.ended),
                                          .ran = {worker_, began_}});
-  if (!bursts_.empty()) bursts_.erase(bursts_.begin(), bursts_.end() - 1);
-  published_ended_ = ended;
-  published_failed_ = failed;
+  const auto behind = std::ranges::upper_bound(bursts_, part.ended, {}, &Burst::ended_before);
+  if (behind != bursts_.begin()) bursts_.erase(bursts_.begin(), behind - 1);
+  published_ended_ = part.ended;
+  published_failed_ = part.failed;
   published_row_ = end;
-  return too_many ? Outcome::kTooManyFailures : Outcome::kPublished;
+  return too_many;
 }
 
 }  // namespace locksley

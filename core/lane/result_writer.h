@@ -185,8 +185,25 @@ class ResultWriter {
   void note_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_);
   // Which jobs have ended since the last publication, now that `ended` have since begin_batch().
   std::vector<IndexRange> unpublished_indexes(std::uint32_t ended) const LOCKSLEY_REQUIRES(mutex_);
-  // Throws NoMemoryForRows: nothing has changed.
+  // Publishes in parts. Throws NoMemoryForRows: the parts before are published, and nothing else
+  // has changed.
   Outcome publish_locked() LOCKSLEY_REQUIRES(mutex_);
+  // Jobs since begin_batch(), and those of them that were not ok.
+  struct Counts {
+    std::uint32_t ended;
+    std::uint32_t failed;
+  };
+  // Of `all` jobs, those up to which the next part goes: it has at most so many ranges of jobs that
+  // were not ok. The batch's mutex is held for some 100 ns for each of them, and for the I/O thread
+  // to take it between two parts.
+  static constexpr std::uint32_t kScatteredAtOnce = 256;
+  Counts next_part(Counts all) const LOCKSLEY_REQUIRES(mutex_);
+  // How many jobs had ended with job `index`, which is one of `ended` and has not been published.
+  // None: no burst has it.
+  std::optional<std::uint32_t> ended_with(std::uint64_t index, std::uint32_t ended) const
+      LOCKSLEY_REQUIRES(mutex_);
+  // Whether the batch has too many failures now.
+  bool publish_part(Counts part) LOCKSLEY_REQUIRES(mutex_);
   // The same by the executor's thread, between jobs: it makes room.
   Outcome publish_own() LOCKSLEY_REQUIRES(mutex_);
   // The longest of the unpublished outputs, and those of at least half its length, become errors

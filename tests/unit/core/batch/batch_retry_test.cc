@@ -100,6 +100,27 @@ TEST_F(BatchRetryTest, AFailedJobIsTriedAgainAsOftenAsItMay) {
   EXPECT_EQ(journal.steps.back().failed, std::vector<IndexRange>({{4, 6}}));
 }
 
+// The thread that calls retry_due() does not work for long, however many jobs are due.
+TEST_F(BatchRetryTest, ACallQueuesABoundedNumberOfScatteredJobsAgain) {
+  constexpr std::uint64_t kJobs = 4'000;
+  Handler& run = handler([&](JobContext& context, std::string_view) {
+    if (context.attempt() == 1 && context.index() % 2 == 0) context.fail("once");
+  });
+  const auto batch = submit(run, kJobs, options_with(1));
+  wait_until([&] { return batch->status().waiting == kJobs / 2; }, "half of the jobs wait for a retry");
+  wait_until(
+      [&] {
+        const std::uint64_t before = batch->status().waiting;
+        lane.retry_due(batch);
+        const std::uint64_t after = batch->status().waiting;
+        EXPECT_LE(before - after, 256u);
+        return after == 0;
+      },
+      "all are queued again");
+  drive(batch);
+  EXPECT_EQ(batch->status().ok, kJobs);
+}
+
 class KeepRetryTest : public BatchRetryTest, public ::testing::WithParamInterface<Keep> {};
 
 // Many jobs of which each fails at random, whatever is kept: the counters are those of what really

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/index_ranges.h"
 #include "core/batch/handler.h"
 #include "tests/support/batch_fixture.h"
 #include "tests/support/pool_fixture.h"
@@ -140,6 +141,84 @@ TEST_F(ResultWriterTest, WhatRunsIsShownDuringAPublication) {
   EXPECT_EQ(shown, 1);
   EXPECT_FALSE(writer.running().has_value());
 }
+
+class ScatteredFailuresTest : public ResultWriterTest, public ::testing::WithParamInterface<Keep> {};
+
+// Else the batch's mutex would be held for all of them, and everybody who asks for the batch's
+// state, or for that of all batches, would wait.
+TEST_P(ScatteredFailuresTest, ArePublishedInParts) {
+  constexpr std::uint64_t kJobs = 4'000;
+  constexpr std::uint64_t kMost = 256;  // ranges of jobs that failed, in a part
+  BatchOptions options;
+  options.keep = GetParam();
+  options.retries = 1;
+  const auto batch = make(options);
+  writer.begin_batch(*batch);
+  // In two bursts, of which the second has the lower indexes; every second job fails.
+  const auto run_all = [&] {
+    for (const std::uint64_t low : {kJobs / 2, std::uint64_t{0}}) {
+      writer.begin_burst(low);
+      for (std::uint64_t i = low; i < low + kJobs / 2; ++i)
+        run(i, "x", i % 2 == 0 ? JobStatus::kError : JobStatus::kOk);
+    }
+  };
+  run_all();
+  EXPECT_EQ(writer.publish(), Outcome::kPublished);
+  EXPECT_GE(journal.steps.size(), kJobs / 2 / kMost);
+  std::vector<IndexRange> ended;
+  std::uint64_t waiting = 0;
+  for (const BatchStep& step : journal.steps) {
+    EXPECT_LE(step.job_attempts.size(), kMost);
+    waiting += step.job_attempts.size();
+    for (const IndexRange& range : step.ended) {
+      for (std::uint64_t i = range.low; i < range.high; ++i) EXPECT_EQ(i % 2, 1u);
+      ended.push_back(range);
+    }
+    EXPECT_EQ(count_of(ended), step.totals.total()) << "each step has the jobs that its counters have";
+  }
+  EXPECT_EQ(waiting, kJobs / 2);
+  EXPECT_EQ(count_of(sorted(ended)), kJobs / 2);
+  const BatchStatus status = batch->status();
+  EXPECT_EQ(status.ok, kJobs / 2);
+  EXPECT_EQ(status.retried, kJobs / 2);
+  EXPECT_EQ(status.rows, GetParam() == Keep::kAll ? kJobs / 2 : 0);
+  // Those that fail again do so for good.
+  EXPECT_EQ(batch->take_due_retries(Nanoseconds::max()).size(), kJobs / 2);
+  journal.steps.clear();
+  for (std::uint64_t i = 0; i < kJobs; i += 2) {
+    writer.begin_burst(i);
+    run(i, "y", JobStatus::kError);
+  }
+  EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
+  std::vector<IndexRange> failed;
+  for (const BatchStep& step : journal.steps) {
+    EXPECT_LE(step.failed.size(), kMost);
+    EXPECT_EQ(step.failed, step.ended);
+    failed.insert(failed.end(), step.failed.begin(), step.failed.end());
+  }
+  EXPECT_EQ(count_of(sorted(failed)), kJobs / 2);
+  EXPECT_EQ(batch->status().failed, kJobs / 2);
+}
+
+TEST_P(ScatteredFailuresTest, FailuresOfNeighboursArePublishedAtOnce) {
+  BatchOptions options;
+  options.keep = GetParam();
+  options.retries = 1;
+  const auto batch = make(options);
+  writer.begin_batch(*batch);
+  writer.begin_burst(0);
+  for (std::uint64_t i = 0; i < 2'000; ++i) run(i, "x", JobStatus::kError);
+  EXPECT_EQ(writer.end_batch(), Outcome::kPublished);
+  ASSERT_EQ(journal.steps.size(), 1u);
+  EXPECT_THAT(journal.steps[0].job_attempts, ElementsAre(JobAttempts{{0, 2'000}, {1, 0}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ScatteredFailuresTest,
+                         ::testing::Values(Keep::kAll, Keep::kFailures, Keep::kNone), [](const auto& tested) {
+                           return tested.param == Keep::kAll        ? "KeepAll"
+                                  : tested.param == Keep::kFailures ? "KeepFailures"
+                                                                    : "KeepNone";
+                         });
 
 TEST_F(ResultWriterTest, WithoutABatchThereIsNothingToPublish) {
   EXPECT_EQ(writer.publish_for_worker(fail_to_cancel), Outcome::kNothing);

@@ -2,12 +2,14 @@
 #include "config/validate.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "config/keys.h"
@@ -18,6 +20,23 @@
 
 namespace locksley::config {
 namespace {
+
+// Without links, as far as the folders are there.
+std::filesystem::path real_path(const std::string& name) {
+  std::error_code failed;
+  std::filesystem::path path = std::filesystem::absolute(name, failed);
+  if (failed) path = name;
+  if (std::filesystem::path real = std::filesystem::weakly_canonical(path, failed); !failed) path = real;
+  path = path.lexically_normal();
+  return path.has_filename() ? path : path.parent_path();  // it ended with '/'
+}
+
+// Whether it is that folder, or below it.
+bool lies_in(const std::string& name, const std::string& folder) {
+  const std::filesystem::path path = real_path(name);
+  const std::filesystem::path above = real_path(folder);
+  return std::ranges::mismatch(path, above).in2 == above.end();
+}
 
 // Checks values that must agree with each other.
 class CrossChecker {
@@ -127,6 +146,13 @@ class CrossChecker {
     if (store.replication != Replication::kRequired) {
       report("store.replication", {"store.replication", "store.engine"},
              "engine: postgresql together with replication", "engine: rocksdb, which is in a folder");
+    }
+    if (!store.path.empty() && !store.backup_directory.empty() &&
+        lies_in(store.backup_directory, store.path)) {
+      report("store.backup_directory", {"store.backup_directory", "store.path"},
+             "a folder outside of store.path, for example beside it, because the store's folder is for its "
+             "own files",
+             shown(store.backup_directory));
     }
   }
 

@@ -1,3 +1,4 @@
+// Length: tests of each check of values that must agree with each other.
 #include "config/validate.h"
 
 #include <gtest/gtest.h>
@@ -169,6 +170,27 @@ TEST(ValidateTest, BackupsAreOfADirectoryAndNotOfADatabase) {
       shown(check(config)),
       "store.backup_directory: expected engine: rocksdb together with a backup_directory, found engine: "
       "postgresql\n");
+}
+
+TEST(ValidateTest, BackupsAreNotAmongTheStoresOwnFiles) {
+  Config config;
+  config.store.path = "/srv/store";
+  for (const char* beside : {"/srv", "/srv/store-backups", "/srv/backups/store", "/srv/store/../backups"}) {
+    config.store.backup_directory = beside;
+    EXPECT_EQ(shown(check(config)), "") << beside;
+  }
+  for (const char* inside :
+       {"/srv/store", "/srv/store/", "/srv/./store", "/srv/store/backups", "/srv/x/../store/a/b"}) {
+    config.store.backup_directory = inside;
+    EXPECT_TRUE(
+        shown(check(config)).starts_with("store.backup_directory: expected a folder outside of store.path"))
+        << inside;
+  }
+  config.store.path = "store";
+  config.store.backup_directory = "./store/backups";
+  EXPECT_NE(shown(check(config)), "") << "relative to where the daemon was started";
+  config.store.path = "";
+  EXPECT_EQ(shown(check(config)), "") << "there is no store";
 }
 
 TEST(ValidateTest, APasswordOfADatabaseIsNotShown) {

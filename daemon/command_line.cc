@@ -54,8 +54,10 @@ ParsedCommandLine parse_command_line(int argc, char** argv, const std::string& v
       "Signals: TERM or INT drains and ends, a second one ends at once; HUP reads the configuration again.\n"
       "Exit codes: 0 after a clean drain; 2: wrong options; 69: cannot listen on an address, or cannot open "
       "the\n"
-      "store; 70: an internal error; 74: changes or results could not be written; 75: jobs were left when\n"
-      "shutdown.drain_timeout passed; 78: the configuration is wrong; 143: ended at once.");
+      "store now; 70: an internal error; 72: the store cannot be used before an operator has mended it; 74:\n"
+      "changes or results could not be written; 75: jobs were left when shutdown.drain_timeout passed; 78: "
+      "the\n"
+      "configuration is wrong; 143: ended at once.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

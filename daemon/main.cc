@@ -42,10 +42,10 @@
 #include "daemon/privileges.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/reconfiguration.h"
+#include "daemon/repair_program.h"
 #include "daemon/service.h"
 #include "daemon/standby/peers.h"
 #include "daemon/startup.h"
-#include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/tls/context.h"
 #include "daemon/upstream_part.h"
 #include "daemon/work_program.h"
@@ -64,7 +64,7 @@ void prepare_process(const config::Config& config, spdlog::logger& log) {
 // The batches of an earlier process, and the certificates: all that clients find once the ports are
 // open.
 void restore(ServingParts& serving, TlsContexts tls) LOCKSLEY_REQUIRES(kIoThread) {
-  or_fail(serving.server.batches().restore_all(), kExitUnavailable);
+  or_fail(serving.server.batches().restore_all());
   serving.workers.begin();
   serving.use_tls(std::move(tls));
 }
@@ -331,30 +331,6 @@ int check_config(const config::Config& config, const ConfigSource& source) {
                  std::strerror(errno));
     return kExitIoError;
   }
-  return kExitOk;
-}
-
-int repair(const config::Config& config) {
-  if (config.store.engine != config::StoreEngine::kRocksdb) {
-    std::fputs("--repair: the store is a database on a server, which has tools of its own\n", stderr);
-    return kExitConfig;
-  }
-  if (config.store.path.empty()) {
-    std::fputs("--repair: store.path is empty, so there is nothing to repair\n", stderr);
-    return kExitConfig;
-  }
-  // The daemon could not open files that belong to root.
-  const auto privileges = Privileges::make(config.process);
-  if (const auto dropped = privileges ? privileges->drop() : std::unexpected(privileges.error()); !dropped) {
-    std::fprintf(stderr, "%s\n", dropped.error().c_str());
-    return kExitConfig;
-  }
-  if (auto repaired = repair_embedded({config.store.path, config.store.durability, nullptr}); !repaired) {
-    std::fprintf(stderr, "%s\n", repaired.error().c_str());
-    return kExitUnavailable;
-  }
-  std::printf("repaired: what could be read of %s is there; what could not is lost\n",
-              config.store.path.c_str());
   return kExitOk;
 }
 

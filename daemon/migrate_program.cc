@@ -1,10 +1,7 @@
 #include "daemon/migrate_program.h"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <spdlog/logger.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <asio/io_context.hpp>
@@ -112,17 +109,8 @@ void take_user(const config::Config& config, const config::Store& target) {
   or_fail(privileges.drop(), kExitUnavailable);
 }
 
-// Root's files in the folder of another user could not be opened by the daemon later.
 void require_owner(const config::Store& store, const char* option) {
-  struct stat folder{};
-  if (is_of_server(store) || ::geteuid() != 0 || ::stat(store.path.c_str(), &folder) != 0) return;
-  if (folder.st_uid == 0) return;
-  const passwd* const owner = ::getpwuid(folder.st_uid);
-  const std::string name = owner == nullptr ? std::to_string(folder.st_uid) : owner->pw_name;
-  throw StartFailure(kExitUnavailable,
-                     fmt::format("{}: {} belongs to {}: run this as that user, for example with "
-                                 "`runuser -u {} -- locksleyd …`",
-                                 option, store.path, name, name));
+  if (auto why = why_not_as_root(store, option)) throw StartFailure(kExitUnavailable, *std::move(why));
 }
 
 std::unique_ptr<Engine> open_engine(config::Config config, const config::Store& store,
@@ -135,7 +123,7 @@ std::unique_ptr<Engine> open_engine(config::Config config, const config::Store& 
                                                 .board = {},
                                                 .stand_by = {}},
                                                log);
-  return or_fail(options.engine({options.path, options.durability, log}), kExitUnavailable);
+  return or_fail(options.engine({options.path, options.durability, log}));
 }
 
 void require_store(const config::Store& store, const char* option) {

@@ -101,7 +101,7 @@ StoreParts::StoreParts(const config::Config& config, const PortParts& bound, std
                   .board = cluster,
                   .stand_by = [this](auto time) { return or_fail(standby.wait(time), kExitUnavailable); }},
                  log);
-  if (!standby.is_told_to_end()) store = or_fail(std::move(opened), kExitUnavailable);
+  if (!standby.is_told_to_end()) store = or_fail(std::move(opened));
 }
 
 ServingParts::ServingParts(const config::Config& config, SchedulerParts& jobs, StoreParts& storage,

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <spdlog/logger.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +45,19 @@ config::Machine this_machine(const config::Config& config) {
     failed.clear();
   }
   return machine;
+}
+
+ExitCode exit_code_of(const StoreRefusal& refusal) { return refusal.lasts ? kExitStore : kExitUnavailable; }
+
+std::optional<std::string> why_not_as_root(const config::Store& store, std::string_view option) {
+  struct stat folder{};
+  if (store.engine != config::StoreEngine::kRocksdb || ::geteuid() != 0) return std::nullopt;
+  if (::stat(store.path.c_str(), &folder) != 0 || folder.st_uid == 0) return std::nullopt;
+  const passwd* const owner = ::getpwuid(folder.st_uid);
+  const std::string name = owner == nullptr ? std::to_string(folder.st_uid) : owner->pw_name;
+  return fmt::format(
+      "{}: {} belongs to {}: run this as that user, for example with `runuser -u {} -- locksleyd …`", option,
+      store.path, name, name);
 }
 
 WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log) {
@@ -174,9 +189,9 @@ Store::Options store_options(const config::Config& config, const ClusterParts& c
   return options;
 }
 
-std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
-                                                              const ClusterParts& cluster,
-                                                              const std::shared_ptr<spdlog::logger>& log) {
+std::expected<std::unique_ptr<Store>, StoreRefusal> open_store(const config::Config& config,
+                                                               const ClusterParts& cluster,
+                                                               const std::shared_ptr<spdlog::logger>& log) {
   if (config.store.engine != config::StoreEngine::kPostgresql) {
     ClusterView view;
     view.nodes.push_back(ClusterBoard::alone(cluster.name, cluster.wire, cluster.workers));

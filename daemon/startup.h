@@ -56,10 +56,22 @@ class StartFailure : public std::exception {
 // or will be, and what the store takes already. Reads that folder.
 config::Machine this_machine(const config::Config& config);
 
+// kExitStore if starting again does not help, else kExitUnavailable.
+ExitCode exit_code_of(const StoreRefusal& refusal);
+
 // The value, or StartFailure with the error, which is a sentence or several.
 template <class Value, class Error>
 Value or_fail(std::expected<Value, Error> result, ExitCode exit_code) {
   if (!result) throw StartFailure(exit_code, std::move(result.error()));
+  if constexpr (!std::is_void_v<Value>) return *std::move(result);
+}
+
+// The same with an error of the store. The exit code is kExitStore if starting again does not help.
+template <class Value>
+Value or_fail(std::expected<Value, StoreRefusal> result) {
+  if (!result) {
+    throw StartFailure(exit_code_of(result.error()), std::move(result.error().what));
+  }
   if constexpr (!std::is_void_v<Value>) return *std::move(result);
 }
 
@@ -78,6 +90,10 @@ struct WorkerCounts {
   std::uint32_t reserved;
 };
 WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log);
+
+// Why this process must not write to the store, for the option that would: it is root, and the store
+// is of another user, who could not open root's files later. None: it may.
+std::optional<std::string> why_not_as_root(const config::Store& store, std::string_view option);
 
 // What the rings of all lanes have in common.
 FairRing::Options ring_options(const config::Config& config, std::uint32_t workers);
@@ -133,8 +149,8 @@ Store::Options store_options(const config::Config& config, const ClusterParts& c
                              const std::shared_ptr<spdlog::logger>& log);
 // Null: the configuration names no store.
 // Where other daemons can have the store, too, this waits until this daemon is the active one.
-std::expected<std::unique_ptr<Store>, std::string> open_store(const config::Config& config,
-                                                              const ClusterParts& cluster,
-                                                              const std::shared_ptr<spdlog::logger>& log);
+std::expected<std::unique_ptr<Store>, StoreRefusal> open_store(const config::Config& config,
+                                                               const ClusterParts& cluster,
+                                                               const std::shared_ptr<spdlog::logger>& log);
 
 }  // namespace locksley::daemon

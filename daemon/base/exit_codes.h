@@ -13,6 +13,7 @@ enum ExitCode : int {
   kExitNoInput = 66,       // an input file cannot be read (EX_NOINPUT)
   kExitUnavailable = 69,   // the daemon cannot be reached, or is draining (EX_UNAVAILABLE)
   kExitSoftware = 70,      // a bug (EX_SOFTWARE)
+  kExitStore = 72,         // the store cannot be used, and starting again does not help (EX_OSFILE)
   kExitIoError = 74,       // an output, or at the daemon's end the store, cannot be written (EX_IOERR)
   kExitTemporary = 75,     // retry later: a queue limit was reached, the daemon cannot write its store, or a
                            // timeout expired (EX_TEMPFAIL)

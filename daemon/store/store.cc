@@ -50,8 +50,8 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
 
 Store::~Store() = default;
 
-std::expected<std::unique_ptr<Store>, std::string> Store::open(const Options& options,
-                                                               std::shared_ptr<spdlog::logger> log) {
+std::expected<std::unique_ptr<Store>, StoreRefusal> Store::open(const Options& options,
+                                                                std::shared_ptr<spdlog::logger> log) {
   auto engine = options.engine({options.path, options.durability, log});
   if (!engine) return std::unexpected(std::move(engine.error()));
   std::unique_ptr<Store> store(new Store(std::move(*engine), options, std::move(log)));
@@ -146,7 +146,7 @@ std::expected<ResultLog::Place, std::string> Store::place_of_result(std::uint64_
   return ResultLog::Place{last_number((*at)->key), bytes_before((*at)->value)};
 }
 
-std::expected<void, std::string> Store::read_customers(const std::function<void(CustomerRow)>& visit) {
+std::expected<void, StoreRefusal> Store::read_customers(const std::function<void(CustomerRow)>& visit) {
   const EngineReading reading(*engine_);
   bool is_whole = true;
   const auto visited = reading.visit_prefix(
@@ -167,7 +167,7 @@ std::expected<void, std::string> Store::read_customers(const std::function<void(
   return {};
 }
 
-std::expected<void, std::string> Store::recover(const std::function<void(StoredBatch&&)>& visit) {
+std::expected<void, StoreRefusal> Store::recover(const std::function<void(StoredBatch&&)>& visit) {
   const auto damaged = [this](std::uint64_t sequence, std::string_view what) {
     return std::unexpected(
         this->damaged(fmt::format("batch number {}: {}", sequence, what), Engine::Damage::kContradictory));
@@ -258,7 +258,7 @@ std::expected<std::vector<std::uint64_t>, EngineError> Store::numbers_with_rows(
   return std::vector(numbers.begin(), numbers.end());
 }
 
-std::expected<Store::Numbers, std::string> Store::begin_numbers() {
+std::expected<Store::Numbers, StoreRefusal> Store::begin_numbers() {
   std::string bytes;
   std::uint64_t first = next_sequence_;
   {

@@ -58,19 +58,18 @@ class Store {
     PayloadFetcher::Options fetching = {};
   };
 
-  // The errors are for the operator: they name the path, say what is wrong and what to do.
-  static std::expected<std::unique_ptr<Store>, std::string> open(const Options& options,
-                                                                 std::shared_ptr<spdlog::logger> log);
+  static std::expected<std::unique_ptr<Store>, StoreRefusal> open(const Options& options,
+                                                                  std::shared_ptr<spdlog::logger> log);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   // Visits all batches, in the order of their acceptance; a visit may move from the batch. The
   // error is as in open(): a row is damaged.
-  std::expected<void, std::string> recover(const std::function<void(StoredBatch&&)>& visit);
+  std::expected<void, StoreRefusal> recover(const std::function<void(StoredBatch&&)>& visit);
   // Visits what is set of customers, in the order of the names of users and customers. The error is
   // as in open().
-  std::expected<void, std::string> read_customers(const std::function<void(CustomerRow)>& visit);
+  std::expected<void, StoreRefusal> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its
   // jobs failed, these are left out. The error says why the batch cannot be read. Waits for the
   // reply of a server for `patience` at most. With kAny it may connect before, which takes many
@@ -101,7 +100,7 @@ class Store {
                                                  << 30;  // guess: millions of starts stay below 2^53
   // Between recover() and start(). If the disk has no room, or cannot be written, the numbers are
   // reserved as soon as it can. The error is as in open(): the row cannot be read.
-  std::expected<Numbers, std::string> begin_numbers();
+  std::expected<Numbers, StoreRefusal> begin_numbers();
   // After start(), from any thread. Returns when to call it again. Does not block: half of the
   // numbers are still reserved.
   std::uint64_t renew_numbers(std::uint64_t next);
@@ -220,15 +219,15 @@ class Store {
   Store(std::unique_ptr<Engine> engine, const Options& options, std::shared_ptr<spdlog::logger> log);
 
   // Refuses a store of another format, and writes what a new one must have.
-  std::expected<void, std::string> check_form();
-  std::expected<void, std::string> read_first_marked();
+  std::expected<void, StoreRefusal> check_form();
+  std::expected<void, StoreRefusal> read_first_marked();
   // Writes a row that there is once.
-  std::expected<void, std::string> write_once(char key, std::string_view value, Engine::Sync sync);
+  std::expected<void, StoreRefusal> write_once(char key, std::string_view value, Engine::Sync sync);
   // The errors of open() and recover().
-  std::string cannot_open(const EngineError& error) const;
-  std::string damaged(std::string_view what, Engine::Damage damage) const;
+  StoreRefusal cannot_open(const EngineError& error) const;
+  StoreRefusal damaged(std::string_view what, Engine::Damage damage) const;
   // `where`: before the error's own words, such as "batch number 3: ".
-  std::string cannot_read(std::string_view where, const EngineError& error) const;
+  StoreRefusal cannot_read(std::string_view where, const EngineError& error) const;
 
   // The rows of a batch for load(); the error is for the client.
   std::expected<RowValues, std::string> rows_to_load(std::uint64_t sequence,

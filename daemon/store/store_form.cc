@@ -27,27 +27,37 @@ constexpr std::string_view kEarlierForm = "locksley 1";
 
 bool is_readable_form(std::string_view form) { return form == kForm || form == kEarlierForm; }
 
-std::string Store::cannot_open(const EngineError& error) const {
+StoreRefusal Store::cannot_open(const EngineError& error) const {
   if (error.kind == EngineError::Kind::kDamaged) return damaged(error.what, Engine::Damage::kUnreadable);
-  return fmt::format("cannot open the store {}: {}", engine_->place(), error.what);
+  return {fmt::format("cannot open the store {}: {}", engine_->place(), error.what)};
 }
 
-std::string Store::damaged(std::string_view what, Engine::Damage damage) const {
-  return fmt::format("the store {} is damaged, so nothing was started: {}. {}", engine_->place(), what,
-                     engine_->remedy(damage));
+StoreRefusal Store::damaged(std::string_view what, Engine::Damage damage) const {
+  return {.what = fmt::format("the store {} is damaged, so nothing was started: {}. {}", engine_->place(),
+                              what, engine_->remedy(damage)),
+          .lasts = true};
 }
 
-std::string Store::cannot_read(std::string_view where, const EngineError& error) const {
+StoreRefusal Store::cannot_read(std::string_view where, const EngineError& error) const {
   const std::string what = fmt::format("{}{}", where, error.what);
-  if (error.kind != EngineError::Kind::kAway) return damaged(what, Engine::Damage::kUnreadable);
-  return fmt::format(
-      "the store {} was away while it was read, so nothing was started: {}. Nothing is lost: start the "
-      "daemon again once "
-      "it can be reached",
-      engine_->place(), what);
+  switch (error.kind) {
+    case EngineError::Kind::kDamaged:
+      return damaged(what, Engine::Damage::kUnreadable);
+    case EngineError::Kind::kAway:
+      return {fmt::format(
+          "the store {} was away while it was read, so nothing was started: {}. Nothing is lost: start the "
+          "daemon again once "
+          "it can be reached",
+          engine_->place(), what)};
+    default:
+      return {fmt::format(
+          "the store {} cannot be read, so nothing was started: {}. That is an error of the system, which "
+          "says nothing about what the store contains: start the daemon again once it has passed",
+          engine_->place(), what)};
+  }
 }
 
-std::expected<void, std::string> Store::check_form() {
+std::expected<void, StoreRefusal> Store::check_form() {
   std::string form;
   bool is_new = false;
   {
@@ -60,11 +70,13 @@ std::expected<void, std::string> Store::check_form() {
       const auto marked = read_marked_form(reading);
       if (!marked) return std::unexpected(cannot_open(marked.error()));
       if (auto why = migration_forbids_start(*marked, engine_->place()))
-        return std::unexpected(*std::move(why));
-      return std::unexpected(
-          fmt::format("the store {} was written by another version of Locksley (its format is '{}', this "
-                      "version's is '{}'): use that version, or another store",
-                      engine_->place(), form, kForm));
+        return std::unexpected(StoreRefusal{.what = *std::move(why), .lasts = true});
+      return std::unexpected(StoreRefusal{
+          .what =
+              fmt::format("the store {} was written by another version of Locksley (its format is '{}', this "
+                          "version's is '{}'): use that version, or another store",
+                          engine_->place(), form, kForm),
+          .lasts = true});
     }
   }
   if (auto written = write_once(kFormKey, kForm, Engine::Sync::kSynced); !written) return written;
@@ -78,7 +90,7 @@ std::expected<void, std::string> Store::check_form() {
   return {};
 }
 
-std::expected<void, std::string> Store::read_first_marked() {
+std::expected<void, StoreRefusal> Store::read_first_marked() {
   {
     const EngineReading reading(*engine_);
     std::string bytes;
@@ -98,7 +110,7 @@ std::expected<void, std::string> Store::read_first_marked() {
   return write_once(kFirstMarkedKey, Key().append(first_marked_), Engine::Sync::kWritten);
 }
 
-std::expected<void, std::string> Store::write_once(char key, std::string_view value, Engine::Sync sync) {
+std::expected<void, StoreRefusal> Store::write_once(char key, std::string_view value, Engine::Sync sync) {
   const ThreadRoleScope role(kStoreWriter);
   const auto group = engine_->new_group();
   group->put(Table::kIndex, Key(key), value);

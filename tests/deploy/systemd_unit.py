@@ -102,6 +102,7 @@ class File(unittest.TestCase):
         self.assertEqual(settings()["Restart"], ["on-failure"])
         for key in ("RestartPreventExitStatus", "SuccessExitStatus"):
             self.assertNotIn("69", settings()[key][-1].split())
+        self.assertEqual(settings()["RestartPreventExitStatus"][-1].split(), ["2", "72", "78"], "what does not pass by itself")
         self.assertGreaterEqual(seconds(settings()["RestartSec"][-1]), 1, "it does not spin")
 
     def test_the_filter_knows_what_it_is_asked(self):

@@ -65,7 +65,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
   if (disk != nullptr) {
     auto opened =
         daemon::Store::open({"/store", config::Durability::kFsync, daemon::embedded_engine(disk)}, log);
-    if (!opened) fail("the store opens", opened.error());
+    if (!opened) fail("the store opens", opened.error().what);
     store_ = std::move(*opened);
   }
   config.listen.port = 0;
@@ -80,7 +80,7 @@ DaemonInProcess::DaemonInProcess(config::Config config, rocksdb::Env* disk)
                                                                    .version = "fuzz"},
                                              std::move(config));
   if (const auto restored = server_->batches().restore_all(); !restored) {
-    fail("what is in the store can be restored", restored.error());
+    fail("what is in the store can be restored", restored.error().what);
   }
   if (const auto endpoint = server_->listen(); !endpoint) fail("there is a port", endpoint.error());
   pool_.start(kWorkers);

@@ -19,7 +19,7 @@ from postgres_server import PostgresServer, programs
 from resp import pairs
 from store_daemon import HOUR_MS, StoreTest, at_store, run_daemon
 
-OK, USAGE, DATA_ERROR, UNAVAILABLE, CONFIG, INTERRUPTED = 0, 2, 65, 69, 78, 130
+OK, USAGE, DATA_ERROR, UNAVAILABLE, STORE, CONFIG, INTERRUPTED = 0, 2, 65, 69, 72, 78, 130
 LARGE = 300_000
 
 
@@ -141,14 +141,14 @@ class Migration(StoreTest):
         release()
         self.assertGreater(int(self.server.query("select sum(length(value)) from locksley_result")), 8 * LARGE, "results had been copied")
         refused = run_daemon(self.store, merged(self.settings, postgresql))
-        self.assert_refused(refused, UNAVAILABLE, f"unfinished copy of {self.store}", "--migrate-to")
+        self.assert_refused(refused, STORE, f"unfinished copy of {self.store}", "--migrate-to")
         finished = self.migrate(self.settings, url)
         self.assertEqual(finished.returncode, OK, finished)
         self.assertIn("migration: goes on", finished.stderr)
         self.assertRegex(finished.stdout, r"engine: postgresql")
         again = self.migrate(self.settings, url)
         self.assertEqual(again.returncode, OK, again)
-        self.assert_refused(run_daemon(self.store, self.settings), UNAVAILABLE, "was migrated to postgresql://", "--undo-migration")
+        self.assert_refused(run_daemon(self.store, self.settings), STORE, "was migrated to postgresql://", "--undo-migration")
 
         self.begin(postgresql)
         self.assertEqual(self.ledger(*settled), before)
@@ -178,7 +178,7 @@ class Migration(StoreTest):
             finished = self.migrate(settings, back)
             self.assertEqual(finished.returncode, OK, finished)
             self.assertIn(f"path: {back}", finished.stdout)
-            self.assert_refused(run_daemon(self.store, settings), UNAVAILABLE, f"was migrated to {back}")
+            self.assert_refused(run_daemon(self.store, settings), STORE, f"was migrated to {back}")
 
             self.begin({"store": {"path": str(back)}})
             self.assertEqual(self.ledger(*settled), before)

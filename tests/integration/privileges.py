@@ -102,8 +102,8 @@ class Dropping(PrivilegesTest):
         if not IS_ROOT:
             return self.assertIsNone(self.start_as_user())
         code, log = self.ends_with({"process": {"user": USER.pw_name}, "store": {"path": str(store)}})
-        self.assertEqual(code, 69)
-        self.assertRegex(log, rf"{store}.*[Pp]ermission denied")
+        self.assertEqual(code, 72)
+        self.assertRegex(log, rf"{store}.*[Pp]ermission denied.*chown -R {USER.pw_name} {store}")
 
     def test_ports_are_bound_before(self):
         if not IS_ROOT:

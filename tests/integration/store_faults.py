@@ -17,7 +17,7 @@ from resp import Error, encode
 from small_disk import SmallDisk
 from store_daemon import HOUR_MS, StoreTest, run_daemon
 
-OK, UNAVAILABLE, IO_ERROR = 0, 69, 74
+OK, DATA_ERROR, UNAVAILABLE, STORE, IO_ERROR = 0, 65, 69, 72, 74
 
 
 class InUseOrDamaged(StoreTest):
@@ -57,7 +57,7 @@ class InUseOrDamaged(StoreTest):
         before = self.contents()
         for _ in range(2):
             refused = run_daemon(self.store)
-            self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), f"{what}: {refused.stderr}")
+            self.assertEqual((refused.returncode, refused.stdout), (STORE, ""), f"{what}: {refused.stderr}")
             after = self.contents()
             self.assertEqual(sorted(after), sorted(before), f"{what}: files came or went; {refused.stderr}")
             self.assertEqual(after, before, what)
@@ -125,10 +125,10 @@ class InUseOrDamaged(StoreTest):
         self.make()
         for manifest in self.store.glob("MANIFEST-*"):
             manifest.unlink()
-        self.assertEqual(run_daemon(self.store).returncode, UNAVAILABLE)
+        self.assertEqual(run_daemon(self.store).returncode, STORE)
         repaired = run_daemon(self.store, arguments=["--repair"])
         self.assertEqual(repaired.returncode, OK, repaired.stderr)
-        self.assertIn(str(self.store), repaired.stdout)
+        self.assertEqual(repaired.stdout, f"repaired: {self.store} has 4 batches\n")
         self.begin()
         self.assert_known("over", "failed", "queued", "late")
         self.assert_whole("over", [["ok", "p" * 3000]] * 200)
@@ -138,10 +138,23 @@ class InUseOrDamaged(StoreTest):
         self.kill_and_begin()
         self.assert_known("over", "failed", "queued", "late", "new")
 
+    def test_repair_says_what_is_lost(self):
+        self.make()
+        tables = sorted(self.store.glob("*.sst"))
+        for manifest in self.store.glob("MANIFEST-*"):
+            manifest.unlink()
+        tables[-1].write_bytes(b"x" * 100)
+        repaired = run_daemon(self.store, arguments=["--repair"])
+        self.assertEqual(repaired.returncode, DATA_ERROR, repaired.stderr)
+        self.assertRegex(repaired.stdout, rf"^repaired: {self.store} has \d batches\n")
+        self.assertIn(f"{self.store}/lost: {tables[-1].name}\n", repaired.stdout)
+        self.assertTrue((self.store / "lost" / tables[-1].name).exists())
+
     def test_repair_of_a_sound_store_loses_nothing(self):
         self.make()
         repaired = run_daemon(self.store, arguments=["--repair"])
         self.assertEqual(repaired.returncode, OK, repaired.stderr)
+        self.assertEqual(repaired.stdout, f"repaired: {self.store} has 4 batches\n")
         self.begin()
         self.assert_whole("over", [["ok", "p" * 3000]] * 200)
         self.assert_whole("late", [["ok", "s"]])
@@ -352,7 +365,7 @@ class FullDisk(StoreTest):
         refused = wait_for("a start on a full disk", refused_start)
         self.assertEqual((refused.returncode, refused.stdout), (UNAVAILABLE, ""), refused.stderr)
         self.assertIn(str(self.store), refused.stderr)
-        self.assertIn("No space", refused.stderr)
+        self.assertRegex(refused.stderr, r"No space.*make room.*Nothing is lost")
         self.disk.make_room()
         self.begin()
         self.assert_whole("over", [["ok", "x" * 1000]] * 1000)

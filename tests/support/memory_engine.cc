@@ -231,9 +231,10 @@ EngineDone MemoryDisk::copy_to(const std::filesystem::path& folder) const {
 
 daemon::OpenEngine MemoryDisk::engine() {
   return [this](const daemon::EngineOptions& options)
-             -> std::expected<std::unique_ptr<daemon::Engine>, std::string> {
+             -> std::expected<std::unique_ptr<daemon::Engine>, daemon::StoreRefusal> {
     if (!take()) {
-      return std::unexpected(fmt::format("the store {} is in use by another daemon", options.path));
+      return std::unexpected(
+          daemon::StoreRefusal{fmt::format("the store {} is in use by another daemon", options.path)});
     }
     return std::make_unique<MemoryEngine>(*this, options.path);
   };

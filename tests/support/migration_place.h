@@ -38,7 +38,7 @@ class MigrationPlace {
 
   std::unique_ptr<Engine> open() {
     auto opened = disk->engine()({folder.path().string(), config::Durability::kFsync, silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return *std::move(opened);
   }
   void edit(const std::function<void(Engine::Group&)>& change) {
@@ -78,7 +78,7 @@ class MigrationPlace {
   std::string start() {
     const auto store =
         daemon::Store::open({.path = folder.path().string(), .engine = disk->engine()}, silent_log());
-    return store ? "" : store.error();
+    return store ? "" : store.error().what;
   }
   std::string name() const { return disk->place(folder.path()); }
 

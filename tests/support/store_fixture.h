@@ -125,7 +125,7 @@ class StoreBench {
   // Opens and recovers: what is in it, or the error of either.
   std::expected<Picture, std::string> try_recover() {
     auto opened = daemon::Store::open(options(), silent_log());
-    if (!opened) return std::unexpected(opened.error());
+    if (!opened) return std::unexpected(opened.error().what);
     store = std::move(*opened);
     auto picture = picture_of(*store);
     if (!picture) store.reset();
@@ -177,7 +177,7 @@ class StoreBench {
   void edit(const std::function<void(daemon::Engine::Group&)>& change) const {
     const ThreadRoleScope role(daemon::kStoreWriter);
     auto engine = disk->engine()({folder.path().string(), durability_, silent_log()});
-    if (!engine) throw std::runtime_error("the engine does not open: " + engine.error());
+    if (!engine) throw std::runtime_error("the engine does not open: " + engine.error().what);
     const auto group = (*engine)->new_group();
     change(*group);
     EXPECT_TRUE((*engine)->commit(*group, daemon::Engine::Sync::kSynced).has_value());

@@ -278,7 +278,7 @@ Picture StoreModel::picture() const {
 std::expected<Picture, std::string> picture_of(daemon::Store& store) {
   std::vector<StoredBatch> batches;
   const auto recovered = store.recover([&](StoredBatch batch) { batches.push_back(std::move(batch)); });
-  if (!recovered) return std::unexpected(recovered.error());
+  if (!recovered) return std::unexpected(recovered.error().what);
   Picture picture;
   for (StoredBatch& batch : batches) {
     read_left_out(store, batch);

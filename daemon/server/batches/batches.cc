@@ -170,11 +170,11 @@ void Batches::limits_changed() {
   relief_.relieve();
 }
 
-std::expected<void, std::string> Batches::restore_all() {
+std::expected<void, StoreRefusal> Batches::restore_all() {
   try {
     aside_.start();
   } catch (const std::system_error& error) {
-    return std::unexpected(fmt::format("could not start a thread for large batches: {}", error.what()));
+    return std::unexpected(StoreRefusal{fmt::format("no thread for large batches starts: {}", error.what())});
   }
   if (parts_.store == nullptr) return {};
   if (auto customers = customers_.restore(); !customers) return customers;

@@ -33,6 +33,7 @@
 #include "daemon/server/batches/stored/stored_batches.h"
 #include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/server/records/lookup.h"
+#include "daemon/store/engine/engine.h"
 
 namespace locksley::daemon {
 
@@ -97,7 +98,7 @@ class Batches {
 
   // Everything that is in the store; starts the threads. Once, also without a store. The error is
   // for the operator.
-  std::expected<void, std::string> restore_all() LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<void, StoreRefusal> restore_all() LOCKSLEY_REQUIRES(kIoThread);
   // SUBMIT, RUN, OPEN, ADD, RETRY.
   Intake& intake() { return intake_; }
   // As Dependencies::look_up_next(), before Intake::submit() or open().

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/store/embedded/store_access.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -16,41 +18,51 @@ std::string checksum(std::string_view bytes) {
   return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
 
+using Mismatch = CleanEndNote::Mismatch;
+
+// `damage`: what it is if the file is there and is wrong, or is missing.
+Mismatch unread(const rocksdb::Status& status, Mismatch damage) {
+  if (is_of_the_system(status.ToString())) return {Mismatch::Of::kSystem, status.ToString()};
+  return damage;
+}
+
 }  // namespace
 
 CleanEndNote::CleanEndNote(rocksdb::Env* env, std::string folder)
     : env_(env != nullptr ? env : rocksdb::Env::Default()), folder_(std::move(folder)) {}
 
-std::expected<std::string, std::string> CleanEndNote::describe() const {
+std::expected<std::string, Mismatch> CleanEndNote::describe() const {
   std::string name;
-  if (!rocksdb::ReadFileToString(env_, path_of("CURRENT"), &name).ok()) {
-    return std::unexpected("the file CURRENT is missing");
+  if (const auto read = rocksdb::ReadFileToString(env_, path_of("CURRENT"), &name); !read.ok()) {
+    return std::unexpected(unread(read, {Mismatch::Of::kManifest, "the file CURRENT is missing"}));
   }
   if (name.ends_with('\n')) name.pop_back();
   std::string bytes;
-  if (!rocksdb::ReadFileToString(env_, path_of(name), &bytes).ok()) {
-    return std::unexpected("the manifest that the file CURRENT names is missing");
+  if (const auto read = rocksdb::ReadFileToString(env_, path_of(name), &bytes); !read.ok()) {
+    return std::unexpected(
+        unread(read, {Mismatch::Of::kManifest, "the manifest that the file CURRENT names is missing"}));
   }
   return fmt::format("{} {} {}\n", name, bytes.size(), checksum(bytes));
 }
 
-std::expected<void, CleanEndNote::Mismatch> CleanEndNote::check() const {
+std::expected<void, Mismatch> CleanEndNote::check() const {
   if (env_->FileExists(path_of(kFile)).IsNotFound()) return {};
   std::string note;
   const rocksdb::Status read = rocksdb::ReadFileToString(env_, path_of(kFile), &note);
   const std::size_t body =
       note.size() < 17 ? 0 : note.size() - 17;  // without its checksum and the end of the line
   if (!read.ok() || !note.starts_with(kHead) || note.substr(body) != checksum({note.data(), body}) + "\n") {
-    return std::unexpected(Mismatch{fmt::format("the file {} is damaged", kFile), true});
+    return std::unexpected(unread(read, {Mismatch::Of::kNote, fmt::format("the file {} is damaged", kFile)}));
   }
   const auto found = describe();
-  if (!found) return std::unexpected(Mismatch{found.error()});
+  if (!found) return std::unexpected(found.error());
   const std::string noted = note.substr(kHead.size(), body - kHead.size());
   // RocksDB starts a manifest of another name whenever it opens a database: a program that does not
   // write notes has opened this one since.
   if (noted.substr(0, noted.find(' ')) != found->substr(0, found->find(' '))) return {};
   if (noted != *found) {
-    return std::unexpected(Mismatch{"its manifest is not the one with which it was closed"});
+    return std::unexpected(
+        Mismatch{Mismatch::Of::kManifest, "its manifest is not the one with which it was closed"});
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 
+#include <cstdint>
 #include <expected>
 #include <string>
 
@@ -25,8 +26,13 @@ class CleanEndNote {
   CleanEndNote(rocksdb::Env* env, std::string folder);
 
   struct Mismatch {
+    enum class Of : std::uint8_t {
+      kManifest,
+      kNote,    // the note itself is damaged: it says nothing about the manifest
+      kSystem,  // a file could not be read, for another reason than what it contains
+    };
+    Of of = Of::kManifest;
     std::string what;
-    bool is_of_the_note = false;  // the note itself is damaged: it says nothing about the manifest
   };
   // Call it before the database is opened. Without a note there is no mismatch.
   std::expected<void, Mismatch> check() const;
@@ -38,8 +44,9 @@ class CleanEndNote {
 
  private:
   std::string path_of(const std::string& file) const { return folder_ + "/" + file; }
-  // The current manifest as "name size checksum". The error says which file is missing.
-  std::expected<std::string, std::string> describe() const;
+  // The current manifest as "name size checksum". The error says which file is missing, or cannot
+  // be read.
+  std::expected<std::string, Mismatch> describe() const;
   rocksdb::Status sync_folder() const;
 
   rocksdb::Env* const env_;

@@ -1,8 +1,10 @@
 // The engine that is part of the daemon: RocksDB, one folder, no other process.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
+#include <vector>
 
 #include "daemon/store/engine/engine.h"
 
@@ -15,8 +17,15 @@ namespace locksley::daemon {
 // Opens it in the folder EngineOptions::path, for one daemon at a time. `env`: for tests that make
 // the disk fail, outlives the engine; null: the system's.
 OpenEngine embedded_engine(rocksdb::Env* env = nullptr);
-// Makes a sound database of what is still readable in a damaged one, which no process has open. The
-// error names the folder, says what is wrong and what to do.
-std::expected<void, std::string> repair_embedded(const EngineOptions& options, rocksdb::Env* env = nullptr);
+// What a repair has left.
+struct RepairReport {
+  std::uint64_t batches = 0;            // that are there
+  std::vector<std::string> aside = {};  // tables that could not be read, now in the folder `lost`
+  bool has_cut_log = false;             // the log was damaged: its records from there on are lost
+  bool is_whole() const { return aside.empty() && !has_cut_log; }
+};
+// Makes a sound database of what is still readable in a damaged one, which no process has open.
+std::expected<RepairReport, StoreRefusal> repair_embedded(const EngineOptions& options,
+                                                          rocksdb::Env* env = nullptr);
 
 }  // namespace locksley::daemon

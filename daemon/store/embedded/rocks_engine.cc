@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,9 +24,11 @@
 #include "daemon/store/embedded/open_attempt.h"
 #include "daemon/store/embedded/padded_logs.h"
 #include "daemon/store/embedded/rocks_options.h"
+#include "daemon/store/embedded/store_access.h"
 #include "daemon/store/embedded/store_lock.h"
 #include "daemon/store/embedded/torn_log.h"
 #include "daemon/store/engine/key.h"
+#include "daemon/store/rows/rows.h"
 
 namespace locksley::daemon {
 namespace {
@@ -34,7 +38,8 @@ constexpr std::size_t kMostDeletes = 16;
 
 EngineError::Kind kind_of(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return EngineError::Kind::kFull;
-  return status.IsCorruption() ? EngineError::Kind::kDamaged : EngineError::Kind::kFailed;
+  const bool is_damage = status.IsCorruption() && !is_of_the_system(status.ToString());
+  return is_damage ? EngineError::Kind::kDamaged : EngineError::Kind::kFailed;
 }
 EngineError error_of(const rocksdb::Status& status) { return {kind_of(status), status.ToString()}; }
 EngineDone outcome(const rocksdb::Status& status) {
@@ -46,6 +51,17 @@ EngineDone not_open() {
 }
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+// The names of the tables that RocksDB's repair has set aside.
+std::set<std::string> tables_aside(const std::string& store) {
+  std::set<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(store + "/lost", none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".sst")) names.insert(name);
+  }
+  return names;
+}
 
 class RocksCursor final : public RowCursor {
  public:
@@ -151,23 +167,40 @@ class RocksEngine::RocksGroup final : public Engine::Group {
   std::optional<EngineError> failure_;
 };
 
-std::string RocksEngine::explain(const rocksdb::Status& status) const {
+RocksEngine::OpenFailure RocksEngine::explain(const rocksdb::Status& status) const {
   const std::string reason = status.ToString();
   if (is_lock_held(status)) return in_use(reason);
+  if (is_of_the_system(reason)) return error_of_system(reason);
   if (status.IsCorruption() || status.IsNotFound() || status.IsInvalidArgument() || status.IsPathNotFound()) {
     return damage(reason);
   }
-  return fmt::format("cannot open the store {}: {}", options_.path, reason);
+  return {OpenFailure::Kind::kContent, {fmt::format("cannot open the store {}: {}", options_.path, reason)}};
 }
 
-std::string RocksEngine::in_use(std::string_view reason) const {
-  return fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
-                     reason);
+RocksEngine::OpenFailure RocksEngine::in_use(std::string_view reason) const {
+  return {OpenFailure::Kind::kInUse,
+          {fmt::format("the store {} is in use by another daemon: two cannot share one ({})", options_.path,
+                       reason)}};
 }
 
-std::string RocksEngine::damage(std::string_view what) const {
-  return fmt::format("the store {} is damaged, so nothing was started: {}. {}", options_.path, what,
-                     remedy(Damage::kUnreadable));
+RocksEngine::OpenFailure RocksEngine::damage(std::string_view what) const {
+  return {OpenFailure::Kind::kContent,
+          {.what = fmt::format("the store {} is damaged, so nothing was started: {}. {}", options_.path, what,
+                               remedy(Damage::kUnreadable)),
+           .lasts = true}};
+}
+
+RocksEngine::OpenFailure RocksEngine::error_of_system(std::string_view words) const {
+  return {OpenFailure::Kind::kSystem,
+          {.what = fmt::format("cannot open the store {}: {}", options_.path, words),
+           .lasts = is_forbidden(words)}};
+}
+
+StoreRefusal RocksEngine::refusal_of(OpenFailure failure) const {
+  if (failure.kind == OpenFailure::Kind::kSystem) {
+    failure.refusal.what += advice_about(failure.refusal.what, options_.path);
+  }
+  return std::move(failure.refusal);
 }
 
 std::string_view RocksEngine::remedy(Damage damage) const {
@@ -190,13 +223,13 @@ bool RocksEngine::has_lost_its_index() const {
   return false;
 }
 
-std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(EngineOptions options,
-                                                                           rocksdb::Env* env) {
+std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> RocksEngine::open(EngineOptions options,
+                                                                            rocksdb::Env* env) {
   std::error_code error;
   std::filesystem::create_directories(options.path, error);
   if (error) {
-    return std::unexpected(
-        fmt::format("cannot create the store's folder {}: {}", options.path, error.message()));
+    return std::unexpected(StoreRefusal{
+        fmt::format("cannot create the store's folder {}: {}", options.path, error.message())});
   }
   std::unique_ptr<RocksEngine> engine(new RocksEngine(std::move(options), env));
   const ThreadRoleScope role(kStoreWriter);
@@ -206,9 +239,14 @@ std::expected<std::unique_ptr<RocksEngine>, std::string> RocksEngine::open(Engin
         .with("patience_ms", kLockPatience.count())
         .write(*engine->options_.log, spdlog::level::info);
   });
-  if (holder) return std::unexpected(engine->in_use(*holder));
+  if (holder) return std::unexpected(engine->refusal_of(engine->in_use(*holder)));
+  if (auto access = check_access(engine->options_.path, Held::kOne); !access) {
+    return std::unexpected(std::move(access.error()));
+  }
   if (!engine->reserve_.check(0)) engine->reserve_.release();
-  if (auto opened = engine->open_files(); !opened) return std::unexpected(std::move(opened.error()));
+  if (auto opened = engine->open_files(); !opened) {
+    return std::unexpected(engine->refusal_of(std::move(opened.error())));
+  }
   static_cast<void>(engine->files_.db->GetDbIdentity(engine->id_));  // which RocksDB has read when it opened
   if (!has_fast_checksums()) {
     LogLine("store: slow checksums: this build of RocksDB does not call those of the program")
@@ -224,25 +262,23 @@ std::unique_ptr<rocksdb::Env> RocksEngine::padded_env(const EngineOptions& optio
   return rocksdb::NewCompositeEnv(std::make_shared<PaddedLogs>(files, options.path));
 }
 
-std::expected<void, std::string> RocksEngine::open_files() {
+std::expected<void, RocksEngine::OpenFailure> RocksEngine::open_files() {
   const OpenAttempt attempt(env_, options_.path);
   auto opened = try_open_files();
-  if (opened) return {};
   // The files of another process are not this attempt's, however new they are.
-  if (!opened.error().is_in_use) attempt.clean_up();
-  return std::unexpected(std::move(opened.error().what));
+  if (!opened && opened.error().kind != OpenFailure::Kind::kInUse) attempt.clean_up();
+  return opened;
 }
 
 std::expected<void, RocksEngine::OpenFailure> RocksEngine::try_open_files() {
-  if (has_lost_its_index()) return std::unexpected(OpenFailure{damage("the file CURRENT is missing")});
+  if (has_lost_its_index()) return std::unexpected(damage("the file CURRENT is missing"));
   const CleanEndNote note(env_, options_.path);
-  if (const auto whole = note.check(); !whole)
-    return std::unexpected(OpenFailure{damage(whole.error().what)});
-  // The note is removed before RocksDB changes anything: after a crash there is none.
-  if (const auto removed = note.remove(); !removed) {
-    return std::unexpected(
-        OpenFailure{fmt::format("cannot open the store {}: {}", options_.path, removed.error())});
+  if (const auto whole = note.check(); !whole) {
+    const auto& [of, what] = whole.error();
+    return std::unexpected(of == CleanEndNote::Mismatch::Of::kSystem ? error_of_system(what) : damage(what));
   }
+  // The note is removed before RocksDB changes anything: after a crash there is none.
+  if (const auto removed = note.remove(); !removed) return std::unexpected(error_of_system(removed.error()));
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const bool drops_damaged_log = drops_damaged_log_;
@@ -255,15 +291,17 @@ std::expected<void, RocksEngine::OpenFailure> RocksEngine::try_open_files() {
   rocksdb::Status status = open(continuity);
   if (status.IsCorruption() && padded_) {
     if (const std::string torn = cut_torn_record(env_, options_.path, continuity); !torn.empty()) {
-      LogLine("store: the power failed while the last record was being written; no client was told of it")
-          .with("store", options_.path)
-          .with("log", torn)
-          .write(*options_.log, spdlog::level::info);
+      if (options_.log != nullptr) {  // repair() has none
+        LogLine("store: the power failed while the last record was being written; no client was told of it")
+            .with("store", options_.path)
+            .with("log", torn)
+            .write(*options_.log, spdlog::level::info);
+      }
       LogContinuity again(env_);
       status = open(again);
     }
   }
-  if (!status.ok()) return std::unexpected(OpenFailure{explain(status), is_lock_held(status)});
+  if (!status.ok()) return std::unexpected(explain(status));
   files_ = {std::unique_ptr<rocksdb::DB>(db), std::move(handles)};
   opened_ = &files_;
   gate_.open();
@@ -302,7 +340,7 @@ EngineDone RocksEngine::reopen() {
   auto opened = open_files();
   if (opened) return {};
   open_for_reading();
-  return std::unexpected(EngineError{EngineError::Kind::kFailed, std::move(opened.error())});
+  return std::unexpected(EngineError{EngineError::Kind::kFailed, std::move(opened.error().refusal.what)});
 }
 
 void RocksEngine::open_for_reading() {
@@ -320,24 +358,70 @@ void RocksEngine::open_for_reading() {
   gate_.open();
 }
 
-std::expected<void, std::string> RocksEngine::repair(const EngineOptions& options, rocksdb::Env* env) {
+std::expected<RepairReport, StoreRefusal> RocksEngine::repair(const EngineOptions& options,
+                                                              rocksdb::Env* env) {
+  std::error_code failed;
+  if (std::filesystem::status(options.path, failed).type() == std::filesystem::file_type::not_found) {
+    return std::unexpected(StoreRefusal{
+        .what = fmt::format("there is no store in {}: nothing was repaired", options.path), .lasts = true});
+  }
+  if (auto access = check_access(options.path, Held::kAsForRepair); !access) {
+    return std::unexpected(std::move(access.error()));
+  }
   RocksEngine engine(options, env);
   const ThreadRoleScope role(kStoreWriter);
   const CleanEndNote note(env, options.path);
   const auto whole = note.check();
-  if (const auto removed = note.remove(); !removed) return std::unexpected(removed.error());
+  const auto of = whole ? CleanEndNote::Mismatch::Of::kNote : whole.error().of;
+  if (of == CleanEndNote::Mismatch::Of::kSystem) {
+    return std::unexpected(engine.refusal_of(engine.error_of_system(whole.error().what)));
+  }
+  if (const auto removed = note.remove(); !removed) {
+    return std::unexpected(engine.refusal_of(engine.error_of_system(removed.error())));
+  }
   // If RocksDB opened a manifest that has lost its end, it would delete the tables that the end
   // named.
-  const bool has_its_manifest = whole || whole.error().is_of_the_note;
+  const bool has_its_manifest = of == CleanEndNote::Mismatch::Of::kNote;
   for (const bool drops_damaged_log : {false, true}) {
+    if (!has_its_manifest) break;
     engine.drops_damaged_log_ = drops_damaged_log;
-    if (has_its_manifest && engine.open_files()) return {};  // the destructor flushes it
+    auto opened = engine.open_files();
+    if (opened) return engine.report_repair({.has_cut_log = drops_damaged_log});
+    if (opened.error().kind != OpenFailure::Kind::kContent) {
+      return std::unexpected(engine.refusal_of(std::move(opened.error())));
+    }
   }
+  const std::set<std::string> before = tables_aside(options.path);
   const rocksdb::Status status =
       rocksdb::RepairDB(options.path, database_options(options, env, engine.sizes_), families(engine.sizes_),
                         family_options(nullptr, engine.sizes_));
-  if (!status.ok()) return std::unexpected(engine.explain(status));
-  return {};
+  if (!status.ok()) return std::unexpected(engine.refusal_of(engine.explain(status)));
+  RepairReport report;
+  std::ranges::set_difference(tables_aside(options.path), before, std::back_inserter(report.aside));
+  engine.drops_damaged_log_ = false;
+  if (auto opened = engine.open_files(); !opened) {
+    return std::unexpected(engine.refusal_of(std::move(opened.error())));
+  }
+  return engine.report_repair(std::move(report));
+}
+
+// The destructor flushes what was repaired.
+std::expected<RepairReport, StoreRefusal> RocksEngine::report_repair(RepairReport report) {
+  const EngineReading reading(*this);
+  const auto count = [&report](std::string_view, std::string_view) {
+    ++report.batches;
+    return true;
+  };
+  const auto counted = reading.visit_prefix(Table::kIndex, Key(kAcceptedKey), count);
+  if (counted) return report;
+  const std::string& what = counted.error().what;
+  if (counted.error().kind != EngineError::Kind::kDamaged) {
+    return std::unexpected(refusal_of(error_of_system(what)));
+  }
+  return std::unexpected(
+      StoreRefusal{.what = fmt::format("the store {} cannot be repaired: {}. {}", options_.path, what,
+                                       remedy(Damage::kContradictory)),
+                   .lasts = true});
 }
 
 std::unique_ptr<Engine::Group> RocksEngine::new_group() { return std::make_unique<RocksGroup>(*this); }
@@ -455,12 +539,12 @@ Engine::Usage RocksEngine::usage() const {
 }
 
 OpenEngine embedded_engine(rocksdb::Env* env) {
-  return [env](const EngineOptions& options) -> std::expected<std::unique_ptr<Engine>, std::string> {
+  return [env](const EngineOptions& options) -> std::expected<std::unique_ptr<Engine>, StoreRefusal> {
     return RocksEngine::open(options, env);
   };
 }
 
-std::expected<void, std::string> repair_embedded(const EngineOptions& options, rocksdb::Env* env) {
+std::expected<RepairReport, StoreRefusal> repair_embedded(const EngineOptions& options, rocksdb::Env* env) {
   return RocksEngine::repair(options, env);
 }
 

@@ -17,6 +17,7 @@
 
 #include "daemon/store/embedded/compactor.h"
 #include "daemon/store/embedded/disk_reserve.h"
+#include "daemon/store/embedded/embedded_engine.h"
 #include "daemon/store/embedded/spare_batches.h"
 #include "daemon/store/engine/disk_space.h"
 #include "daemon/store/engine/engine.h"
@@ -35,12 +36,13 @@ class RocksEngine final : public Engine {
  public:
   // If another process has the folder open, waits for some seconds until it has closed it. `env`
   // null: the system's.
-  static std::expected<std::unique_ptr<RocksEngine>, std::string> open(EngineOptions options,
-                                                                       rocksdb::Env* env);
+  static std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> open(EngineOptions options,
+                                                                        rocksdb::Env* env);
   // Makes a sound database of what is still readable in a damaged one: the records of a log before
   // the first damaged one, and the table blocks whose checksums match. A sound database stays as it
-  // is. The error is as in open().
-  static std::expected<void, std::string> repair(const EngineOptions& options, rocksdb::Env* env);
+  // is. RocksDB moves a table that it cannot open into the folder `lost`, so nothing is repaired
+  // where a file cannot be opened for another reason than what it contains.
+  static std::expected<RepairReport, StoreRefusal> repair(const EngineOptions& options, rocksdb::Env* env);
   // Flushes the memtables, so that the next start is quick, and closes the database.
   ~RocksEngine() override;
   RocksEngine(const RocksEngine&) = delete;
@@ -109,21 +111,30 @@ class RocksEngine final : public Engine {
         compactor_(*this, options_.log) {}
   // Null: the log is not synced after each group.
   static std::unique_ptr<rocksdb::Env> padded_env(const EngineOptions& options, rocksdb::Env* env);
-  std::expected<void, std::string> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   struct OpenFailure {
-    std::string what;
-    bool is_in_use = false;  // by another process
+    enum class Kind : std::uint8_t {
+      kContent,  // damage, or what RocksDB words like it
+      kInUse,    // by another process
+      kSystem,   // an error of the system, which says nothing about what the files contain
+    };
+    Kind kind;
+    StoreRefusal refusal;
   };
+  std::expected<void, OpenFailure> open_files() LOCKSLEY_REQUIRES(kStoreWriter);
   std::expected<void, OpenFailure> try_open_files() LOCKSLEY_REQUIRES(kStoreWriter);
+  std::expected<RepairReport, StoreRefusal> report_repair(RepairReport report);
   void open_for_reading() LOCKSLEY_REQUIRES(kStoreWriter);
   bool has_lost_its_index() const;
   // Waits for all readings.
   void close_files() LOCKSLEY_REQUIRES(kStoreWriter);
   bool is_writable() const LOCKSLEY_REQUIRES(kStoreWriter) { return files_.db != nullptr && !read_only_; }
   EngineDone write(rocksdb::WriteBatch& batch) LOCKSLEY_REQUIRES(kStoreWriter);
-  std::string explain(const rocksdb::Status& status) const;
-  std::string in_use(std::string_view reason) const;
-  std::string damage(std::string_view what) const;
+  OpenFailure explain(const rocksdb::Status& status) const;
+  OpenFailure in_use(std::string_view reason) const;
+  OpenFailure damage(std::string_view what) const;
+  OpenFailure error_of_system(std::string_view words) const;
+  // With what an operator can do about an error of the system.
+  StoreRefusal refusal_of(OpenFailure failure) const;
 
   rocksdb::ColumnFamilyHandle* family(Table table) LOCKSLEY_REQUIRES(kStoreWriter) {
     return files_.families[static_cast<std::size_t>(table)];

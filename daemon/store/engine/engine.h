@@ -288,14 +288,19 @@ class EngineReading {
   const bool is_valid_;
 };
 
-// Opens an engine, and creates its database if there is none. The error is for the operator: it
-// names the place, says what is wrong and what to do.
+// Why a start cannot use a store.
+struct StoreRefusal {
+  std::string what;    // for the operator: names the place, says what is wrong and what to do
+  bool lasts = false;  // until an operator has done that: starting again does not help
+};
+
+// Opens an engine, and creates its database if there is none.
 struct EngineOptions {
   std::string path;
   config::Durability durability = config::Durability::kFsync;
   std::shared_ptr<spdlog::logger> log;
 };
 using OpenEngine =
-    std::function<std::expected<std::unique_ptr<Engine>, std::string>(const EngineOptions& options)>;
+    std::function<std::expected<std::unique_ptr<Engine>, StoreRefusal>(const EngineOptions& options)>;
 
 }  // namespace locksley::daemon

@@ -11,8 +11,10 @@ namespace locksley::daemon {
 
 OpenEngine postgres_engine(PostgresOptions options) {
   return [options = std::move(options)](
-             const EngineOptions& engine) -> std::expected<std::unique_ptr<Engine>, std::string> {
-    return ServerEngine::open(engine, options);
+             const EngineOptions& engine) -> std::expected<std::unique_ptr<Engine>, StoreRefusal> {
+    auto opened = ServerEngine::open(engine, options);
+    if (!opened) return std::unexpected(StoreRefusal{std::move(opened.error())});
+    return *std::move(opened);
   };
 }
 

@@ -83,7 +83,7 @@ Ticket CustomerChanges::write(const Tenant& user, std::string_view customer, Acc
   return ticket;
 }
 
-std::expected<void, std::string> CustomerChanges::restore() {
+std::expected<void, StoreRefusal> CustomerChanges::restore() {
   return store_->read_customers([this](const CustomerRow& row) {
     kIoThread.assert_held();
     registry_.customers().set(registry_.tenants().of(row.user), row.customer, row.settings);

@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/tenants.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/customer_settings.h"
 
@@ -63,7 +64,7 @@ class CustomerChanges {
       LOCKSLEY_REQUIRES(kIoThread);
   // Restores the settings that the store has, before its batches are restored. The error is for the
   // operator.
-  std::expected<void, std::string> restore() LOCKSLEY_REQUIRES(kIoThread);
+  std::expected<void, StoreRefusal> restore() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   // Why nothing can be written; empty: it can.

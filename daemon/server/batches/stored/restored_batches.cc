@@ -30,8 +30,8 @@ constexpr auto kReportPeriod = std::chrono::seconds(2);  // of reading a large s
 
 }  // namespace
 
-std::expected<void, std::string> RestoredBatches::restore(const std::function<void(StoredBatch)>& go_on,
-                                                          std::function<void(Outcome)> on_outcome) {
+std::expected<void, StoreRefusal> RestoredBatches::restore(const std::function<void(StoredBatch)>& go_on,
+                                                           std::function<void(Outcome)> on_outcome) {
   const Instant began = now();
   std::vector<StoredBatch> unfinished;
   std::uint64_t over = 0;
@@ -66,7 +66,8 @@ std::expected<void, std::string> RestoredBatches::restore(const std::function<vo
   try {
     parts_.store->start(std::move(on_outcome));
   } catch (const std::system_error& error) {
-    return std::unexpected(fmt::format("could not start the threads of the store: {}", error.what()));
+    return std::unexpected(
+        StoreRefusal{fmt::format("could not start the threads of the store: {}", error.what())});
   }
   std::uint64_t jobs = 0;
   for (StoredBatch& stored : unfinished) {

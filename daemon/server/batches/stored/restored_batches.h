@@ -15,6 +15,7 @@
 #include "daemon/server/batches/handlers/handler_directory.h"
 #include "daemon/server/batches/stored/pending_discards.h"
 #include "daemon/server/records/registry.h"
+#include "daemon/store/engine/engine.h"
 #include "daemon/store/write/ticket.h"
 
 namespace spdlog {
@@ -61,8 +62,8 @@ class RestoredBatches {
   // Every batch of an earlier process. Those that are over are indexed; then the store is started,
   // and `go_on` is called for each of the others, in the order of acceptance. The error is for the
   // operator. `on_outcome` is called by the store's thread.
-  std::expected<void, std::string> restore(const std::function<void(StoredBatch)>& go_on,
-                                           std::function<void(Outcome)> on_outcome)
+  std::expected<void, StoreRefusal> restore(const std::function<void(StoredBatch)>& go_on,
+                                            std::function<void(Outcome)> on_outcome)
       LOCKSLEY_REQUIRES(kIoThread);
   // Makes a record of the batch, as the store has it; in no registry and no lane yet.
   std::shared_ptr<BatchRecord> record_of(StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);

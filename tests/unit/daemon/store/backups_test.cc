@@ -45,7 +45,7 @@ struct CopyBench {
   void open() {
     store.reset();
     auto opened = Store::open(options, testing::silent_log());
-    if (!opened) throw std::runtime_error("the copy does not open: " + opened.error());
+    if (!opened) throw std::runtime_error("the copy does not open: " + opened.error().what);
     store = std::move(*opened);
     auto found = testing::picture_of(*store);
     if (!found) throw std::runtime_error("the copy is not whole: " + found.error());

@@ -117,7 +117,7 @@ TEST(StoreTest, SettingsOfCustomersAreThereAfterwards) {
     const auto read = bench.store->read_customers([&](const CustomerRow& row) {
       found.push_back(row.user + "/" + row.customer + ":" + std::to_string(row.settings.weight.value_or(0)));
     });
-    EXPECT_TRUE(read.has_value()) << read.error();
+    EXPECT_TRUE(read.has_value()) << read.error().what;
     return found;
   };
   bench.commit(SetCustomer{{"shop", "b", {.weight = 1}}});
@@ -136,8 +136,8 @@ TEST(StoreTest, ASecondDaemonIsToldThatTheStoreIsInUse) {
   bench.open();
   const auto second = Store::open(bench.options(), testing::silent_log());
   ASSERT_FALSE(second.has_value());
-  EXPECT_THAT(second.error(), HasSubstr(bench.place()));
-  EXPECT_THAT(second.error(), HasSubstr("in use"));
+  EXPECT_THAT(second.error().what, HasSubstr(bench.place()));
+  EXPECT_THAT(second.error().what, HasSubstr("in use"));
 }
 
 TEST(StoreTest, AStoreOfAnotherFormIsRefused) {
@@ -147,8 +147,8 @@ TEST(StoreTest, AStoreOfAnotherFormIsRefused) {
   bench.edit([](Engine::Group& rows) { rows.put(Table::kIndex, Key(kFormKey), "locksley 99"); });
   const auto store = Store::open(bench.options(), testing::silent_log());
   ASSERT_FALSE(store.has_value());
-  EXPECT_THAT(store.error(), HasSubstr("locksley 99"));
-  EXPECT_THAT(store.error(), HasSubstr(bench.place()));
+  EXPECT_THAT(store.error().what, HasSubstr("locksley 99"));
+  EXPECT_THAT(store.error().what, HasSubstr(bench.place()));
 }
 
 }  // namespace

@@ -364,10 +364,10 @@ TEST(StoreRepairTest, BringsBackWhatTheManifestHasLost) {
     ASSERT_FALSE(
         Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log()));
     const auto repaired = repair_embedded({.path = folder.path().string(), .log = nullptr});
-    ASSERT_TRUE(repaired.has_value()) << repaired.error();
+    ASSERT_TRUE(repaired.has_value()) << repaired.error().what;
     auto store =
         Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log());
-    ASSERT_TRUE(store.has_value()) << store.error();
+    ASSERT_TRUE(store.has_value()) << store.error().what;
     const auto picture = testing::picture_of(**store);
     ASSERT_TRUE(picture.has_value()) << picture.error();
     EXPECT_TRUE(is_same(*picture, small_states().back()));
@@ -379,10 +379,10 @@ TEST(StoreRepairTest, OfAStoreThatIsNotDamagedChangesNothing) {
     const testing::TemporaryFolder folder;
     write_files(folder.path(), small_store(has_clean_end));
     const auto repaired = repair_embedded({.path = folder.path().string(), .log = nullptr});
-    ASSERT_TRUE(repaired.has_value()) << repaired.error();
+    ASSERT_TRUE(repaired.has_value()) << repaired.error().what;
     auto store =
         Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log());
-    ASSERT_TRUE(store.has_value()) << store.error();
+    ASSERT_TRUE(store.has_value()) << store.error().what;
     const auto picture = testing::picture_of(**store);
     ASSERT_TRUE(picture.has_value()) << picture.error();
     EXPECT_TRUE(is_same(*picture, small_states().back()))

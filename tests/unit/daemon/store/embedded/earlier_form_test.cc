@@ -24,14 +24,14 @@ class EarlierFormTest : public ::testing::Test {
 
   void open() {
     auto opened = Store::open({.path = path_, .engine = embedded_engine()}, testing::silent_log());
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     store = std::move(*opened);
     found.clear();
     const auto read = store->recover([&](StoredBatch batch) {
       const std::string id = batch.accepted.options.id;
       found.emplace(id, std::move(batch));
     });
-    if (!read) throw std::runtime_error(read.error());
+    if (!read) throw std::runtime_error(read.error().what);
     store->start(outcomes.listener());
   }
   void close() {
@@ -59,7 +59,7 @@ class EarlierFormTest : public ::testing::Test {
   }
   std::string form() {
     auto engine = embedded_engine()({.path = path_, .log = testing::silent_log()});
-    if (!engine) throw std::runtime_error(engine.error());
+    if (!engine) throw std::runtime_error(engine.error().what);
     const EngineReading reading(**engine);
     std::string text;
     EXPECT_TRUE(reading.get(Table::kIndex, Key(kFormKey), text).value_or(false));
@@ -121,7 +121,7 @@ TEST_F(EarlierFormTest, AStoreOfALaterFormatIsRefusedAndStaysAsItIs) {
   set_form("locksley 3");
   const auto opened = Store::open({.path = path_, .engine = embedded_engine()}, testing::silent_log());
   ASSERT_FALSE(opened.has_value());
-  EXPECT_EQ(opened.error(),
+  EXPECT_EQ(opened.error().what,
             "the store " + path_ +
                 " was written by another version of Locksley (its format is 'locksley 3', this "
                 "version's is 'locksley 2'): use that version, or another store");

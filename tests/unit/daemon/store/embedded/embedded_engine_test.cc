@@ -36,7 +36,7 @@ TEST(EmbeddedEngineTest, WorksOnTheSystemsOwnFiles) {
     auto store =
         Store::open({.path = (folder.path() / "made" / "on demand").string(), .engine = embedded_engine()},
                     testing::silent_log());
-    ASSERT_TRUE(store.has_value()) << store.error();
+    ASSERT_TRUE(store.has_value()) << store.error().what;
     const auto picture = testing::picture_of(**store);
     ASSERT_TRUE(picture.has_value()) << picture.error();
     EXPECT_TRUE(is_same(*picture, model.picture()));
@@ -54,7 +54,7 @@ TEST(EmbeddedEngineTest, AfterABurstOfWritesItShowsTheBytesThatItsFilesHave) {
   const testing::TemporaryFolder folder;
   auto store =
       Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log());
-  ASSERT_TRUE(store.has_value()) << store.error();
+  ASSERT_TRUE(store.has_value()) << store.error().what;
   ASSERT_TRUE(testing::picture_of(**store).has_value());
   Outcomes outcomes;
   (*store)->start(outcomes.listener());
@@ -88,7 +88,7 @@ TEST(EmbeddedEngineTest, AStartWaitsForTheOneThatStillHasTheFolder) {
   const testing::TemporaryFolder folder;
   auto first =
       Store::open({.path = folder.path().string(), .engine = embedded_engine()}, testing::silent_log());
-  ASSERT_TRUE(first.has_value()) << first.error();
+  ASSERT_TRUE(first.has_value()) << first.error().what;
   const auto waits = std::make_shared<WaitingLine>();
   const auto log = std::make_shared<spdlog::logger>("test", waits);
   auto second = std::async(std::launch::async, [&] {
@@ -97,7 +97,7 @@ TEST(EmbeddedEngineTest, AStartWaitsForTheOneThatStillHasTheFolder) {
   ASSERT_EQ(waits->is_logged.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
   first->reset();
   const auto opened = second.get();
-  EXPECT_TRUE(opened.has_value()) << opened.error();
+  EXPECT_TRUE(opened.has_value()) << opened.error().what;
 }
 
 // Another process opens the database between the look at its lock and the attempt to open it, and
@@ -128,7 +128,7 @@ TEST(EmbeddedEngineTest, AFailedStartLeavesTheFilesOfTheOneThatHasTheFolder) {
   const auto env = rocksdb::NewCompositeEnv(std::make_shared<TakenMeanwhile>(table));
   const auto refused = open(env.get());
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error(), ::testing::HasSubstr("in use by another daemon"));
+  EXPECT_THAT(refused.error().what, ::testing::HasSubstr("in use by another daemon"));
   EXPECT_TRUE(std::filesystem::exists(table));
 }
 

@@ -39,7 +39,7 @@ class IndexBesideAModel {
   IndexBesideAModel() {
     auto opened =
         embedded_engine()({folder_.path().string(), config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     engine_ = std::move(*opened);
   }
 

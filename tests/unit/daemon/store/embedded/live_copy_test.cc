@@ -83,7 +83,7 @@ class LiveCopyTest : public ::testing::Test {
   LiveCopyTest() {
     auto opened = embedded_engine(env.get())(
         {folder.path().string(), config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     engine = std::move(*opened);
   }
 
@@ -96,7 +96,7 @@ class LiveCopyTest : public ::testing::Test {
   }
   std::uint64_t rows_of(const fs::path& copy) {
     auto opened = embedded_engine()({copy.string(), config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     const EngineReading reading(**opened);
     std::uint64_t rows = 0;
     const auto visited = reading.visit({.table = Table::kPayloads, .low = {}, .high = {}},

@@ -33,7 +33,7 @@ class EngineTest : public ::testing::Test {
 
   void open() {
     auto opened = disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     engine = std::move(*opened);
   }
   EngineDone put(const std::vector<std::pair<std::string, std::string>>& rows, Table table = Table::kIndex,
@@ -224,7 +224,7 @@ TEST_F(EngineTest, ItsNameStaysTheSameAndNoOtherHasIt) {
   const auto other_disk = testing::make_store_disk(elsewhere.path(), 2);
   const auto other =
       other_disk->engine()({elsewhere.path().string(), config::Durability::kFsync, testing::silent_log()});
-  ASSERT_TRUE(other.has_value()) << other.error();
+  ASSERT_TRUE(other.has_value()) << other.error().what;
   EXPECT_NE((*other)->id(), name);
 }
 
@@ -340,7 +340,7 @@ TEST_F(EngineTest, TwoCannotHaveTheSameFolder) {
   const auto second =
       disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
   ASSERT_FALSE(second.has_value());
-  EXPECT_THAT(second.error(), ::testing::HasSubstr("in use"));
+  EXPECT_THAT(second.error().what, ::testing::HasSubstr("in use"));
 }
 
 }  // namespace

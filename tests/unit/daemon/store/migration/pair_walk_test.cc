@@ -38,7 +38,7 @@ class PairWalkTest : public ::testing::Test {
     Place() {
       auto opened =
           disk->engine()({folder.path().string(), config::Durability::kFsync, testing::silent_log()});
-      if (!opened) throw std::runtime_error(opened.error());
+      if (!opened) throw std::runtime_error(opened.error().what);
       engine = *std::move(opened);
     }
     void put(Table table, std::string_view key, std::string_view value) {

@@ -37,7 +37,7 @@ class ChangeListsTest : public ::testing::Test {
   std::unique_ptr<Engine> open() { return open(disk.options()); }
   static std::unique_ptr<Engine> open(const PostgresOptions& options) {
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }

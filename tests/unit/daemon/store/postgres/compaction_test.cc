@@ -37,7 +37,7 @@ class CompactionTest : public ::testing::Test {
     options.generation_bytes = kBatchesOfAGeneration * kValue;
     options.patience = std::chrono::milliseconds(0);  // what became of a commit is not found out
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   // One payload.

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Opened = std::expected<std::unique_ptr<Engine>, std::string>;
+using Opened = std::expected<std::unique_ptr<Engine>, StoreRefusal>;
 
 class FencingTest : public ::testing::Test {
  protected:
@@ -40,12 +40,12 @@ class FencingTest : public ::testing::Test {
         "postgresql://locksley@/postgres?host=" + proxy.folder() + "&options=-csearch_path%3D" + disk.name();
     options.on_fenced = [this] { ++fenced; };
     auto opened = open(options);
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   std::unique_ptr<Engine> open_second() {
     auto opened = open(disk.options());
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   EngineDone put(Engine& engine, std::string_view key) LOCKSLEY_REQUIRES(kStoreWriter) {
@@ -165,7 +165,7 @@ TEST_F(FencingTest, ARoleThatMayNotCreateTemporaryTablesWritesLargeValues) {
     PostgresOptions options = disk.options();
     options.url.replace(options.url.find("locksley@"), std::string_view("locksley@").size(), plain + "@");
     const auto opened = open(options);
-    ASSERT_TRUE(opened.has_value()) << opened.error();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     const auto group = (*opened)->new_group();
     group->put(Table::kResults, Key().append(1).append(0), std::string(std::size_t{2} << 20, 'x'));
     EXPECT_TRUE((*opened)->commit(*group, Engine::Sync::kSynced).has_value());
@@ -199,7 +199,7 @@ TEST_F(FencingTest, AnIdleDaemonIsNotFenced) {
   options.lease = std::chrono::seconds(10);
   const auto second = open(options);
   ASSERT_FALSE(second.has_value());
-  EXPECT_THAT(second.error(), HasSubstr("in use by another daemon (test, node 1)"));
+  EXPECT_THAT(second.error().what, HasSubstr("in use by another daemon (test, node 1)"));
   EXPECT_EQ(fenced, 0);
 }
 
@@ -229,7 +229,7 @@ TEST_F(FencingTest, ADatabaseWithoutAStandbyIsRefusedUnlessToldOtherwise) {
   options.replication = config::Replication::kRequired;
   const auto refused = open(options);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error(), HasSubstr("synchronous_standby_names"));
+  EXPECT_THAT(refused.error().what, HasSubstr("synchronous_standby_names"));
   options.replication = config::Replication::kProvider;
   EXPECT_TRUE(open(options).has_value());
 }
@@ -239,7 +239,7 @@ TEST_F(FencingTest, ADatabaseThatCommitsBeforeItWritesIsRefused) {
   options.url += "%20-csynchronous_commit%3Doff";
   const auto refused = open(options);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error(), HasSubstr("synchronous_commit is off"));
+  EXPECT_THAT(refused.error().what, HasSubstr("synchronous_commit is off"));
 }
 
 TEST_F(FencingTest, TablesOfAnotherVersionAreRefused) {
@@ -247,7 +247,7 @@ TEST_F(FencingTest, TablesOfAnotherVersionAreRefused) {
   testing::TestConnection(disk.url()).run("update locksley_cluster set form = 99");
   const auto refused = open(disk.options());
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error(), HasSubstr("'99'"));
+  EXPECT_THAT(refused.error().what, HasSubstr("'99'"));
 }
 
 TEST_F(FencingTest, TablesOfAnEarlierVersionAreNotConvertedByADaemonThatWasFenced) {
@@ -274,12 +274,12 @@ TEST_F(FencingTest, APasswordIsInNoMessage) {
   options.url = "postgresql://locksley:geheim@127.0.0.1:1/store?connect_timeout=2";
   const auto refused = open(options);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error(), HasSubstr("postgresql://127.0.0.1:1/store"));
-  EXPECT_THAT(refused.error(), Not(HasSubstr("geheim")));
+  EXPECT_THAT(refused.error().what, HasSubstr("postgresql://127.0.0.1:1/store"));
+  EXPECT_THAT(refused.error().what, Not(HasSubstr("geheim")));
   options.url = "postgresql://locksley:geheim@[::1/store";
   const auto wrong = open(options);
   ASSERT_FALSE(wrong.has_value());
-  EXPECT_THAT(wrong.error(), Not(HasSubstr("geheim")));
+  EXPECT_THAT(wrong.error().what, Not(HasSubstr("geheim")));
 }
 
 }  // namespace

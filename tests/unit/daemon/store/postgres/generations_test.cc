@@ -123,7 +123,7 @@ class TablesTest : public ::testing::Test {
     PostgresOptions options = disk.options();
     options.generation_bytes = generation;
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   // Batches with one payload each.
@@ -318,7 +318,7 @@ TEST_F(TablesTest, ARoleThatMayNotTruncateGoesOnWithoutIt) {
     options.url.replace(options.url.find("locksley@"), std::string_view("locksley@").size(), plain + "@");
     options.generation_bytes = kGeneration;
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    ASSERT_TRUE(opened.has_value()) << opened.error();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     put(**opened, 0, 30);
     erase(**opened, 0, 20);
     put(**opened, 30, 40);

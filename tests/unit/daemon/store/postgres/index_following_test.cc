@@ -47,7 +47,7 @@ class IndexFollowingTest : public ::testing::Test {
     PostgresOptions options = disk.options();
     options.lease = std::chrono::hours(1);  // it looks at the other daemons once, and sees one that stands by
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   void commit(const auto& change) LOCKSLEY_REQUIRES(kStoreWriter) {

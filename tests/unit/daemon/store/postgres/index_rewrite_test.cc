@@ -41,7 +41,7 @@ class IndexRewriteTest : public ::testing::Test {
     PostgresOptions options = disk.options();
     options.generation_bytes = kLeast;
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }

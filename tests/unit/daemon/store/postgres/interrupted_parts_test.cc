@@ -36,7 +36,7 @@ class InterruptedPartsTest : public ::testing::Test {
     }
     const Store::Options with{.path = "", .engine = postgres_engine(options), .rows = {.in_group = kInGroup}};
     auto opened = Store::open(with, testing::silent_log());
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     if (is_first) disk.install_faults();
     return std::move(*opened);
   }

@@ -47,7 +47,7 @@ class SessionsTest : public ::testing::Test {
     options.reply_time = reply_time;
     options.patience = std::chrono::seconds(20);  // a connection may take long on a busy machine
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   EngineDone put(Engine& engine, std::uint64_t batch) LOCKSLEY_REQUIRES(kStoreWriter) {
@@ -155,7 +155,7 @@ TEST_F(SessionsTest, AWarningOfAStatementIsNoCancelledWaitForTheStandby) {
   auto opened = postgres_engine(options)(
       {"", config::Durability::kFsync,
        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(logged))});
-  ASSERT_TRUE(opened.has_value()) << opened.error();
+  ASSERT_TRUE(opened.has_value()) << opened.error().what;
   const EngineDone done = put(**opened, 1);
   EXPECT_TRUE(done.has_value()) << done.error().what;
   const Instant beaten_at = options.cluster->beaten_at();
@@ -286,12 +286,12 @@ TEST_F(StoredPayloadsTest, ADatabaseThatRepliesIsReachableThoughAReadingTookTooL
 // A restore from a backup would lose what is there.
 TEST_F(SessionsTest, ADatabaseThatIsAwayWhileBatchesAreReadIsNotDamaged) {
   const auto opened = Store::open({.path = "", .engine = disk.engine()}, testing::silent_log());
-  ASSERT_TRUE(opened.has_value()) << opened.error();
+  ASSERT_TRUE(opened.has_value()) << opened.error().what;
   disk.cut_power();
   const auto recovered = (*opened)->recover([](StoredBatch&&) {});
   ASSERT_FALSE(recovered.has_value());
-  EXPECT_THAT(recovered.error(), ::testing::AllOf(::testing::HasSubstr("start the daemon again"),
-                                                  ::testing::Not(::testing::HasSubstr("damaged"))));
+  EXPECT_THAT(recovered.error().what, ::testing::AllOf(::testing::HasSubstr("start the daemon again"),
+                                                       ::testing::Not(::testing::HasSubstr("damaged"))));
   disk.lose_power();
 }
 
@@ -322,7 +322,7 @@ TEST_F(LockedTableTest, OfTheIndexDoesNotHoldUpTheBeats) {
 // Else a client that looks at a batch holds up all others.
 TEST_F(LockedTableTest, OfTheIndexIsNotWaitedForByALookAtABatch) {
   const auto opened = Store::open({.path = "", .engine = disk.engine()}, testing::silent_log());
-  ASSERT_TRUE(opened.has_value()) << opened.error();
+  ASSERT_TRUE(opened.has_value()) << opened.error().what;
   testing::TestConnection vacuum(disk.url());
   vacuum.run("begin; lock table locksley_index in access exclusive mode");
   auto loaded = std::async(std::launch::async, [&] { return (*opened)->load(1).has_value(); });

@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using Fault = testing::PostgresProxy::Fault;
-using Opened = std::expected<std::unique_ptr<Engine>, std::string>;
+using Opened = std::expected<std::unique_ptr<Engine>, StoreRefusal>;
 using Role = ClusterBoard::Role;
 using State = ClusterNode::State;
 using testing::wait_until_true;
@@ -90,7 +90,7 @@ class StandingByTest : public ::testing::Test {
     options.cluster = active_board;
     options.wire = "active:7770";
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, testing::silent_log()});
-    if (!opened) throw std::runtime_error(opened.error());
+    if (!opened) throw std::runtime_error(opened.error().what);
     return std::move(*opened);
   }
   std::string value(const std::string& sql) { return testing::TestConnection(disk.url()).value(sql); }
@@ -290,7 +290,7 @@ TEST_F(StandingByTest, OneThatIsToldToEndLeavesNoRow) {
   standby.is_to_end = true;
   const Opened& opened = standby.join();
   ASSERT_FALSE(opened.has_value());
-  EXPECT_THAT(opened.error(), HasSubstr("told to end"));
+  EXPECT_THAT(opened.error().what, HasSubstr("told to end"));
   EXPECT_EQ(value("select count(*) from locksley_node"), "1");
 }
 

@@ -38,7 +38,7 @@ class UnknownOutcomeTest : public ::testing::Test {
     options.patience = std::chrono::seconds(20);
     adjust(options);
     auto opened = postgres_engine(options)({"", config::Durability::kFsync, log});
-    ASSERT_TRUE(opened.has_value()) << opened.error();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     engine = std::move(*opened);
     disk.install_faults();
   }

@@ -55,12 +55,12 @@ class PatternsTest : public ::testing::Test {
   void reopen() {
     bench.close();
     auto opened = Store::open(bench.options(), testing::silent_log());
-    ASSERT_TRUE(opened.has_value()) << opened.error();
+    ASSERT_TRUE(opened.has_value()) << opened.error().what;
     bench.store = std::move(*opened);
     found.clear();
     const auto recovered =
         bench.store->recover([&](StoredBatch batch) { found.emplace(batch.sequence, std::move(batch)); });
-    ASSERT_TRUE(recovered.has_value()) << recovered.error();
+    ASSERT_TRUE(recovered.has_value()) << recovered.error().what;
     bench.start();
   }
   void end(std::uint64_t sequence, JobStatus status) {

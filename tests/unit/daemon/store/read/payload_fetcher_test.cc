@@ -386,7 +386,7 @@ TEST_F(PayloadFetcherTest, AStoreOnANetworkHasOneAndOthersReadForThemselves) {
     disk.is_on_network = is_on_network;
     auto store =
         Store::open({.path = "", .engine = disk.engine(), .fetching = kImpatient}, testing::silent_log());
-    ASSERT_TRUE(store.has_value()) << store.error();
+    ASSERT_TRUE(store.has_value()) << store.error().what;
     (*store)->on_arrival([this](std::uint64_t batch) { arrivals.add(batch); });
     const auto source = (*store)->payloads(9);
     if (is_on_network) {

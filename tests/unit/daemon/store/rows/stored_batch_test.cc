@@ -44,7 +44,7 @@ std::string payload(Store& store, std::uint64_t sequence, std::uint64_t index) {
 std::vector<StoredBatch> recover(Store& store) {
   std::vector<StoredBatch> batches;
   const auto recovered = store.recover([&](StoredBatch batch) { batches.push_back(std::move(batch)); });
-  EXPECT_TRUE(recovered.has_value()) << recovered.error();
+  EXPECT_TRUE(recovered.has_value()) << recovered.error().what;
   return batches;
 }
 
@@ -60,7 +60,7 @@ TEST(StoredBatchTest, StepsTellExactlyWhichJobsAreLeft) {
   bench.put(steps.cancel_jobs({20, 22}, "enough"));
   bench.close();
   auto store = Store::open(bench.options(), testing::silent_log());
-  ASSERT_TRUE(store.has_value()) << store.error();
+  ASSERT_TRUE(store.has_value()) << store.error().what;
   const std::vector<StoredBatch> batches = recover(**store);
   ASSERT_EQ(batches.size(), 1U);
   EXPECT_EQ(batches[0].left, (std::vector<IndexRange>{{3, 10}, {22, 50}, {60, 99}}));
@@ -100,7 +100,7 @@ TEST(StoredBatchTest, OfABatchThatIsOverItIsKnownHowOftenAJobMayHaveFailed) {
   bench.put(StepMaker::as_last(steps.end_jobs({{0, 3}}, ended(2, 1), {{1, JobStatus::kError, "bad"}})));
   bench.close();
   auto store = Store::open(bench.options(), testing::silent_log());
-  ASSERT_TRUE(store.has_value()) << store.error();
+  ASSERT_TRUE(store.has_value()) << store.error().what;
   const std::vector<StoredBatch> batches = recover(**store);
   ASSERT_EQ(batches.size(), 1U);
   EXPECT_EQ(batches[0].history.earlier_failures, 2U);
@@ -133,7 +133,7 @@ TEST(StoredBatchTest, DiscardedResultsLeaveTheStoreAndTheOthersStay) {
     bench.close();
     EXPECT_EQ(count_rows(bench.raw(), 1, "results"), 2U);
     auto store = Store::open(bench.options(), testing::silent_log());
-    ASSERT_TRUE(store.has_value()) << store.error();
+    ASSERT_TRUE(store.has_value()) << store.error().what;
     const std::vector<StoredBatch> batches = recover(**store);
     ASSERT_EQ(batches.size(), 2U);
     EXPECT_EQ(batches[0].history.rows, steps_of_one + 3);

@@ -91,7 +91,7 @@ class RestoredTimesTest : public RegistryFixture {
           registry_.schedule(*record, Due::kDeadline, due.deadline);
         },
         [](const Outcome&) {});
-    ASSERT_TRUE(restored.has_value()) << restored.error();
+    ASSERT_TRUE(restored.has_value()) << restored.error().what;
   }
   // The second look, at which the wall clock stands so far after the newest time in the store.
   void look_again(milliseconds after_newest) LOCKSLEY_REQUIRES(kIoThread) {

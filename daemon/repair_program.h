@@ -1,0 +1,12 @@
+// `locksleyd --repair`: makes a sound store of what can be read of a damaged one.
+#pragma once
+
+#include "config/config.h"
+
+namespace locksley::daemon {
+
+// Returns the exit code: kExitDataError if some could not be read. Prints what is there and what is
+// lost, or why nothing was changed. Blocks on the disk.
+int repair(const config::Config& config);
+
+}  // namespace locksley::daemon

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Who may use the files of a store: those of another user are no damage, nor are too few descriptors.
+"""Who may use the files of a store: those of another user are no damage, nor are too few descriptors, and no other user can enter the folder.
 
 As root the daemon gives root up, and files of root are what it may not read; without root these are files of its own that it has closed to itself."""
 
@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pwd
+import stat
 import subprocess
 import sys
 import unittest
@@ -134,6 +135,28 @@ class Descriptors(AccessTest):
         self.assertEqual(list(self.store.glob("lost/*.sst")), [])
         self.begin()
         self.assert_known("a", "b", "c")
+
+
+class Others(AccessTest):
+    WARNING = "other users of this machine can enter its folder"
+
+    def test_none_can_enter_the_folder_that_the_daemon_makes(self):
+        self.store.chmod(0o755)
+        above, self.store = self.store, self.store / "of this machine" / "store"
+        self.addCleanup(os.umask, os.umask(0o022))
+        self.begin()
+        self.assertEqual(stat.S_IMODE(self.store.stat().st_mode), 0o700)
+        self.assertEqual(stat.S_IMODE(self.store.parent.stat().st_mode), 0o755, "as the umask says")
+        self.stop()
+        self.assertNotIn(self.WARNING, self.daemon.log())
+        self.store.chmod(0o755)
+        self.begin()
+        self.assertRegex(self.daemon.log(), rf"warning.*{self.WARNING}.*`chmod 700 {self.store}`")
+        self.assertEqual(stat.S_IMODE(self.store.stat().st_mode), 0o755, "it is the operator's")
+        self.stop()
+        above.chmod(0o700)
+        self.begin()
+        self.assertNotIn(self.WARNING, self.daemon.log(), "a folder above keeps them out")
 
 
 if __name__ == "__main__":

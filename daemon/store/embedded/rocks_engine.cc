@@ -225,12 +225,7 @@ bool RocksEngine::has_lost_its_index() const {
 
 std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> RocksEngine::open(EngineOptions options,
                                                                             rocksdb::Env* env) {
-  std::error_code error;
-  std::filesystem::create_directories(options.path, error);
-  if (error) {
-    return std::unexpected(StoreRefusal{
-        fmt::format("cannot create the store's folder {}: {}", options.path, error.message())});
-  }
+  if (auto made = make_store_folder(options.path); !made) return std::unexpected(std::move(made.error()));
   std::unique_ptr<RocksEngine> engine(new RocksEngine(std::move(options), env));
   const ThreadRoleScope role(kStoreWriter);
   const auto holder = await_unlocked(engine->options_.path, [&] {
@@ -246,6 +241,12 @@ std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> RocksEngine::open(Engi
   if (!engine->reserve_.check(0)) engine->reserve_.release();
   if (auto opened = engine->open_files(); !opened) {
     return std::unexpected(engine->refusal_of(std::move(opened.error())));
+  }
+  if (is_open_to_others(engine->options_.path)) {
+    LogLine(fmt::format("store: other users of this machine can enter its folder, and may read payloads and "
+                        "results: `chmod 700 {}` forbids it",
+                        engine->options_.path))
+        .write(*engine->options_.log, spdlog::level::warn);
   }
   static_cast<void>(engine->files_.db->GetDbIdentity(engine->id_));  // which RocksDB has read when it opened
   if (!has_fast_checksums()) {

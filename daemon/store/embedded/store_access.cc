@@ -94,6 +94,31 @@ bool is_missing_permission(int error) { return error == EACCES || error == EPERM
 
 }  // namespace
 
+std::expected<void, StoreRefusal> make_store_folder(const std::string& folder) {
+  fs::path path = fs::path(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // it ended with '/'
+  std::error_code error;
+  if (fs::is_directory(path, error)) return {};
+  error.clear();
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (!error && ::mkdir(path.c_str(), S_IRWXU) != 0) error = {errno, std::generic_category()};
+  if (!error) return {};
+  return std::unexpected(
+      StoreRefusal{.what = fmt::format("cannot create the store's folder {}: {}", folder, error.message()),
+                   .lasts = is_missing_permission(error.value())});
+}
+
+bool is_open_to_others(const std::string& folder) {
+  std::error_code failed;
+  const fs::path whole = fs::canonical(folder, failed);
+  if (failed) return false;
+  for (fs::path path = whole;; path = path.parent_path()) {
+    struct stat about{};
+    if (::stat(path.c_str(), &about) != 0 || (about.st_mode & S_IXOTH) == 0) return false;
+    if (path == path.parent_path()) return true;
+  }
+}
+
 std::expected<void, StoreRefusal> check_access(const std::string& folder, Held held) {
   if (!may(folder, R_OK | W_OK | X_OK) && is_missing_permission(errno)) {
     return std::unexpected(forbidden(folder, folder, errno));

@@ -12,6 +12,13 @@
 
 namespace locksley::daemon {
 
+// Makes the folder, which only its owner may enter, and its parents with the usual permissions.
+// One that is there stays as it is.
+std::expected<void, StoreRefusal> make_store_folder(const std::string& folder);
+
+// Whether other users of the machine, beyond the folder's group, can enter this folder.
+bool is_open_to_others(const std::string& folder);
+
 // How many descriptors check_access() holds at once. RocksDB's repair has few files open at a time,
 // and sets a table aside that it cannot open, be it for want of a descriptor.
 enum class Held : std::size_t { kOne = 1, kAsForRepair = 64 };

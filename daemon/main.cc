@@ -144,10 +144,12 @@ std::unique_ptr<PeerCheck> watch_peers(const config::Config& config,
       });
 }
 
-// Serves until a signal ends it, and takes new configurations meanwhile. Returns the exit code.
+// Serves until a signal ends it, and takes new configurations meanwhile. Returns the exit code. An
+// exception would be a bug of this program, and ends the process at once: only before this an error
+// of the system is one of the start.
 int serve_until_signal(const std::string& ready, const config::Machine& machine, const ConfigSource& source,
                        SchedulerParts& scheduler, Standby& standby, ServingParts& serving,
-                       const std::shared_ptr<spdlog::logger>& log) LOCKSLEY_REQUIRES(kIoThread) {
+                       const std::shared_ptr<spdlog::logger>& log) noexcept LOCKSLEY_REQUIRES(kIoThread) {
   Reconfiguration reconfiguration({.io = serving.io,
                                    .pool = scheduler.pool,
                                    .server = serving.server,
@@ -273,6 +275,10 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
       log->error("{}", problem);
     }
     return failure.exit_code();
+  } catch (const std::system_error& error) {
+    // Of a part that takes descriptors or threads when it is made.
+    log->error("the daemon cannot start: {}", error.what());
+    return kExitUnavailable;
   }
 }
 

@@ -91,8 +91,8 @@ struct WorkerCounts {
 };
 WorkerCounts worker_counts(const config::Config& config, spdlog::logger& log);
 
-// Why this process must not write to the store, for the option that would: it is root, and the store
-// is of another user, who could not open root's files later. None: it may.
+// Why this process must not write to the store, for the option that would: it is root, and the
+// store is of another user, who could not open root's files later. None: it may.
 std::optional<std::string> why_not_as_root(const config::Store& store, std::string_view option);
 
 // What the rings of all lanes have in common.

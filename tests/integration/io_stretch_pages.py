@@ -75,40 +75,29 @@ class OnePage(io_stretch.Stretches):
 
 
 class Metrics(io_stretch.Stretches):
-    """Of very many handlers, lanes and users."""
-
-    HANDLERS, LANES, USERS, PAGES = 200, 20, 5_000, 30
+    HANDLERS, LANES, PAGES = 200, 20, 30
     LINES = 10_000
-
-    def scrape(self, what, lines):
-        before = self.long_stretches()
-        for _ in range(self.PAGES):
-            status, text = self.daemon.get("/metrics")
-            self.assertEqual(status, 200, text)
-            self.assertGreater(text.count("\n"), lines)
-        long = self.long_stretches() - before
-        print(f"{self.PAGES} scrapes with {what}: {int(long)} stretches above 2 ms", flush=True)
-        if long >= self.PAGES / 2:
-            raise TooSlow(f"{int(long)} stretches of {self.PAGES} scrapes took more than 2 ms")
 
     def long_stretches(self):
         return self.daemon.metrics()["locksley_io_long_stretches_total"]
 
     @attempts
-    def test_a_scrape_ends_before_it_has_taken_2_ms(self):
+    def test_a_scrape_of_very_many_handlers_ends_before_it_has_taken_2_ms(self):
         lane = lambda number: f"lane{number % self.LANES}"
         settings = {
             "lanes": {lane(i): {"slots": 2} for i in range(self.LANES)},
             "handlers": {f"h{i}": {"command": ["cat"], "lane": lane(i)} for i in range(self.HANDLERS)},
         }
         self.daemon = self.start(settings)
-        self.scrape(f"{self.HANDLERS} handlers in {self.LANES} lanes", self.LINES)
-
-    @attempts
-    def test_a_scrape_with_very_many_users_ends_before_it_has_taken_2_ms(self):
-        hash = "$argon2id$v=19$m=19456,t=2,p=1$" + "A" * 22 + "$" + "A" * 43
-        self.daemon = self.start({"users": {f"u{i}": {"password_hash": hash} for i in range(self.USERS)}})
-        self.scrape(f"{self.USERS} users", 500)
+        before = self.long_stretches()
+        for _ in range(self.PAGES):
+            status, text = self.daemon.get("/metrics")
+            self.assertEqual(status, 200, text)
+            self.assertGreater(text.count("\n"), self.LINES)
+        long = self.long_stretches() - before
+        print(f"{self.PAGES} scrapes: {int(long)} stretches above 2 ms", flush=True)
+        if long >= self.PAGES / 2:
+            raise TooSlow(f"{int(long)} stretches of {self.PAGES} scrapes took more than 2 ms")
 
 
 class LoggedIn(io_stretch.Stretches):

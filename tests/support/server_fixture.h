@@ -131,7 +131,7 @@ class ServerFixture : public ::testing::Test {
       const ThreadRoleScope io_thread(kIoThread);
       if (store_ != nullptr) {
         const auto restored = server_->batches().restore_all();
-        ASSERT_TRUE(restored) << restored.error();
+        ASSERT_TRUE(restored) << restored.error().what;
       }
       const auto endpoint = server_->listen();
       ASSERT_TRUE(endpoint) << endpoint.error();

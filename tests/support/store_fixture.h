@@ -117,7 +117,7 @@ class StoreBench {
     return {folder.path().string(),
             durability_,
             disk->engine(),
-            {compact_steps, failed_ranges, in_group},
+            {compact_steps, failed_ranges, in_group, merged_at_once},
             patience,
             fetching};
   }
@@ -188,6 +188,7 @@ class StoreBench {
   std::uint64_t compact_steps = 4;  // far fewer than in the daemon, so that steps are merged in all tests
   std::uint64_t failed_ranges = 1;  // likewise, so that failed jobs lie in rows of their own
   std::size_t in_group = daemon::kMostInGroup;
+  std::uint64_t merged_at_once = daemon::StepCompactor::kBytesAtOnce;
   daemon::GroupPatience patience;  // as in the daemon
   // A fetch waits for its payloads, however busy the machine is.
   daemon::PayloadFetcher::Options fetching{.patience = std::chrono::seconds(30)};

@@ -29,7 +29,7 @@ GroupCommit::GroupCommit(Engine& engine, config::Durability durability, std::sha
       log_(std::move(log)),
       queue_(sizes.in_group),
       patience_(patience),
-      step_compactor_(engine, sizes.steps),
+      step_compactor_(engine, sizes.steps, sizes.merged_at_once),
       failed_ranges_(sizes.failed_ranges),
       backlog_(engine, step_compactor_, sizes.failed_ranges, log_) {}
 

@@ -38,12 +38,13 @@ namespace locksley::daemon {
 // a slow disk, of which the sync takes little.
 inline constexpr std::size_t kMostInGroup = 4U << 20;
 
-// How many steps, and ranges of failed jobs, the store puts into one row, and how much into one
-// group; less in tests.
+// How many steps, and ranges of failed jobs, the store puts into one row, how much into one group,
+// and of how many bytes the writer itself merges the steps; less in tests.
 struct RowSizes {
   std::uint64_t steps = StepCompactor::kSteps;
   std::uint64_t failed_ranges = kFailedRangesInRow;
   std::size_t in_group = kMostInGroup;
+  std::uint64_t merged_at_once = StepCompactor::kBytesAtOnce;
 };
 
 // How long the writer waits for the next writes of clients that it has just answered. Longer in

@@ -1,55 +1,64 @@
 #include "daemon/store/write/step_compactor.h"
 
-#include <algorithm>
-#include <string>
-
 #include "daemon/store/rows/rows.h"
-#include "daemon/store/rows/step_replay.h"
 
 namespace locksley::daemon {
-namespace {
-
-// A step takes about so many bytes in its row.
-constexpr std::uint64_t kStepBytes = 32;
-
-}  // namespace
 
 void StepCompactor::compact_if_due(std::uint64_t sequence, std::uint64_t number, Engine::Group& into) {
   if (number < steps_) return;
-  std::uint64_t& next = next_.try_emplace(sequence, steps_).first->second;
-  if (number < next) return;
-  const EngineReading reading(engine_, ReadingWait::kNot);
-  if (!reading.is_valid()) return;
-  next = number + steps_;
-  StepReplay replay;
-  std::uint64_t first = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t most = kMostRead;
-  bool is_good = true;
-  const auto visited = reading.visit_prefix(
-      Table::kIndex, row_key(kStepKey, sequence), [&](std::string_view key, std::string_view value) {
-        const std::uint64_t step_number = last_number(key);
-        // After a failed write the database may have later steps, which are written again.
-        if (step_number >= number || rows == most) return false;
-        if (rows++ == 0) {
-          first = step_number;
-          // The step that stands for earlier ones is written again: as many others go with it.
-          most = std::max<std::uint64_t>(kMostRead, value.size() / kStepBytes);
-        }
-        auto step = decode_step(value);
-        is_good = step && replay.apply(step_number, std::move(*step));
-        return is_good;
-      });
-  if (!visited || !is_good || rows < 2) return;
-  const auto merged = replay.merged();
+  Due& due = due_.try_emplace(sequence).first->second;
+  if (due.is_asked || number < due.next || due.bytes < due.row_bytes) return;
+  if (due.row_bytes <= bytes_at_once_) {
+    const auto merged = merge_steps(engine_, sequence, number, bytes_at_once_, IfMore::kLeave);
+    if (!merged) return;
+    if (!merged->has_more) {
+      due.next = number + steps_;
+      due.row_bytes = bytes_of_step(merged->row.size());
+      due.bytes = 0;
+      return put(*merged, into);
+    }
+  }
+  due.next = number + steps_;
+  due.row_bytes = due.bytes = 0;
+  due.is_asked = merger_.ask(sequence, number);
+  if (due.is_asked) ++asked_;
+}
+
+void StepCompactor::count(std::uint64_t sequence, std::size_t bytes) {
+  if (const auto found = due_.find(sequence); found != due_.end())
+    found->second.bytes += bytes_of_step(bytes);
+}
+
+void StepCompactor::put_merged(Engine::Group& into) {
+  if (asked_ == 0) return;
+  const auto merged = merger_.take();
   if (!merged) return;
-  const std::string row = encode(*merged);
-  into.put(Table::kIndex, step_key(sequence, merged->number), row);
+  Due& due = due_.at(merged->sequence);
+  due.is_asked = false;
+  --asked_;
+  if (merged->row.empty()) return;
+  put(*merged, into);
+  due.row_bytes = merged->has_more ? 0 : bytes_of_step(merged->row.size());
+  due.next = merged->number + (merged->has_more ? 1 : steps_);
+}
+
+void StepCompactor::forget(std::uint64_t sequence) {
+  if (due_.empty()) return;
+  const auto found = due_.find(sequence);
+  if (found == due_.end()) return;
+  if (found->second.is_asked) {
+    merger_.withdraw(sequence);
+    --asked_;
+  }
+  due_.erase(found);
+}
+
+void StepCompactor::put(const MergedSteps& merged, Engine::Group& into) {
+  if (merged.row.empty()) return;
+  into.put(Table::kIndex, step_key(merged.sequence, merged.number), merged.row);
   // Many, as it is due: the engine need not look how many.
-  into.erase_range(Table::kIndex, step_key(sequence, first), step_key(sequence, merged->number),
-                   Engine::Group::Rows::kSomeOfThisGroup);
-  const bool has_more = rows == most;
-  next = has_more ? number + 1 : number + std::max<std::uint64_t>(steps_, row.size() / kStepBytes);
+  into.erase_range(Table::kIndex, step_key(merged.sequence, merged.first),
+                   step_key(merged.sequence, merged.number), Engine::Group::Rows::kSomeOfThisGroup);
 }
 
 }  // namespace locksley::daemon

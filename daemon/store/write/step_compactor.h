@@ -1,44 +1,67 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 
 #include "daemon/store/engine/engine.h"
 #include "daemon/store/engine/writer_thread.h"
+#include "daemon/store/write/step_merger.h"
 
 namespace locksley::daemon {
 
 // Merges the steps of a batch that has very many into one row, so that a batch that is open for
 // weeks takes no more rows than it has ranges of jobs, and a start reads no more than that.
 //
-// A batch is due after so many steps, and again after as many, or more while its merged row is
-// large: so each step is rewritten about twice, however long the batch goes on.
+// A batch is due after so many steps, and again after as many that have as many bytes as its merged
+// row: so each byte is rewritten about twice, however long the batch goes on and however scattered
+// its jobs end.
 //
-// Owned by GroupCommit; the writer's thread. Reads the engine, at once at most kMostRead rows, or
-// as many as the merged row is large. If that fails, or if the rows contradict one another, nothing
-// is merged: the next start says what is wrong.
+// Owned by GroupCommit; the writer's thread. What has at most kBytesAtOnce is read and merged
+// there. More is merged by a thread of its own, and the writer only puts the row into one of its
+// next groups: clients wait for all that it does. If the engine cannot be read, or if the rows
+// contradict one another, nothing is merged: the next start says what is wrong.
 class StepCompactor {
  public:
-  static constexpr std::uint64_t kSteps = 1024;           // guess: read in a millisecond
-  static constexpr std::uint64_t kMostRead = 8 * kSteps;  // of a store in which no steps were merged
+  static constexpr std::uint64_t kSteps = 1024;  // guess: read and merged in a millisecond
+  // Guess: kSteps of one range each; at most some 3 ms.
+  static constexpr std::uint64_t kBytesAtOnce = 64U << 10;
 
-  // `steps`: after how many steps a batch is due; kSteps, or fewer in tests.
-  StepCompactor(Engine& engine, std::uint64_t steps) : engine_(engine), steps_(steps) {}
+  // `steps`: after how many steps a batch is due; kSteps, or fewer in tests. `bytes_at_once`:
+  // kBytesAtOnce, or fewer in tests.
+  StepCompactor(Engine& engine, std::uint64_t steps, std::uint64_t bytes_at_once = kBytesAtOnce)
+      : engine_(engine), steps_(steps), bytes_at_once_(bytes_at_once), merger_(engine) {}
 
   // Before step `number` is written, and before this group writes anything else of the batch: adds
-  // to `into` the row that replaces the steps before it, if the batch is due.
+  // to `into` the row that replaces the steps before it, if the batch is due and has few bytes.
   void compact_if_due(std::uint64_t sequence, std::uint64_t number, Engine::Group& into)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // Its steps are deleted, or begin anew.
-  void forget(std::uint64_t sequence) LOCKSLEY_REQUIRES(kStoreWriter) {
-    if (!next_.empty()) next_.erase(sequence);
+  // A step is written, as a row of so many bytes.
+  void wrote(std::uint64_t sequence, std::size_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) {
+    if (!due_.empty()) count(sequence, bytes);
   }
+  // At the end of a group: adds to it the row that was merged meanwhile, if there is one.
+  void put_merged(Engine::Group& into) LOCKSLEY_REQUIRES(kStoreWriter);
+  // Its steps are deleted, or begin anew.
+  void forget(std::uint64_t sequence) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
+  struct Due {
+    std::uint64_t next = 0;       // at this step, or at a later one,
+    std::uint64_t row_bytes = 0;  // once the steps since the last merged row have as many bytes as it
+    std::uint64_t bytes = 0;      // of these steps
+    bool is_asked = false;        // merger_ was asked for it
+  };
+  void count(std::uint64_t sequence, std::size_t bytes) LOCKSLEY_REQUIRES(kStoreWriter);
+  static void put(const MergedSteps& merged, Engine::Group& into);
+
   Engine& engine_;
   const std::uint64_t steps_;
-  // The number of the step at which a batch is due again; only batches that were due once.
-  std::unordered_map<std::uint64_t, std::uint64_t> next_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  const std::uint64_t bytes_at_once_;
+  // Only batches that were due once.
+  std::unordered_map<std::uint64_t, Due> due_ LOCKSLEY_GUARDED_BY(kStoreWriter);
+  std::uint64_t asked_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;  // of these, those that are is_asked
+  StepMerger merger_ LOCKSLEY_GUARDED_BY(kStoreWriter);
 };
 
 }  // namespace locksley::daemon

@@ -147,7 +147,9 @@ void WriteGroup::put(const RecordStep& record) {
     put_end(record);
     delete_steps(record.sequence, step.number);
   } else {
-    last_->put(Table::kIndex, step_key(record.sequence, step.number), encode(step));
+    const std::string row = encode(step);
+    last_->put(Table::kIndex, step_key(record.sequence, step.number), row);
+    compactor_.wrote(record.sequence, row.size());
   }
   if (step.is_base) {
     last_->erase(Table::kIndex, row_key(kEndKey, record.sequence));
@@ -223,6 +225,7 @@ void WriteGroup::put(const TakeNumbers& take) {
 EngineDone WriteGroup::finish(Engine::Sync sync) {
   flush_payloads();
   if (!ahead_) return ahead_;
+  compactor_.put_merged(*last_);
   return engine_.commit(*last_, sync);
 }
 

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/sync/mutex.h"
+#include "daemon/store/engine/engine.h"
+
+namespace locksley::daemon {
+
+// The row that says what some steps of a batch say together.
+struct MergedSteps {
+  std::uint64_t sequence = 0;
+  std::uint64_t first = 0;   // the numbers of the steps: they are these and all between
+  std::uint64_t number = 0;  // and that of the row
+  std::string row;           // empty: there is nothing to merge, or the rows contradict one another
+  bool has_more = false;     // there are more steps than were to be read
+};
+
+// What a row of the index takes, with its key.
+inline constexpr std::uint64_t kStepKeyBytes = 1 + 2 * sizeof(std::uint64_t);
+constexpr std::uint64_t bytes_of_step(std::size_t value) { return kStepKeyBytes + value; }
+
+// Merges the steps of a batch below number `below`. If these have more than `most` bytes: kLeave
+// merges nothing; kMergeFirst the first ones of about so many bytes, and of twice the first row if
+// that is more. None if the engine is not open. Any thread; blocks on the disk, and takes some 50
+// ns for each byte.
+enum class IfMore : std::uint8_t { kLeave, kMergeFirst };
+std::optional<MergedSteps> merge_steps(Engine& engine, std::uint64_t sequence, std::uint64_t below,
+                                       std::uint64_t most, IfMore if_more);
+
+// A thread that merges steps for the writer, which must not work for long: of one batch after the
+// other, each once, in the order in which they were asked for. It begins with a batch once the one
+// before has been taken: so what is merged and not yet written takes the memory of one row.
+//
+// Owned by StepCompactor; the engine outlives it. All calls come from the writer's thread. None
+// blocks, but the destructor, which waits for what is being merged. The thread starts with the
+// first batch, and sleeps while there is none.
+class StepMerger {
+ public:
+  explicit StepMerger(Engine& engine) : engine_(engine) {}
+  ~StepMerger();
+  StepMerger(const StepMerger&) = delete;
+  StepMerger& operator=(const StepMerger&) = delete;
+
+  // The steps below number `below` are committed. False: the system has no thread for it.
+  bool ask(std::uint64_t sequence, std::uint64_t below) LOCKSLEY_EXCLUDES(mutex_);
+  // What was asked for is not wanted any more, whether it is merged or not.
+  void withdraw(std::uint64_t sequence) LOCKSLEY_EXCLUDES(mutex_);
+  // What has been merged; each once.
+  std::optional<MergedSteps> take() LOCKSLEY_EXCLUDES(mutex_);
+
+ private:
+  struct Wanted {
+    std::uint64_t sequence;
+    std::uint64_t below;
+  };
+  void run() LOCKSLEY_EXCLUDES(mutex_);
+
+  Engine& engine_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Wanted> wanted_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::optional<std::uint64_t> at_work_ LOCKSLEY_GUARDED_BY(mutex_);  // none: or it was withdrawn
+  std::optional<MergedSteps> done_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace locksley::daemon

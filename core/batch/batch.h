@@ -292,7 +292,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Records a note of a running job for its next attempt, and gives it to the journal at once: the
   // caller limits how often. False: there is no room for it. The later publication of this job must
-  // pass its index (ResultWriter::Indexes::kAlways).
+  // pass its index (ResultWriter::For::kExternal).
   bool set_note(std::uint64_t index, std::string_view text);
   void report_throw(std::uint64_t index, std::string_view what);
 

@@ -132,7 +132,7 @@ class ExternalExecutor {
   IndexSet not_ended_;
   std::map<std::uint64_t, std::unique_ptr<ShownJob>> shown_;
   std::vector<std::unique_ptr<ShownJob>> published_;
-  ResultWriter writer_{ResultWriter::Indexes::kAlways};
+  ResultWriter writer_{ResultWriter::For::kExternal};
   Turn turn_;
   // When the oldest running job began: at its start, or at the end of the job before it.
   Nanoseconds job_began_{};

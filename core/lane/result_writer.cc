@@ -36,8 +36,8 @@ class NoMemoryForOutput final : public std::bad_alloc {
 
 }  // namespace
 
-ResultWriter::ResultWriter(Indexes indexes)
-    : indexes_(indexes),
+ResultWriter::ResultWriter(For executor)
+    : executor_(executor),
       buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)),
       capacity_(kInitialBytes) {}
 
@@ -57,7 +57,7 @@ void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
   const std::uint64_t most = batch.options().max_output_bytes;
   allowed_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
   most_output_ = allowed_output_;
-  names_jobs_ = indexes_ == Indexes::kAlways || batch.needs_indexes();
+  names_jobs_ = executor_ == For::kExternal || batch.needs_indexes();
   bursts_.clear();
   row_ = cursor_ = 0;
   ended_ = failed_ = published_hint_ = 0;
@@ -313,7 +313,7 @@ ResultWriter::Outcome ResultWriter::publish_locked() {
   if (all.ended == published_ended_) return Outcome::kNothing;
   bool too_many = publish_part(next_part(all));
   while (published_ended_ != all.ended) {
-    std::this_thread::sleep_for(kBetweenParts);
+    if (executor_ == For::kWorker) std::this_thread::sleep_for(kBetweenParts);
     too_many = publish_part(next_part(all));
   }
   return too_many ? Outcome::kTooManyFailures : Outcome::kPublished;

@@ -51,12 +51,13 @@ class ResultWriter {
   // kTooManyFailures: the batch has reached its max_fails, and the caller is to cancel its rest.
   enum class Outcome { kPublished, kNothing, kTooManyFailures };
 
-  // Whether publications name the jobs that have ended. kIfNeeded: where Batch::needs_indexes() is
-  // true when the turn begins. kAlways: for an executor whose jobs may leave notes while they run,
-  // so that the need may begin in the middle of a turn.
-  enum class Indexes : std::uint8_t { kIfNeeded, kAlways };
+  // For whom it writes. kWorker: a worker of the pool, which has a thread of its own. kExternal: an
+  // executor whose jobs run elsewhere. Its thread serves others, too, so nothing here pauses it.
+  // Its jobs may leave notes while they run, so publications always name the jobs that have ended;
+  // those of a worker do where Batch::needs_indexes() is true when the turn begins.
+  enum class For : std::uint8_t { kWorker, kExternal };
 
-  explicit ResultWriter(Indexes indexes = Indexes::kIfNeeded);
+  explicit ResultWriter(For executor = For::kWorker);
   ~ResultWriter();
   ResultWriter(const ResultWriter&) = delete;
   ResultWriter& operator=(const ResultWriter&) = delete;
@@ -216,7 +217,7 @@ class ResultWriter {
   void commit(JobStatus status, bool has_facts) LOCKSLEY_EXCLUDES(mutex_);
 
   // Constant.
-  const Indexes indexes_;
+  const For executor_;
 
   // The executor's thread. It changes these under mutex_ too, since a publisher reads them under
   // mutex_.

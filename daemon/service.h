@@ -27,8 +27,10 @@ class WorkerPort;
 // it, that it is alive; drains and ends on SIGTERM and SIGINT, reads its configuration again on
 // SIGHUP.
 //
-//   serving --TERM/INT--> draining --nothing left, or shutdown.drain_timeout--> closing --no connection
-//   left--> run() returns
+//   serving  --TERM/INT-->  draining
+//   draining  --nothing left, or shutdown.drain_timeout-->  closing
+//   closing  --no connection left-->  run() returns
+//
 // A second TERM or INT goes to closing at once.
 //
 // Owned by main(); all parts outlive it. The I/O thread only, which is the one that calls run().

@@ -63,7 +63,8 @@ struct RemoteService {
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant
 // come out:
 //
-//   id = link.connect(user, protocol); link.execute(id, arguments, now); …; link.disconnect(id, now);
+//   id = link.connect(user, protocol);
+//   link.execute(id, arguments, now); …; link.disconnect(id, now);
 //   for (id : link.take_ready()) link.sent(id, send(link.output(id)));
 //   sleep until link.next_timer(), then link.advance(now)
 //

@@ -13,7 +13,6 @@ import tree
 CLANG_FORMAT = "clang-format-19"  # by number: another version formats differently
 COMMENT = re.compile(r"\s*//(\s*)(\S.*)")
 COMMENT_WIDTH = 100
-LISTS_MAY_BE_WIDE = "daemon/"  # until those are wrapped, too
 
 
 def check(paths):
@@ -29,7 +28,7 @@ def wide_comments(path, text):
         if not comment or len(line) <= COMMENT_WIDTH or " " not in comment[2]:
             continue
         is_indented = len(comment[1]) > 1
-        if not is_indented or not ("  " in comment[2] or path.startswith(LISTS_MAY_BE_WIDE)):
+        if not is_indented or "  " not in comment[2]:
             yield f"{path}:{number}: {len(line)} columns: comments are wrapped at {COMMENT_WIDTH}"
 
 

@@ -34,16 +34,15 @@ namespace locksley::daemon {
 // no list is missing:
 //
 // - The list of a group is written with it. The groups of a daemon are numbered, and its row has
-//   the number of the last one. So
-//   a missing list is noticed, whatever the reason: then the copy is given up, and read again later. A group that has failed
-//   may leave a gap, which counts as a missing list.
+//   the number of the last one. So a missing list is noticed, whatever the reason: then the copy is
+//   given up, and read again later. A group that has failed may leave a gap, which counts as a
+//   missing list.
 // - Rows are read after the number from which on lists are read. So what is changed meanwhile is in
-//   a later list, and is read
-//   again.
+//   a later list, and is read again.
 // - The transaction in which this daemon took over is later in the log of that server than all that
-//   was read before from it,
-//   and is confirmed: so nothing of that is lost with a server. An old primary may have that transaction, too; but it does not
-//   have the epoch that this daemon has begun since on the server that it will write.
+//   was read before from it, and is confirmed: so nothing of that is lost with a server. An old
+//   primary may have that transaction, too; but it does not have the epoch that this daemon has
+//   begun since on the server that it will write.
 //
 // One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most
 // at each statement; look() also while it connects (PrimaryFinder).

@@ -27,15 +27,15 @@ struct MoveStep {
 // Of the generations of one kind. A generation's rows are worth moving in two cases:
 //
 // - At most half of what its table holds is live, and the tables need room: they are larger than
-//   their live rows by a fifth and
-//   the least bytes of a generation, or all are in use. More than half is left alone, because batches tend to be deleted in the
-//   order in which they came, so that most of those rows will be deleted soon.
+//   their live rows by a fifth and the least bytes of a generation, or all are in use. More than
+//   half is left alone, because batches tend to be deleted in the order in which they came, so that
+//   most of those rows will be deleted soon.
 // - Its table is *settled*: most of its rows have moved before, so they have outlived their
-//   neighbours. It does not wait for the
-//   others: its rows move again once a third of what came into it has been deleted, if that is more than a sixteenth of what is
-//   live in the tables of earlier generations, and more than half of the least bytes of a generation. If the tables need room, half
-//   is enough. This costs little, because it happens rarely. Without it a settled table can be half empty while a whole
-//   generation is nearly empty, too.
+//   neighbours. It does not wait for the others: its rows move again once a third of what came into
+//   it has been deleted, if that is more than a sixteenth of what is live in the tables of earlier
+//   generations, and more than half of the least bytes of a generation. If the tables need room,
+//   half is enough. This costs little, because it happens rarely. Without it a settled table can be
+//   half empty while a whole generation is nearly empty, too.
 //
 // A settled table is compared with the rows that have come into it, and not with its size: else
 // rows that fill their pages badly would be moved for ever. The writer can put rows into it, too,

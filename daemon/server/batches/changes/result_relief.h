@@ -39,8 +39,8 @@ struct Tenant;
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
 //   2. Batches that are over are evicted (Retention::evict_results()).
-//   3. RUNs whose account of results is still full are cancelled: their results could not leave memory
-//      before their last job has ended.
+//   3. RUNs whose account of results is still full are cancelled: their results could not leave
+//      memory before their last job has ended.
 //   4. The function of on_room() is called, so that lanes start the jobs that have waited.
 //
 // Steps 2 and 3 go on in slices, if they take long. A change before step 2 is seen by it; after a

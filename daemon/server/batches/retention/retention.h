@@ -194,7 +194,7 @@ class Retention {
   // evict_results() for one of the two accounts, and how one batch leaves for it.
   using AccountOf = const ResultAccount& (*)(const Account&);
   using EvictOne = bool (Retention::*)(Tenant&);
-  bool evict_for_results(AccountOf account_of, EvictOne evict, EvictionBudget& budget)
+  bool evict_for_results(AccountOf account_of, EvictOne one, EvictionBudget& budget)
       LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
   // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over

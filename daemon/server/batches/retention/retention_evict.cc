@@ -244,12 +244,12 @@ bool Retention::evict_results(Instant until) {
          evict_for_results(failures_of, &Retention::evict_one_with_failures, budget);
 }
 
-bool Retention::evict_for_results(AccountOf account_of, EvictOne evict, EvictionBudget& budget) {
+bool Retention::evict_for_results(AccountOf account_of, EvictOne one, EvictionBudget& budget) {
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   for (Tenant& tenant : tenants) {
     const ResultAccount& own = account_of(tenant.account);
-    for (; own.bytes() >= own.limit() && (this->*evict)(tenant); budget.take()) {
+    for (; own.bytes() >= own.limit() && (this->*one)(tenant); budget.take()) {
       if (budget.is_used_up()) return false;
     }
   }
@@ -272,7 +272,7 @@ bool Retention::evict_for_results(AccountOf account_of, EvictOne evict, Eviction
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
     // lighter user's batch in memory would lose its results. If there are none, all batches of the
     // victim wait for their readers, and another user is next.
-    if (!(this->*evict)(*victim) && has_batches(*victim)) return true;
+    if (!(this->*one)(*victim) && has_batches(*victim)) return true;
     victims.changed(*victim);
   }
   return true;

@@ -12,11 +12,11 @@
 namespace locksley {
 namespace {
 
-constexpr std::uint64_t kLimit = 10'000;
+constexpr std::uint64_t kFailureLimit = 10'000;
 
 class FailureLimitTest : public testing::BatchFixture {
  protected:
-  FailureLimitTest() { failures.set_limit(kLimit); }
+  FailureLimitTest() { failures.set_limit(kFailureLimit); }
   std::shared_ptr<Batch> begin(std::uint64_t jobs, std::uint32_t retries) {
     BatchOptions options;
     options.results = &results;
@@ -36,7 +36,7 @@ class FailureLimitTest : public testing::BatchFixture {
 
 TEST_F(FailureLimitTest, WhatIsKeptAboutFailuresStopsNoJob) {
   constexpr std::uint64_t kJobs = 10'000;
-  results.set_limit(kLimit);
+  results.set_limit(kFailureLimit);
   const auto batch = begin(kJobs, 0);
   for (std::uint64_t i = 0; i < kJobs; ++i) {
     publish(*batch, {{i, i % 2 == 0 ? JobStatus::kError : JobStatus::kOk, ""}});
@@ -61,7 +61,7 @@ TEST_F(FailureLimitTest, AtTheLimitFailedJobsAreNotRetriedAndCostLittle) {
   EXPECT_GT(status.waiting, 0U) << "below the limit they are";
   EXPECT_GT(status.failed, 0U);
   EXPECT_EQ(status.waiting + status.failed, kJobs / 2);
-  EXPECT_LE(failures.bytes(), kLimit + 128 + status.failed * 2 * sizeof(IndexRange));
+  EXPECT_LE(failures.bytes(), kFailureLimit + 128 + status.failed * 2 * sizeof(IndexRange));
 }
 
 TEST_F(FailureLimitTest, AttemptsOfJobsThatFailForGoodAtTheLimitAreForgotten) {
@@ -72,46 +72,46 @@ TEST_F(FailureLimitTest, AttemptsOfJobsThatFailForGoodAtTheLimitAreForgotten) {
   EXPECT_EQ(batch->attempts().of(0), 2U);
   publish(*batch, {{0, JobStatus::kError, ""}});
   EXPECT_EQ(batch->attempts().of(0), 2U) << "a RETRY goes on from here";
-  failures.charge(kLimit);  // what other batches keep
+  failures.charge(kFailureLimit);  // what other batches keep
   publish(*batch, {{2, JobStatus::kError, ""}});
   EXPECT_EQ(batch->attempts().of(2), 1U);
-  failures.refund(kLimit);
+  failures.refund(kFailureLimit);
 }
 
 TEST_F(FailureLimitTest, NotesLeaveHalfOfTheRoom) {
   const auto batch = begin(100, 0);
   EXPECT_TRUE(batch->set_note(0, "early"));
-  failures.charge(kLimit / 2);
+  failures.charge(kFailureLimit / 2);
   EXPECT_FALSE(batch->set_note(1, "late"));
   EXPECT_EQ(batch->attempts().note(0), "early");
   EXPECT_EQ(batch->attempts().note(1), "");
   EXPECT_FALSE(batch->set_note(0, "later")) << "nor is one that has been replaced";
   EXPECT_EQ(batch->attempts().note(0), "");
   EXPECT_TRUE(batch->set_note(0, "")) << "there was none to keep";
-  failures.refund(kLimit / 2);
+  failures.refund(kFailureLimit / 2);
   EXPECT_TRUE(batch->set_note(1, "late"));
 }
 
 // Else users with little would keep nothing where others keep much.
 TEST_F(FailureLimitTest, AUserWithLittleKeepsItsNotesAndRetries) {
   ResultAccount all;
-  all.set_limit(kLimit);
+  all.set_limit(kFailureLimit);
   ResultAccount own(&all);
   ResultAccount other(&all);
-  own.set_limit(kLimit, kLimit / 8);
-  other.charge(kLimit);
+  own.set_limit(kFailureLimit, kFailureLimit / 8);
+  other.charge(kFailureLimit);
   EXPECT_TRUE(all.is_full());
   EXPECT_FALSE(own.is_full());
   EXPECT_FALSE(own.is_half_full());
-  own.charge(kLimit / 8);
+  own.charge(kFailureLimit / 8);
   EXPECT_FALSE(own.is_full());
   EXPECT_TRUE(own.is_half_full());
   own.charge(1);
   EXPECT_TRUE(own.is_full());
   EXPECT_FALSE(own.is_full_without(1));
   EXPECT_TRUE(own.is_full_without(0));
-  own.refund(kLimit / 8 + 1);
-  other.refund(kLimit);
+  own.refund(kFailureLimit / 8 + 1);
+  other.refund(kFailureLimit);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class StandbyDaemon {
   std::atomic<bool> has_ended{false};
 
  private:
-  Opened opened_ = std::unexpected("");
+  Opened opened_ = std::unexpected(StoreRefusal{});
   std::thread thread_;
 };
 

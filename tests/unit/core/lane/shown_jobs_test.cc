@@ -116,21 +116,23 @@ TEST_F(ShownJobsTest, TheNoteOfAJobReachesItsBatchAtOnceAndThenOnceASecond) {
 }
 
 TEST_F(ShownJobsTest, ANoteIsChargedAsAResultWhileTheJobRuns) {
-  ResultAccount account;
+  ResultAccount results, failures;
   BatchOptions options;
-  options.results = &account;
+  options.results = &results;
+  options.failures = &failures;
   options.keep = Keep::kNone;
   const auto batch = submit(1, options);
   ASSERT_TRUE(executor.begin_turn(10, kAnySize));
   executor.set_worker("lane/0", false);
   ASSERT_TRUE(executor.start_job());
-  const std::uint64_t before = account.bytes();
-  const auto charged = [&] { return account.bytes() - before; };
+  const std::uint64_t before = results.bytes() + failures.bytes();
+  const auto charged = [&] { return results.bytes() + failures.bytes() - before; };
   executor.running().set_note(std::string(3000, 'x'));
   // The batch has the first one, and one each second, for the next attempt: charged, too, with what
-  // its entry takes.
+  // its entry takes, to the account of failures.
   const std::uint64_t entry = charged() - 2 * 3000;
   EXPECT_LT(entry, 1000U);
+  EXPECT_EQ(failures.bytes(), 3000 + entry);
   const auto charged_for_batch = [&] { return batch->attempts().note(0).size() + entry; };
   executor.running().set_note(std::string(10'000, 'x'));
   EXPECT_EQ(charged(), JobNotes::kMostText + charged_for_batch()) << "in place of the other one, and cut";

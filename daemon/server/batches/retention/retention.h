@@ -191,11 +191,13 @@ class Retention {
     const Instant until_;
     std::size_t taken_ = 0;
   };
-  // evict_results() for one of the two accounts, and how one batch leaves for it.
-  using AccountOf = const ResultAccount& (*)(const Account&);
-  using EvictOne = bool (Retention::*)(Tenant&);
-  bool evict_for_results(AccountOf account_of, EvictOne one, EvictionBudget& budget)
-      LOCKSLEY_REQUIRES(kIoThread);
+  // What evict_results() makes room in: an account, and how one batch leaves for it.
+  struct Memory {
+    const ResultAccount& (*account_of)(const Account&);
+    bool (Retention::*evict_one_with)(Tenant&);
+  };
+  // Evicts while all users together have reached the limit. False: the budget is used up.
+  bool evict_for_all(const Memory& memory, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
   // These evict until `budget` is used up. False: there are more to evict. evict_some() walks over
   // all tenants once for each resource of which all together have too much, and once more if no

@@ -1,5 +1,6 @@
 // Which batches go early, to make room.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -237,23 +238,32 @@ bool Retention::retire_one(Tenant& tenant, int tried) {
 }
 
 bool Retention::evict_results(Instant until) {
+  static constexpr std::array kMemories{
+      Memory{[](const Account& account) -> const ResultAccount& { return account.results(); },
+             &Retention::evict_one_with_results},
+      Memory{[](const Account& account) -> const ResultAccount& { return account.failures(); },
+             &Retention::evict_one_with_failures},
+  };
   EvictionBudget budget(~std::size_t{0}, until);
-  const auto failures_of = [](const Account& account) -> const ResultAccount& { return account.failures(); };
-  const auto results_of = [](const Account& account) -> const ResultAccount& { return account.results(); };
-  return evict_for_results(results_of, &Retention::evict_one_with_results, budget) &&
-         evict_for_results(failures_of, &Retention::evict_one_with_failures, budget);
-}
-
-bool Retention::evict_for_results(AccountOf account_of, EvictOne one, EvictionBudget& budget) {
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   for (Tenant& tenant : tenants) {
-    const ResultAccount& own = account_of(tenant.account);
-    for (; own.bytes() >= own.limit() && (this->*one)(tenant); budget.take()) {
-      if (budget.is_used_up()) return false;
+    for (const Memory& memory : kMemories) {
+      const ResultAccount& own = memory.account_of(tenant.account);
+      for (; own.bytes() >= own.limit() && (this->*memory.evict_one_with)(tenant); budget.take()) {
+        if (budget.is_used_up()) return false;
+      }
     }
   }
-  const ResultAccount& all = account_of(registry_.tenants().account_of_all());
+  return std::ranges::all_of(kMemories, [&](const Memory& memory) {
+    kIoThread.assert_held();
+    return evict_for_all(memory, budget);
+  });
+}
+
+bool Retention::evict_for_all(const Memory& memory, EvictionBudget& budget) {
+  std::deque<Tenant>& tenants = registry_.tenants().all();
+  const ResultAccount& all = memory.account_of(registry_.tenants().account_of_all());
   if (all.bytes() < all.limit()) return true;
   if (budget.is_used_up()) return false;
   const auto has_batches = [this](const Tenant& tenant) {
@@ -264,7 +274,7 @@ bool Retention::evict_for_results(AccountOf account_of, EvictOne one, EvictionBu
   tenants_looked_at_ += tenants.size();
   Victims victims(
       tenants, Victims::For::kGrowth, nullptr,
-      [account_of](const Tenant& tenant) { return account_of(tenant.account).bytes(); }, has_batches);
+      [&](const Tenant& tenant) { return memory.account_of(tenant.account).bytes(); }, has_batches);
   for (; all.bytes() >= all.limit(); budget.take()) {
     if (budget.is_used_up()) return false;
     Tenant* const victim = victims.next();
@@ -272,7 +282,7 @@ bool Retention::evict_for_results(AccountOf account_of, EvictOne one, EvictionBu
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
     // lighter user's batch in memory would lose its results. If there are none, all batches of the
     // victim wait for their readers, and another user is next.
-    if (!(this->*one)(*victim) && has_batches(*victim)) return true;
+    if (!(this->*memory.evict_one_with)(*victim) && has_batches(*victim)) return true;
     victims.changed(*victim);
   }
   return true;

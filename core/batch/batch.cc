@@ -134,6 +134,10 @@ void Batch::restore(const BatchHistory& history) {
   // [batch-over] relaxed: no other thread has the batch yet.
   over_.store(finished_at_ != 0, std::memory_order_relaxed);
   charge_results();
+  // As in forget_attempts(): the journal has the attempts that were forgotten.
+  if (retries_ == nullptr || !is_at_failure_limit()) return;
+  for (const IndexRange& jobs : failed_.all()) retries_->forget(jobs);
+  charge_results();
 }
 
 std::uint64_t Batch::memory_bytes() const {

@@ -35,7 +35,7 @@ struct LeaseRequest {
 // Buffers that the leases of one thread share. Between two calls of leases, only the payloads are
 // in use (Lease::payloads()).
 struct LeaseBuffers {
-  ResultWriter writer;
+  ResultWriter writer{ResultWriter::For::kExternal};
   std::vector<std::string_view> payloads;
   std::string scratch;
   std::string facts;

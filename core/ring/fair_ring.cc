@@ -218,7 +218,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
     begin_backoff(queue, settlement.backoff, charged.began, now);
   refresh(queue, now);
   if (!queue.fair.is_ready() && !counts_all_charges()) pass_to_settled(queue, service.at_gate);
-  if (has_forgiven_leads_) [[unlikely]]
+  if (charged.began <= leads_forgiven_at_) [[unlikely]]
     restore_leads(queue, settlement);
   return dropped;
 }

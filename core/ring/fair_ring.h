@@ -541,8 +541,8 @@ class FairRing {
   IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);  // tenants
   IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // limit_leads() has moved levels back, and turns are in progress since then.
-  bool has_forgiven_leads_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  // When limit_leads() last moved levels back: turns that began later are not concerned.
+  Nanoseconds leads_forgiven_at_ LOCKSLEY_GUARDED_BY(mutex_){-1};
   RingWaits waits_;  // its own annotations say which call needs the mutex
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);

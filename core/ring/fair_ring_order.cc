@@ -137,7 +137,7 @@ void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t 
     for_each_level(group, [&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
       if (!choice.is_out_of_reach(gate)) level.forgive_lead(by, now);
     });
-    has_forgiven_leads_ = true;
+    leads_forgiven_at_ = now;
   };
   const RingNode* served = &queue;
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
@@ -169,7 +169,6 @@ void FairRing::restore_leads(const RingQueue& queue, const Settlement& settlemen
   if (charged.is_of_customer()) restore(&seat.parent->group, charged.group.amount, seat.fair);
   const FairCharge& of_tenant = charged.is_of_customer() ? charged.tenant : charged.group;
   restore(nullptr, of_tenant.amount, seat.parent == nullptr ? seat.fair : seat.parent->fair);
-  has_forgiven_leads_ = executors_ != 0;
 }
 
 void FairRing::follow(RingGroup& group, VirtualTime by) {

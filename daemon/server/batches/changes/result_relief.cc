@@ -18,7 +18,7 @@
 namespace locksley::daemon {
 
 ResultRelief::ResultRelief(Parts parts)
-    : parts_(std::move(parts)), evicting_(parts_.slices), timer_(parts_.io) {
+    : parts_(std::move(parts)), evicting_(parts_.slices), timer_(parts_.io), soon_(parts_.io) {
   const auto later = [this, &mailbox = IoMailbox::of(parts_.io)] { relieve_later(mailbox); };
   Account& all = parts_.registry.tenants().account_of_all();
   all.results().on_change(later);
@@ -31,7 +31,16 @@ ResultRelief::~ResultRelief() {
   all.failures().on_change({});
 }
 
-void ResultRelief::relieve_later() { relieve_later(IoMailbox::of(parts_.io)); }
+void ResultRelief::relieve_soon() {
+  if (std::exchange(is_soon_, true)) return;
+  soon_.expires_after(kSoon);
+  soon_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
+    if (error) return;
+    is_soon_ = false;
+    relieve();
+  });
+}
 
 void ResultRelief::relieve_later(IoMailbox& mailbox) {
   // One post that waits is enough.
@@ -91,6 +100,7 @@ bool ResultRelief::evict_until(Instant until) {
   is_relieving_ = false;
   if (on_room_) on_room_();
   warn_of_full();
+  if (parts_.retention.take_awaits_write()) relieve_soon();
   return true;
 }
 

@@ -72,8 +72,10 @@ class ResultRelief {
   // Called when results in memory may have room again.
   void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
-  // The same, but not within the call. Any thread.
-  void relieve_later();
+  // The same after kSoon, once for all calls until then: clients may cause these at will.
+  void relieve_soon() LOCKSLEY_REQUIRES(kIoThread);
+
+  static constexpr std::chrono::milliseconds kSoon{100};
 
   static constexpr std::chrono::milliseconds kStands{10'000};
 
@@ -104,6 +106,8 @@ class ResultRelief {
   std::map<const Tenant*, Standing> standing_ LOCKSLEY_GUARDED_BY(kIoThread);
   Timer timer_ LOCKSLEY_GUARDED_BY(kIoThread);  // warn_of_standing()
   bool is_timed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  Timer soon_ LOCKSLEY_GUARDED_BY(kIoThread);  // relieve_soon()
+  bool is_soon_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   RateGate result_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   RateGate failure_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O

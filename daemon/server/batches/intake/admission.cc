@@ -217,7 +217,7 @@ Admission::Checked Admission::check_failures(const Demand& demand) {
            account.failures().is_full_without(demand.record->failures().charged_bytes());
   };
   if (!is_full()) return {};
-  relief_.relieve_later();
+  relief_.relieve_soon();
   if (full_lines_.open(now())) {
     LogLine("queue full of what is kept about failed jobs")
         .with("tenant", demand.tenant().name)

@@ -115,6 +115,10 @@ class Retention {
   // True once after a batch of an account that is full of results or failures has ended or is no
   // longer pinned: evict_results() may find room now.
   bool take_may_relieve() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(may_relieve_, false); }
+  // True once after evict_results() has left a batch in memory, for what is kept about failed jobs,
+  // that the store may not have written yet: it may find room a little later. Groups that have only
+  // steps report no outcome.
+  bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
 
   // ---- Batches that are over ----
 
@@ -142,17 +146,23 @@ class Retention {
   static constexpr std::size_t kBetweenLooks = 16;  // batches between two looks at the clock
   static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
 
-  // Where evict_one_with_results() continues its search among the stored batches of a tenant.
+  // Where a search among some batches of a tenant continues.
   struct Search {
-    std::uint64_t next = 0;            // sequence number
-    bool tried_all = false;            // this pass began with the first batch and has retired none
-    std::uint64_t next_ephemeral = 0;  // sequence number, of evict_one_with_failures()
+    std::uint64_t next = 0;  // sequence number
+    bool tried_all = false;  // this pass began with the first batch, and none of them has left
+  };
+  // Of a tenant. Each search has a place of its own: else one would end the passes of another,
+  // which then began anew in each slice.
+  struct Searches {
+    Search stored_for_results;
+    Search stored_for_failures;
+    Search ephemeral_for_failures;
   };
 
   void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   void note_if_full(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   KeptBatches& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread) { return books_.of(tenant.number); }
-  Search& search_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  Searches& searches_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -163,10 +173,11 @@ class Retention {
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Likewise, but batches that nothing is kept about stay.
+  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them, or if
+  // a reader has begun to discard their results.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Retires the next stored batch of the tenant that can be. False: no batch of it can be now.
-  bool retire_one(Tenant& tenant, int tried) LOCKSLEY_REQUIRES(kIoThread);
+  bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks
@@ -216,7 +227,8 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ LOCKSLEY_GUARDED_BY(kIoThread) = [](std::uint64_t) {
     return false;
   };
-  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_may_relieve()
+  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // take_may_relieve()
+  bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_awaits_write()
   // An account, since evict() looked at all of them.
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
@@ -228,7 +240,7 @@ class Retention {
 
   // The batches that are over.
   RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::vector<Search> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
+  std::vector<Searches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

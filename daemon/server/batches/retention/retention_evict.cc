@@ -187,7 +187,7 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
 }
 
-Retention::Search& Retention::search_of(const Tenant& tenant) {
+Retention::Searches& Retention::searches_of(const Tenant& tenant) {
   if (searches_.size() <= tenant.number) searches_.resize(tenant.number + 1);
   return searches_[tenant.number];
 }
@@ -201,29 +201,31 @@ bool Retention::evict_one_with_results(Tenant& tenant) {
     kept.note_part_read(first);
     if (++tried == kMostTried) return true;
   }
-  return retire_one(tenant, tried);
+  return retire_one(tenant, searches_of(tenant).stored_for_results, tried);
 }
 
 bool Retention::evict_one_with_failures(Tenant& tenant) {
   KeptBatches& kept = kept_of(tenant);
-  Search& search = search_of(tenant);
+  Search& search = searches_of(tenant).ephemeral_for_failures;
   int tried = 0;
-  for (auto each = kept.ephemeral_from(search.next_ephemeral); each; each = kept.ephemeral_from(*each + 1)) {
-    search.next_ephemeral = *each + 1;
+  if (search.next == 0) search.tried_all = true;
+  for (auto each = kept.ephemeral_from(search.next); each; each = kept.ephemeral_from(*each + 1)) {
+    search.next = *each + 1;
     BatchRecord& record = *registry_.by_sequence(*each);
-    if (record.failures().charged_bytes() != 0 && !is_pinned_(*each)) {
+    if (record.failures().charged_bytes() != 0 && record.status().discarded == 0 && !is_pinned_(*each)) {
+      search.tried_all = false;
       return forget(record, Urgency::kWithNext).has_value();
     }
     if (++tried == kMostTried) return true;
   }
-  if (retire_one(tenant, tried)) return true;
-  search.next_ephemeral = 0;
-  return false;
+  const bool tried_all = search.tried_all;
+  if (tried_all && retire_one(tenant, searches_of(tenant).stored_for_failures, tried)) return true;
+  search.next = 0;
+  return !tried_all;  // if not, the next call begins again with the first
 }
 
-bool Retention::retire_one(Tenant& tenant, int tried) {
+bool Retention::retire_one(Tenant& tenant, Search& search, int tried) {
   KeptBatches& kept = kept_of(tenant);
-  Search& search = search_of(tenant);
   if (search.next == 0) search.tried_all = true;
   for (auto each = kept.stored_from(search.next); each; each = kept.stored_from(*each + 1)) {
     search.next = *each + 1;
@@ -231,6 +233,7 @@ bool Retention::retire_one(Tenant& tenant, int tried) {
       search.tried_all = false;
       return true;
     }
+    awaits_write_ = awaits_write_ || &search == &searches_of(tenant).stored_for_failures;
     if (++tried == kMostTried) return true;
   }
   search.next = 0;

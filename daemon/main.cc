@@ -238,11 +238,17 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
 
   // Clients, then jobs.
   const std::string ready = open_ports(bound, storage, serving);
-  start_jobs(scheduler, store, serving.workers);
-  log_start(config, source, scheduler, bound, store, *log);
-  join_upstream(serving);
-
-  auto peers = watch_peers(config, storage.cluster, log);
+  std::unique_ptr<PeerCheck> peers;
+  try {
+    start_jobs(scheduler, store, serving.workers);
+    log_start(config, source, scheduler, bound, store, *log);
+    join_upstream(serving);
+    peers = watch_peers(config, storage.cluster, log);
+  } catch (const std::system_error& error) {
+    // Jobs may run already, and use all that the exception would destroy.
+    log->error("the daemon cannot start: {}", error.what());
+    end_without_replies(*log);
+  }
   int exit_code = serve_until_signal(ready, machine, source, scheduler, storage.standby, serving, log);
 
   // The end, in reverse; then the parts are destroyed.

@@ -86,9 +86,22 @@ void destroy_aside(std::shared_ptr<const config::Config> before, config::Config 
 // Shared with the thread, which may still run when the process ends.
 struct Reconfiguration::Mailbox {
   Mutex mutex;
+  CondVar idle;
   Reconfiguration* owner LOCKSLEY_GUARDED_BY(mutex);  // null: it has been destroyed
+  // Threads that read or destroy configurations. They use what the end of main() destroys, such as
+  // the tables of the reader of YAML.
+  int busy LOCKSLEY_GUARDED_BY(mutex) = 0;
 
   explicit Mailbox(Reconfiguration& of) : owner(&of) {}
+
+  void begin() {
+    const MutexLock lock(mutex);
+    ++busy;
+  }
+  void end() {
+    const MutexLock lock(mutex);
+    if (--busy == 0) idle.notify_one();
+  }
 
   using Function = std::move_only_function<void(Reconfiguration&)>;
   void post(Function function) {
@@ -107,9 +120,11 @@ Reconfiguration::Reconfiguration(Parts parts, ConfigSource source)
       mailbox_(std::make_shared<Mailbox>(*this)),
       pool_resizer_(parts_.pool, parts_.log) {}
 
+// Waits for what takes seconds at most, but not for a plugin, which may hang.
 Reconfiguration::~Reconfiguration() {
   const MutexLock lock(mailbox_->mutex);
   mailbox_->owner = nullptr;
+  while (mailbox_->busy != 0) mailbox_->idle.wait(mailbox_->mutex);
 }
 
 void Reconfiguration::reload(Done done) {
@@ -131,9 +146,11 @@ void Reconfiguration::ask(Request request) {
 }
 
 void Reconfiguration::on_thread(std::move_only_function<void()> work) {
+  mailbox_->begin();
   try {
     std::thread(std::move(work)).detach();
   } catch (const std::system_error& error) {
+    mailbox_->end();
     end(std::unexpected(
         std::vector{fmt::format("could not start a thread for the configuration: {}", error.what())}));
   }
@@ -144,16 +161,18 @@ void Reconfiguration::begin_next() {
              reserved = parts_.pool.reserved(), users = parts_.handlers.processes().keeper_users()] {
     auto reload = read(*current);
     if (!reload) {
-      return mailbox->post([problems = std::move(reload.error())](Reconfiguration& owner) {
+      mailbox->post([problems = std::move(reload.error())](Reconfiguration& owner) {
         owner.end(std::unexpected(problems));
       });
+      return mailbox->end();
     }
     config::derive_limits(reload->effective, machine);
     const auto before = handlers_of(*current, reserved);
     const auto after = handlers_of(reload->effective, reserved);
     Found found{.reload = std::move(*reload), .copy = nullptr, .changes = HandlerChanges{}};
-    if (after != before) found.changes = prepare_handlers(before, after, users);
     found.copy = std::make_shared<const config::Config>(found.reload.effective);
+    mailbox->end();
+    if (after != before) found.changes = prepare_handlers(before, after, users);
     mailbox->post([found = std::move(found)](Reconfiguration& owner) mutable {
       kIoThread.assert_held();
       owner.prepared(std::move(found));
@@ -191,6 +210,7 @@ void Reconfiguration::refuse(Problems problems) {
     mailbox->post([placed = with_positions(source, std::move(problems))](Reconfiguration& owner) {
       owner.end(std::unexpected(placed));
     });
+    mailbox->end();
   });
 }
 

@@ -244,7 +244,7 @@ std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> RocksEngine::open(Engi
   }
   if (is_open_to_others(engine->options_.path)) {
     LogLine(fmt::format("store: other users of this machine can enter its folder, and may read payloads and "
-                        "results: `chmod 700 {}` forbids it",
+                        "results. As its owner, the daemon's user forbids it by `chmod 700 {}`",
                         engine->options_.path))
         .write(*engine->options_.log, spdlog::level::warn);
   }
@@ -377,12 +377,13 @@ std::expected<RepairReport, StoreRefusal> RocksEngine::repair(const EngineOption
   if (of == CleanEndNote::Mismatch::Of::kSystem) {
     return std::unexpected(engine.refusal_of(engine.error_of_system(whole.error().what)));
   }
-  if (const auto removed = note.remove(); !removed) {
-    return std::unexpected(engine.refusal_of(engine.error_of_system(removed.error())));
-  }
   // If RocksDB opened a manifest that has lost its end, it would delete the tables that the end
-  // named.
+  // named. Until there is another manifest, the note keeps a start from doing that.
   const bool has_its_manifest = of == CleanEndNote::Mismatch::Of::kNote;
+  if (has_its_manifest) {
+    if (const auto removed = note.remove(); !removed)
+      return std::unexpected(engine.refusal_of(engine.error_of_system(removed.error())));
+  }
   for (const bool drops_damaged_log : {false, true}) {
     if (!has_its_manifest) break;
     engine.drops_damaged_log_ = drops_damaged_log;
@@ -397,6 +398,8 @@ std::expected<RepairReport, StoreRefusal> RocksEngine::repair(const EngineOption
       rocksdb::RepairDB(options.path, database_options(options, env, engine.sizes_), families(engine.sizes_),
                         family_options(nullptr, engine.sizes_));
   if (!status.ok()) return std::unexpected(engine.refusal_of(engine.explain(status)));
+  if (const auto removed = note.remove(); !removed)
+    return std::unexpected(engine.refusal_of(engine.error_of_system(removed.error())));
   RepairReport report;
   std::ranges::set_difference(tables_aside(options.path), before, std::back_inserter(report.aside));
   engine.drops_damaged_log_ = false;

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest, wait_for
+from locksley_daemon import DaemonTest, merged, wait_for
 from store_daemon import StoreTest
 
 PYTHON_WORKER = pathlib.Path(__file__).resolve().parents[1] / "support" / "python_worker.py"
@@ -77,6 +77,26 @@ class Failures(StoreTest):
             self.assertEqual(self.command.wait(f"n{number}")["failed"], 60)
         self.assertLess(account(self.command, "failure_bytes")[0], LIMIT // 2)
         self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+
+
+    def test_memory_of_a_batch_that_is_over_is_free_soon(self):
+        """Without another command, although the batch ends before the store has written its end."""
+        self.begin()
+        self.every_second_fails("RETRIES", 0, "KEEP", "none")
+        wait_for("the memory to be free", lambda: account(self.command, "failure_bytes")[0] == 0)
+
+
+class InMemoryAlone(DaemonTest):
+    def test_a_batch_whose_reader_discards_stays(self):
+        daemon = self.start(merged(Failures.settings, {"store": {"path": ""}}))
+        command = self.connect(daemon)
+        command("SUBMIT", "w", "ID", "read", "RETRIES", 0, "RANGE", 0, 200, EVERY_SECOND_FAILS)
+        self.assertEqual(command.wait("read")["failed"], 100)
+        cursor = command("RESULTS", "read", "COUNT", 10)[0]
+        cursor = command("RESULTS", "read", "FROM", cursor, "DISCARD", "COUNT", 10)[0]
+        command("SUBMIT", "w", "ID", "b", "RETRIES", 0, "KEEP", "none", "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
+        wait_for("the other batch to be evicted", lambda: "NOBATCH" in str(command.ask("STATUS", "b")))
+        self.assertEqual(len(command("RESULTS", "read", "FROM", cursor, "DISCARD", "COUNT", 10)[1]), 10)
 
 
 class Standing(DaemonTest):

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pwd
+import signal
 import stat
 import subprocess
 import sys
@@ -115,6 +116,36 @@ class Descriptors(AccessTest):
                     self.assertIn("Too many open files", said)
             served, refused = served + is_ready, refused + (not is_ready)
         self.assertTrue(served and refused, "both were seen")
+
+    def test_too_few_threads_end_a_start_under_running_jobs(self):
+        """The pool's first workers run jobs of the store when the next one cannot be started."""
+        if not IS_ROOT:
+            return  # the limit counts all threads of a user, so it takes a user of this test alone
+        other = 54_321
+        settings = merged(DEFAULTS, at_store(self.store, merged(StoreTest.settings, {"pool": {"workers": 24}})))
+        config = scratch(self) / "locksley.yaml"
+        config.write_text(json.dumps(settings))
+        config.parent.chmod(0o755)
+        self.make()
+        self.command("SUBMIT", "sleep", "RANGE", 0, 200, 400)  # holds up those that come later
+        for _ in range(20):
+            self.command("SUBMIT", "sha256", "RANGE", 0, 20_000, "{}")
+        self.kill()
+        for path in (self.store, *self.store.rglob("*")):
+            os.chown(path, other, other)
+        ends = []
+        for threads in range(20, 44, 3):
+            command = ["prlimit", f"--nproc={threads}", "setpriv", f"--reuid={other}", f"--regid={other}", "--clear-groups", program("LOCKSLEYD")]
+            with subprocess.Popen([*command, "--config", config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=end_with_parent) as process:
+                if process.stdout.readline().startswith(b"ready "):
+                    process.kill()
+                _, errors = process.communicate(timeout=DEADLINE_S)
+            ends.append((threads, process.returncode, errors.decode()))
+        refused = [each for each in ends if each[1] != -signal.SIGKILL]
+        self.assertTrue(refused, ends)
+        for threads, code, said in refused:
+            self.assertEqual(code, UNAVAILABLE, (threads, said))
+            self.assertIn("the daemon cannot start: ", said)
 
     def test_repair_sets_nothing_aside_for_want_of_them(self):
         self.make()

@@ -23,13 +23,13 @@ std::string printable(const std::string& text) {
 }
 
 std::string shortened(std::string text, std::size_t longest) {
-  constexpr std::string_view kMark = "...";
+  constexpr std::string_view kDots = "...";
   if (text.size() <= longest) return text;
-  text.resize(longest - kMark.size());
+  text.resize(longest - kDots.size());
   // No half of a character.
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) text.pop_back();
   if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) text.pop_back();
-  return text.append(kMark);
+  return text.append(kDots);
 }
 
 std::string Table::text() const {

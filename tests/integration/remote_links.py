@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import pathlib
+import select
 import signal
 import sys
 import tempfile
@@ -118,6 +119,10 @@ class LargeResults(DaemonTest):
         client("CANCEL", batch)
 
     def test_the_daemon_ends_well_just_after_one_had_to_give_way(self):
+        """The second gives way if the daemon reads more of the first before: the machine decides, so this is tried a few times."""
+        self.assertTrue(any(self.ends_just_after_one_had_to_give_way() for _ in range(4)), "none had to give way")
+
+    def ends_just_after_one_had_to_give_way(self):
         client = self.serve(shutdown={"drain_timeout": "100ms"})
         client("SUBMIT", "shout", "JOBS", "x", "x")
         first, second = self.worker(), self.worker()
@@ -127,11 +132,15 @@ class LargeResults(DaemonTest):
         second.send(encode("SETTLE", other.name, "ok", other.first, b"x" * (3 << 20))[: 2 << 20])
         with concurrent.futures.ThreadPoolExecutor() as pool:
             sent = pool.submit(first.send, settle[1 << 20 :])
+            if not select.select([second.socket], [], [], 15)[0]:
+                self.daemon.close()
+                return False
             self.assert_error("QUEUEFULL", second.read())
             self.daemon.send_signal(signal.SIGTERM)
             self.assertEqual(self.daemon.wait_end(), 75, "jobs are left")
             with contextlib.suppress(OSError):
                 sent.result()
+        return True
 
     def test_peers_that_have_not_logged_in_do_not_keep_workers_from_it(self):
         self.serve(**users(worker={"commands": ["work"]}))

@@ -1,6 +1,7 @@
 #include "config/auto_limits.h"
 
 #include <algorithm>
+#include <array>
 
 namespace locksley::config {
 namespace {
@@ -54,6 +55,18 @@ void derive_limits(Config& config, const Machine& machine) {
     derive_half(user.client_memory, limits.client_memory.count);
     derive_half(user.max_clients, limits.max_clients);
   }
+}
+
+bool has_same_limits_of_all(const Config& a, const Config& b) {
+  // What derive_limits() takes for users.
+  const auto of = [](const Config& config) {
+    const Limits& limits = config.limits;
+    return std::array{limits.max_queued_jobs,        limits.max_queued_bytes.count,
+                      limits.max_payload.count,      limits.max_result_bytes.count,
+                      limits.max_record_bytes.count, config.store.max_bytes.count,
+                      limits.client_memory.count,    limits.max_clients};
+  };
+  return of(a) == of(b);
 }
 
 }  // namespace locksley::config

@@ -28,5 +28,8 @@ struct Machine {
 // (limits.max_queued_bytes once more), the store, the handlers and the system. The same machine and
 // the same configuration always give the same values.
 void derive_limits(Config& config, const Machine& machine);
+// Whether users whose limits are `auto` have the same ones in both configurations, for which
+// derive_limits() was called.
+bool has_same_limits_of_all(const Config& a, const Config& b);
 
 }  // namespace locksley::config

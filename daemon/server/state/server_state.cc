@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "config/auto_limits.h"
 #include "core/lane/lane_groups.h"
 #include "core/lane/lane_view.h"
 #include "daemon/auth/authenticator.h"
@@ -54,9 +55,8 @@ config::Config ServerState::reconfigure(config::Config config) {
   std::swap(config_, config);
   audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   log_budget_->set_limit(config_.limits.max_log_bytes.count);
-  // What is `auto` of a user follows from the limits of all.
   const bool are_users_other = config_.users != config.users;
-  if (are_users_other || config_.limits != config.limits || config_.store != config.store) {
+  if (are_users_other || !config::has_same_limits_of_all(config_, config)) {
     const auto changed = users_.replace(config_.users);
     update_password_hashes();
     for (Lane* lane : lanes_) {

@@ -45,6 +45,31 @@ TEST(AutoLimitsTest, AUserHasHalf) {
   EXPECT_EQ(user.max_batches, 0U);
 }
 
+// Else a change of a limit would not reach the users, or each change of any would visit all of them.
+TEST(AutoLimitsTest, WhichLimitsOfAllConcernUsers) {
+  const auto derived = [](const auto& change) {
+    Config config;
+    config.users["u"].password_hash = "x";
+    change(config);
+    derive_limits(config, kMachine);
+    return config;
+  };
+  const Config before = derived([](Config&) {});
+  EXPECT_TRUE(has_same_limits_of_all(
+      before, derived([](Config& config) { config.limits.open_timeout = std::chrono::seconds(1); })));
+  const auto expect_other = [&](const auto& change) {
+    EXPECT_FALSE(has_same_limits_of_all(before, derived(change)));
+  };
+  expect_other([](Config& config) { config.limits.max_queued_jobs = 5; });
+  expect_other([](Config& config) { config.limits.max_queued_bytes = mebibytes(300); });
+  expect_other([](Config& config) { config.limits.max_payload = mebibytes(3); });
+  expect_other([](Config& config) { config.limits.max_result_bytes = mebibytes(3); });
+  expect_other([](Config& config) { config.limits.max_record_bytes = mebibytes(3); });
+  expect_other([](Config& config) { config.limits.client_memory = mebibytes(3); });
+  expect_other([](Config& config) { config.limits.max_clients = 5; });
+  expect_other([](Config& config) { config.store.max_bytes = Limit{mebibytes(3).count}; });
+}
+
 TEST(AutoLimitsTest, ValuesStay) {
   Config config;
   config.limits.max_result_bytes = mebibytes(3);

@@ -140,7 +140,7 @@ TEST_F(StepMergerTest, OfABatchThatIsDeletedOrBeginsAnewNothingIsWrittenLater) {
       write(steps->end_batch());
       write(steps->requeue({{0, 1}}, {}, std::vector<IndexRange>{{1, 2}}));
     }
-    const std::uint64_t left = round % 2;
+    const std::uint64_t left = round % 2 == 0 ? 0 : 1;
     for (int i = 0; i < 20; ++i) {
       write(ForgetBatch{.sequence = kStream + 1});
       replay();

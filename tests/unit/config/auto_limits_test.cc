@@ -45,7 +45,8 @@ TEST(AutoLimitsTest, AUserHasHalf) {
   EXPECT_EQ(user.max_batches, 0U);
 }
 
-// Else a change of a limit would not reach the users, or each change of any would visit all of them.
+// Else a change of a limit would not reach the users, or each change of any would visit all of
+// them.
 TEST(AutoLimitsTest, WhichLimitsOfAllConcernUsers) {
   const auto derived = [](const auto& change) {
     Config config;

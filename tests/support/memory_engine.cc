@@ -329,7 +329,13 @@ void MemoryDisk::give_back() {
 
 std::shared_ptr<const MemoryDisk::Tables> MemoryDisk::tables() const {
   const MutexLock lock(mutex_);
-  return written_;
+  // Given up under the mutex, so that apply(), which then changes the tables, comes after what their
+  // reader has read.
+  const auto give_up = [this, tables = written_](const Tables*) mutable {
+    const MutexLock again(mutex_);
+    tables.reset();
+  };
+  return {written_.get(), give_up};
 }
 
 void MemoryDisk::apply(const Change& change, Tables& tables) {

@@ -329,13 +329,11 @@ void MemoryDisk::give_back() {
 
 std::shared_ptr<const MemoryDisk::Tables> MemoryDisk::tables() const {
   const MutexLock lock(mutex_);
-  // Given up under the mutex, so that apply(), which then changes the tables, comes after what their
-  // reader has read.
-  const auto give_up = [this, tables = written_](const Tables*) mutable {
-    const MutexLock again(mutex_);
-    tables.reset();
-  };
-  return {written_.get(), give_up};
+  // Given up under the mutex, so that apply() does not change what is being read.
+  return {written_.get(), [this, tables = written_](const Tables*) mutable {
+            const MutexLock again(mutex_);
+            tables.reset();
+          }};
 }
 
 void MemoryDisk::apply(const Change& change, Tables& tables) {
@@ -402,3 +400,4 @@ std::unique_ptr<StoreDisk> make_store_disk(const std::filesystem::path& folder, 
 }
 
 }  // namespace locksley::testing
+// Length: one engine, with its disk and all that a test may do to it.

@@ -206,12 +206,14 @@ class FairLevel {
     forgiven_ = std::min(VirtualTime{kMostService}, forgiven_ + move_back(by));
     forgiven_at_ = now;
   }
-  // How far the first node is behind the clock, at most by what was forgiven after `began`, when a
-  // turn began that has now ended.
+  // A turn that began at `began` has ended. How far the first node is behind the clock, at most by
+  // what was forgiven and not restored; 0 if nothing was forgiven since the turn began.
   VirtualTime wrongly_forgiven(Nanoseconds began) const LOCKSLEY_REQUIRES(kFairNodes) {
     if (forgiven_at_ < began || empty()) return 0;
     return std::clamp(clock_.now - top_time(), VirtualTime{0}, forgiven_);
   }
+  // Moves all nodes on by `by`, at most by what was forgiven; not at all if nothing was since
+  // `began`.
   void restore_lead(VirtualTime by, Nanoseconds began) LOCKSLEY_REQUIRES(kFairNodes) {
     if (forgiven_at_ < began || forgiven_ == 0) return;
     const VirtualTime moved = std::min(by, forgiven_);

@@ -128,7 +128,10 @@ class Store {
   Ticket put_marker() { return group_->put(std::monostate(), Urgency::kAwaited); }
   // A ticket that is not below that of any write put before.
   Ticket gathering() const { return group_->gathering(); }
-  // The same for all writes but large ones, and those that follow large ones (StagedWrites).
+  // The same, but if the group that gathers has no write yet, the ticket of the one before: so it
+  // is soon written, although nothing more is put.
+  Ticket last_put() const { return group_->last_put(); }
+  // As gathering(), for all writes but large ones, and those that follow large ones (StagedWrites).
   Ticket last_unstaged() const { return group_->last_unstaged(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
   // store.durability demands. Jobs that were refused for lack of room count as written; what is

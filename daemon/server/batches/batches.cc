@@ -310,6 +310,8 @@ bool Batches::settle_some(PendingOutcome& pending, Instant until) {
     if (!pending.is_known_to_batches) return false;
     write_charges_.refund(pending.outcome.up_to);
     deletions_.settled(pending.outcome);
+    // What could not leave memory before this outcome may leave now.
+    retention_.retire(stored_.settled());
   }
   if (on_stored_ && !on_stored_(pending.outcome, until)) return false;
   timer_.arm();

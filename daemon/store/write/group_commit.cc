@@ -63,6 +63,7 @@ Ticket GroupCommit::put(StoreWrite&& write, Urgency urgency) {
     ticket = queue_.put(std::move(write), urgency);
     last_ = queue_.last();
     last_unstaged_ = queue_.gathering();
+    last_put_ = queue_.last_put();
     const bool was_urgent = urgent_.exchange(queue_.awaited() != 0 || queue_.has_full_or_staged());
     if (queue_.has_full_or_staged()) {
       wakes = sleeping_;
@@ -212,6 +213,7 @@ void GroupCommit::commit() {
   if (!group) return;
   last_ = queue_.last();
   last_unstaged_ = queue_.gathering();
+  last_put_ = queue_.last_put();
   urgent_ = queue_.awaited() != 0 || queue_.has_full_or_staged();
   const bool is_awaited = group->awaited != 0;
   mutex_.unlock();

@@ -105,6 +105,9 @@ class GroupCommit {
   // of the last group that is in the database, with all before it.
   Ticket gathering() const { return last_.load(); }
   Ticket written() const { return written_.load(); }
+  // The ticket of the last group that has had a write; 0: none has. No write that was put before
+  // has a later one. Unlike gathering(), it is soon written.
+  Ticket last_put() const { return last_put_.load(); }
   // The ticket of the group that gathers: a write that was put before has a later one only if it is
   // staged (StagedWrites).
   Ticket last_unstaged() const { return last_unstaged_.load(); }
@@ -228,6 +231,7 @@ class GroupCommit {
   // Written under mutex_, read by any thread without it.
   std::atomic<Ticket> last_{1};           // of queue_: a write that was put before this read has no later one
   std::atomic<Ticket> last_unstaged_{1};  // of queue_, likewise
+  std::atomic<Ticket> last_put_{0};       // of queue_
   // Clients wait, or there is more than one group: the writer polls it before it sleeps.
   std::atomic<bool> urgent_{false};
 

@@ -41,6 +41,11 @@ class WriteQueue {
   // The ticket of the last group that has a write, or of the one that gathers if that is later.
   Ticket last() const { return std::max(gathering_ticket_, staged_.last()); }
 
+  // The ticket of the last group that has had a write; 0: none has.
+  Ticket last_put() const {
+    return std::max(gathering_.empty() ? gathering_ticket_ - 1 : gathering_ticket_, staged_.last());
+  }
+
   // The ticket of the group that gathers: no write has a later one, but for those that are staged.
   Ticket gathering() const { return gathering_ticket_; }
 

@@ -73,7 +73,7 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
     parts_.retention.update(record, status.result_bytes);
     if (is_over) {
       // Its last step was put before its status said so.
-      record.stored.end_ticket = parts_.store->gathering();
+      record.stored.end_ticket = parts_.store->last_put();
       parts_.retention.add(record);
     }
   }

@@ -30,6 +30,21 @@ TEST(WriteQueueTest, MarkersDoNotFillAGroup) {
   EXPECT_EQ(queue.put(accept_batch(2, 1), Urgency::kAwaited), ticket);
 }
 
+// Else who waits until all that was put is written would wait for a group that may stay empty.
+TEST(WriteQueueTest, TheLastGroupWithAWriteIsNotTheEmptyOneThatGathers) {
+  WriteQueue queue(kMost);
+  EXPECT_EQ(queue.last_put(), 0U);
+  const Ticket ticket = queue.put(RecordStep{.sequence = 1, .step = {}}, Urgency::kWithNext);
+  EXPECT_EQ(queue.last_put(), ticket);
+  ASSERT_TRUE(queue.take_first({}));
+  EXPECT_EQ(queue.last_put(), ticket) << "its group is being written";
+  EXPECT_EQ(queue.gathering(), ticket + 1);
+  AcceptBatch large = accept_batch(1, 0);
+  large.payloads = testing::payloads_of(std::vector(30, std::string(1'000, 'x')));
+  const Ticket staged = queue.put(std::move(large), Urgency::kAwaited);
+  EXPECT_EQ(queue.last_put(), staged);
+}
+
 // As that of a retry of jobs that lie scattered.
 TEST(WriteQueueTest, AStepWithVeryManyRangesFillsItsGroup) {
   WriteQueue queue(kMost);

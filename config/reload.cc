@@ -124,4 +124,9 @@ Reload diff_reloadable(const Config& old_config, const Config& new_config) {
   return reload;
 }
 
+ChangedParts changed_parts(const Config& old_config, const Config& new_config) {
+  return {.users = old_config.users != new_config.users,
+          .customers = old_config.customers != new_config.customers};
+}
+
 }  // namespace locksley::config

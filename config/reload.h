@@ -15,6 +15,13 @@ struct Reload {
   Config effective;                  // in force now: the new configuration with the old values of `restart`
 };
 
+// Which of the parts that may be long differ: to compare thousands of users takes milliseconds.
+struct ChangedParts {
+  bool users = false;  // for limits that are `auto`, their values count (derive_limits())
+  bool customers = false;
+};
+ChangedParts changed_parts(const Config& old_config, const Config& new_config);
+
 // Each entry of `handlers` and `users` is one key, such as handlers.lines.
 Reload diff_reloadable(const Config& old_config, const Config& new_config);
 

@@ -169,7 +169,8 @@ void Reconfiguration::begin_next() {
     config::derive_limits(reload->effective, machine);
     const auto before = handlers_of(*current, reserved);
     const auto after = handlers_of(reload->effective, reserved);
-    Found found{.reload = std::move(*reload), .copy = nullptr, .changes = HandlerChanges{}};
+    const config::ChangedParts parts = config::changed_parts(*current, reload->effective);
+    Found found{.reload = std::move(*reload), .copy = nullptr, .parts = parts, .changes = HandlerChanges{}};
     found.copy = std::make_shared<const config::Config>(found.reload.effective);
     mailbox->end();
     if (after != before) found.changes = prepare_handlers(before, after, users);
@@ -236,7 +237,7 @@ void Reconfiguration::take(Found found, std::vector<Commit> commits) {
   parts_.metrics.set_limits(
       {.deepest_batches = config.metrics.deepest_batches, .tenants = config.metrics.tenants});
   pool_resizer_.resize(workers);
-  config::Config replaced = parts_.server.reconfigure(std::move(found.reload.effective));
+  config::Config replaced = parts_.server.reconfigure(std::move(found.reload.effective), found.parts);
   for (Commit& commit : commits) commit();
   parts_.live_handlers.apply(std::move(*found.changes));
   destroy_aside(std::move(before), std::move(replaced));

@@ -82,6 +82,7 @@ class Reconfiguration {
   struct Found {
     config::Reload reload;
     std::shared_ptr<const config::Config> copy;  // of reload.effective
+    config::ChangedParts parts;
     std::expected<HandlerChanges, HandlerProblems> changes;
   };
   // The thread's way back to this object, if it still exists.

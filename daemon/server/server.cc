@@ -50,8 +50,8 @@ void Server::use_tls(std::shared_ptr<const TlsContext> context) { sessions_->use
 
 const TlsContext* Server::tls() const { return sessions_->tls(); }
 
-config::Config Server::reconfigure(config::Config config) {
-  config::Config before = state_.reconfigure(std::move(config));
+config::Config Server::reconfigure(config::Config config, config::ChangedParts parts) {
+  config::Config before = state_.reconfigure(std::move(config), parts);
   sessions_->users_changed();
   if (state_.config().limits != before.limits) sessions_->limits_changed();
   state_.batches().limits_changed();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/reload.h"
 #include "core/lane/lane.h"
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_thread.h"
@@ -51,8 +52,8 @@ class Server {
   void use_tls(std::shared_ptr<const TlsContext> context) LOCKSLEY_REQUIRES(kIoThread);
   const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread);
   // Puts a configuration in force. Connections of users that it does not have are closed. Returns
-  // the one before: to destroy it may take long.
-  config::Config reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
+  // the one before: to destroy it may take long. `parts`: what differs from the one in force.
+  config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
   void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }
   // What CONFIG SET and CONFIG RELOAD call. Before listen().

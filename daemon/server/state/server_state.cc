@@ -51,20 +51,19 @@ ServerState::~ServerState() {
   for (Lane* lane : lanes_) lane->running().on_log({});
 }
 
-config::Config ServerState::reconfigure(config::Config config) {
+config::Config ServerState::reconfigure(config::Config config, config::ChangedParts parts) {
   std::swap(config_, config);
   audit_.set_on(config_.log.audit == config::AuditLines::kYes);
   log_budget_->set_limit(config_.limits.max_log_bytes.count);
-  const bool are_users_other = config_.users != config.users;
-  if (are_users_other || !config::has_same_limits_of_all(config_, config)) {
+  if (parts.users || !config::has_same_limits_of_all(config_, config)) {
     const auto changed = users_.replace(config_.users);
     update_password_hashes();
     for (Lane* lane : lanes_) {
       for (const auto& [tenant, limits] : changed) lane->groups().set_tenant_limits(tenant, limits);
     }
+    set_limits_of_all(batches_.registry().tenants(), config_);
   }
-  set_limits_of_all(batches_.registry().tenants(), config_);
-  if (are_users_other || config_.customers != config.customers) {
+  if (parts.users || parts.customers) {
     tell_lanes(batches_.registry().customers().set_defaults(config_));
   }
   return config;

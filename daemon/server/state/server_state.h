@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/reload.h"
 #include "core/lane/job_log.h"
 #include "core/lane/lane.h"
 #include "core/pool/pool.h"
@@ -137,8 +138,8 @@ class ServerState {
   std::uint64_t batches_accepted() const;
 
   // Puts a configuration in force, for all but the connections, which the Server tells. Returns the
-  // one before: to destroy it may take long.
-  config::Config reconfigure(config::Config config) LOCKSLEY_REQUIRES(kIoThread);
+  // one before: to destroy it may take long. `parts`: what differs from config().
+  config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
   // Adds a lane, which outlives this; one that is known already is left alone.
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
   // The settings of this customer have changed.

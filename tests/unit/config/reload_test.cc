@@ -177,6 +177,20 @@ TEST(ReloadTest, EffectiveHasTheNewLiveValuesAndTheOldOthers) {
   EXPECT_EQ(diff_reloadable(old_config, new_config).effective, expected);
 }
 
+TEST(ReloadTest, OnlyThePartsThatDifferAreNamed) {
+  const auto after = [](auto change) {
+    Config config;
+    change(config);
+    return changed_parts(Config{}, config);
+  };
+  const ChangedParts none = after([](Config& config) { config.limits.max_clients += 1; });
+  EXPECT_FALSE(none.users || none.customers);
+  const ChangedParts users = after([](Config& config) { config.users["a"].weight = 2; });
+  EXPECT_TRUE(users.users && !users.customers);
+  const ChangedParts customers = after([](Config& config) { config.customers.weight = 2; });
+  EXPECT_TRUE(!customers.users && customers.customers);
+}
+
 TEST(ReloadTest, EachHandlerThatCameWentOrChangedIsAKey) {
   Config before;
   before.handlers["goes"].command = {"a"};

@@ -51,7 +51,7 @@ class LoginDeskTest : public ServerFixture {
       kIoThread.assert_held();
       config::Config config = server_->config();
       change(config);
-      server_->reconfigure(config);
+      server_->reconfigure(config, {.users = true});
       return true;
     });
   }

@@ -165,7 +165,7 @@ TEST_F(LoginTest, AReloadMovesVeryManyChannelsInSlicesAndCommandsMayChangeThemMe
   std::erase(config.users["alice"].commands, config::CommandGroup::kAdmin);
   const int left = on_io_thread([&] {
     kIoThread.assert_held();
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     return count_in(Events::kEverything);
   });
   EXPECT_GE(left, kChannels - 10) << "the reload itself moves next to none";
@@ -182,7 +182,7 @@ TEST_F(LoginTest, AReloadMovesVeryManyChannelsInSlicesAndCommandsMayChangeThemMe
   config.users["alice"].commands.push_back(config::CommandGroup::kAdmin);
   on_io_thread([&] {
     kIoThread.assert_held();
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     Subscriptions& subscriptions = server_->session(1)->subscriptions();
     for (int n = 0; n < kChannels; n += 2) subscriptions.remove(Subscriptions::Kind::kChannel, name_of(n));
     return true;
@@ -203,7 +203,7 @@ TEST_F(LoginTest, AReloadHandsEachConnectionItsUserAsItIsNow) {
   const auto reconfigure = [&] {
     on_io_thread([&] {
       kIoThread.assert_held();
-      server_->reconfigure(config);
+      server_->reconfigure(config, {.users = true});
       return true;
     });
   };
@@ -228,7 +228,7 @@ TEST_F(LoginTest, AChangedCertificateClosesWhatItOpenedAndAChangedPasswordDoesNo
   const auto reconfigure = [&] {
     on_io_thread([&] {
       kIoThread.assert_held();
-      server_->reconfigure(config);
+      server_->reconfigure(config, {.users = true});
       return true;
     });
   };
@@ -263,7 +263,7 @@ TEST_F(LoginTest, ATenantsWeightIsThatOfItsUserAtOnce) {
   config.users["alice"].weight = 1;
   on_io_thread([&] {
     kIoThread.assert_held();
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     return true;
   });
   EXPECT_EQ(weight(), 1u);
@@ -307,7 +307,7 @@ TEST_F(ChangedMeanwhileTest, ALoginThatIsRefusedLeavesTheSubscriptionsWithTheUse
   config.users["bob"].password_hash = hash;
   on_io_thread([&] {
     kIoThread.assert_held();
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     return true;
   });
   Client alice(port_);
@@ -334,7 +334,7 @@ TEST_F(ChangedMeanwhileTest, ALoginThatIsRefusedLeavesTheSubscriptionsWithTheUse
   call_until_true([&] {
     kIoThread.assert_held();
     if (!server_->batches().events().has_listener(batch_of("bob", "0"))) return false;
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     return true;
   });
   alice.send("AUTH bob secret\r\n");
@@ -368,7 +368,7 @@ TEST_F(ChangedMeanwhileTest, APasswordThatIsChangedBetweenItsCheckAndTheLoginLog
     }
     is_right = !is_right;
     for (int i = 0; i < kUsers; ++i) config.users[name_of(i)].password_hash = is_right ? hash : another;
-    server_->reconfigure(config);
+    server_->reconfigure(config, {.users = true});
     return is_over;
   });
   std::vector<std::unique_ptr<Client>> clients;

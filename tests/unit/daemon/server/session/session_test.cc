@@ -173,7 +173,7 @@ TEST_F(SessionTest, ASilentClientIsClosedAndABlockedOneIsNot) {
     kIoThread.assert_held();
     config::Config config = server_->config();
     config.limits.idle_timeout = std::chrono::milliseconds(50);
-    server_->reconfigure(config);
+    server_->reconfigure(config, {});
     return true;
   });
   EXPECT_TRUE(silent.is_closed());

@@ -110,8 +110,7 @@ void GroupCommit::run() {
   while (wait_for_work() == Woken::kByWork) {
     commit();
     await_expected();
-    // Else clients that write all the time would keep it from being written.
-    retry_if_due();
+    do_what_is_due();
   }
   // The last attempt to write what is kept, and the last groups.
   const bool was_full = backlog_.is_full();
@@ -138,27 +137,14 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
   for (;;) {
     if (urgent_) return Woken::kByWork;
     if (stopping_) return Woken::kByStop;
-    if (!results_freed_.empty()) {
-      free_results_now();
-      continue;
-    }
+    if (!queue_.is_gathering_empty() && steady_now() >= due_) return Woken::kByWork;
+    if (do_what_is_due()) continue;
     const Nanoseconds now = steady_now();
-    if (!queue_.is_gathering_empty() && now >= due_) return Woken::kByWork;
-    if (!error_.empty() && now >= backlog_.next_attempt()) {
-      retry();
-      continue;
-    }
     Nanoseconds until = Nanoseconds::max();
     if (now < expects_steps_until_) until = expects_steps_until_;
     if (!queue_.is_gathering_empty()) until = due_;
     if (!error_.empty()) until = std::min(until, backlog_.next_attempt());
-    if (unsynced_ && error_.empty()) {
-      if (now >= next_sync_) {
-        sync_now();
-        continue;
-      }
-      until = std::min(until, next_sync_);
-    }
+    if (unsynced_ && error_.empty()) until = std::min(until, next_sync_);
     mutex_.unlock();
     const bool found = spin_.look(true, [this] { return urgent_.load(); });
     mutex_.lock();
@@ -169,6 +155,23 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     sleep_until(until);
     if (urgent_) spin_.parked();
   }
+}
+
+bool GroupCommit::do_what_is_due() {
+  bool was_any = false;
+  if (!results_freed_.empty()) {
+    free_results_now();
+    was_any = true;
+  }
+  if (!error_.empty() && steady_now() >= backlog_.next_attempt()) {
+    retry();
+    was_any = true;
+  }
+  if (unsynced_ && error_.empty() && steady_now() >= next_sync_) {
+    sync_now();
+    was_any = true;
+  }
+  return was_any;
 }
 
 void GroupCommit::free_results_now() {
@@ -319,10 +322,6 @@ void GroupCommit::fail(std::string error, Writes writes) {
   }
   error_ = std::move(error);
   room_.notify_all();
-}
-
-void GroupCommit::retry_if_due() {
-  if (!error_.empty() && steady_now() >= backlog_.next_attempt()) retry();
 }
 
 void GroupCommit::retry() {

@@ -175,8 +175,9 @@ class GroupCommit {
   void await_expected() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   // An attempt to write the backlog, or the next part of it.
   void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  // If it is time.
-  void retry_if_due() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
+  // Frees results, retries and syncs, each if it is time. False: nothing was due. Called after each
+  // group, too: else clients that write all the time would put it off for ever.
+  bool do_what_is_due() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   // ---- One group ----
 

@@ -509,6 +509,32 @@ TEST(GroupCommitTest, WithoutFsyncAWriteForWhichNoClientWaitsIsWrittenSoonWhenev
   EXPECT_LT(late, 2) << "one may be due to other programs that have the processors";
 }
 
+// A store for whose writer there is always more to do: each outcome is answered with a write.
+struct BusyBench : StoreBench {
+  explicit BusyBench(config::Durability durability = config::Durability::kFsync) : StoreBench(1, durability) {
+    EXPECT_TRUE(try_recover());
+    store->start([this](const Outcome&) { store->put(ForgetBatch{1}, Urgency::kAwaited); });
+    first = store->put(accept_batch(1, 2), Urgency::kAwaited);
+  }
+  ~BusyBench() { close(); }
+  Ticket first;
+};
+
+TEST(GroupCommitTest, MemoryOfResultsIsFreedWhileClientsWriteAllTheTime) {
+  BusyBench bench;
+  std::atomic<bool> is_free = false;
+  bench.store->free_results([&is_free] { is_free = true; });
+  EXPECT_TRUE(testing::wait_until_true([&] { return is_free.load(); }));
+}
+
+TEST(GroupCommitTest, WithoutFsyncTheDiskIsSyncedWhileClientsWriteAllTheTime) {
+  BusyBench bench(config::Durability::kAsync);
+  // Opening has left something to be synced at once.
+  ASSERT_TRUE(testing::wait_until_true([&] { return bench.store->is_written(bench.first); }));
+  const std::uint64_t syncs = bench.disk->syncs();
+  EXPECT_TRUE(testing::wait_until_true([&] { return bench.disk->syncs() > syncs; }));
+}
+
 TEST(GroupCommitTest, WithoutDurabilityNothingIsSyncedUntilTheEnd) {
   StoreBench bench(1, config::Durability::kNone);
   bench.open();

@@ -6,13 +6,14 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DaemonTest, merged, wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from store_daemon import StoreTest
 
 PYTHON_WORKER = pathlib.Path(__file__).resolve().parents[1] / "support" / "python_worker.py"
 KIB = 1 << 10
 LIMIT = 128 * KIB
 JOBS = 20_000
+LONG_S = 4 * DEADLINE_S  # for so many jobs of a Python program
 EVERY_SECOND_FAILS = "(answer if {} % 2 else error)('x')"
 STANDS = "results in memory are at their limit, and nothing can be freed"
 
@@ -34,7 +35,7 @@ class Failures(StoreTest):
 
     def every_second_fails(self, *options):
         self.command("SUBMIT", "w", "ID", "b", *options, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
-        return self.command.wait("b")
+        return self.command.wait("b", LONG_S)
 
     def test_very_many_scattered_failures_do_not_stop_their_batch(self):
         self.begin()
@@ -48,7 +49,7 @@ class Failures(StoreTest):
         part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
         for _ in range(JOBS // len(part)):
             self.command("ADD", "b", *part)
-        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2)
+        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2, LONG_S)
         used, limit = account(self.command, "failure_bytes")
         self.assertEqual(limit, LIMIT // 2)
         self.assertGreaterEqual(used, limit)
@@ -95,7 +96,7 @@ class InMemoryAlone(DaemonTest):
         cursor = command("RESULTS", "read", "COUNT", 10)[0]
         cursor = command("RESULTS", "read", "FROM", cursor, "DISCARD", "COUNT", 10)[0]
         command("SUBMIT", "w", "ID", "b", "RETRIES", 0, "KEEP", "none", "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
-        wait_for("the other batch to be evicted", lambda: "NOBATCH" in str(command.ask("STATUS", "b")))
+        wait_for("the other batch to be evicted", lambda: "NOBATCH" in str(command.ask("STATUS", "b")), LONG_S)
         self.assertEqual(len(command("RESULTS", "read", "FROM", cursor, "DISCARD", "COUNT", 10)[1]), 10)
 
 

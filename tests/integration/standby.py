@@ -264,12 +264,14 @@ class TakesOver(StandbyTest):
     def test_clients_that_wait_for_a_daemon_that_was_paused_learn_of_batches_once_it_knows_that_it_serves(self):
         active = self.start({"handlers": {"sh": shell(concurrency=2)}}).wait_active()
         asking, submitter = self.connect(active), self.connect(active)
+        may_end = scratch(self) / "may-end"
+        until_it_may_end = f"until [ -e {may_end} ]; do sleep 0.05; done"
         words = {"events": ("SUBSCRIBE", "batch:late"), "WAIT": ("WAIT", "late"), "RESULTS": ("RESULTS", "late", "BLOCK", 0),
-                 "RUN": ("RUN", "sh", "JOBS", "sleep 4")}
+                 "RUN": ("RUN", "sh", "JOBS", until_it_may_end)}
         waiting = {name: self.connect(active) for name in words}
         self.assertEqual(waiting["events"](*words["events"]), ["subscribe", "batch:late", 1])
         # The jobs end while the daemon is paused.
-        self.assertEqual(submitter("SUBMIT", "sh", "ID", "late", "JOBS", "sleep 4; echo ended"), "late")
+        self.assertEqual(submitter("SUBMIT", "sh", "ID", "late", "JOBS", f"{until_it_may_end}; echo ended"), "late")
         self.assertEqual([json.loads(waiting["events"].read()[2])["event"] for _ in range(2)], ["accepted", "started"])
         for name in ("WAIT", "RESULTS", "RUN"):
             waiting[name].send(encode(*words[name]))
@@ -277,6 +279,7 @@ class TakesOver(StandbyTest):
         self.server.pause()
         try:
             active.send_signal(signal.SIGSTOP)
+            may_end.touch()
             time.sleep(5.1)  # the lease
             active.send_signal(signal.SIGCONT)
             looks = 0

@@ -12,6 +12,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <future>
 #include <string>
@@ -57,6 +58,7 @@ class Client {
     std::size_t got = 0;
     while (got < n) {
       const ssize_t received = ::recv(fd_, bytes.data() + got, n - got, 0);
+      if (received < 0 && errno == EINTR) continue;
       if (received <= 0) break;
       got += static_cast<std::size_t>(received);
     }

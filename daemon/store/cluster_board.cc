@@ -56,7 +56,7 @@ void ClusterBoard::beaten(Instant sent) {
 
 bool ClusterBoard::is_unconfirmed(Instant at) const {
   const Instant uncontested_at(Instant::duration(uncontested_at_.load()));
-  return lease().count() != 0 && at - beaten_at() >= lease() && at - uncontested_at >= kWord;
+  return lease().count() != 0 && at - beaten_at() >= lease() && at - uncontested_at >= kUncontestedFor;
 }
 
 std::optional<std::chrono::milliseconds> ClusterBoard::lease_left(Instant at) const {

@@ -88,13 +88,13 @@ class ClusterBoard {
   void beaten(Instant sent);
   Instant beaten_at() const { return Instant(Instant::duration(beaten_at_.load())); }
   // The database confirms nothing, but at `asked` no other daemon was known to have taken over.
-  // That holds for a time of kWord: a round of questions takes up to a second, so its result comes
+  // That holds for kUncontestedFor: a round of questions takes up to a second, so its result comes
   // late, and the next one a round and a pause after it.
   void found_uncontested(Instant asked) { uncontested_at_.store(asked.time_since_epoch().count()); }
-  static constexpr auto kWord = std::chrono::milliseconds(3500);
+  static constexpr auto kUncontestedFor = std::chrono::milliseconds(3500);
   // Whether another daemon may have taken over without this one's knowledge: it has a lease, which
-  // is over, and the others were last asked longer than kWord ago. This is so after the process was
-  // paused.
+  // is over, and the others were last asked longer than kUncontestedFor ago. This is so after the
+  // process was paused.
   bool is_unconfirmed(Instant at) const;
   void set_lease(std::chrono::milliseconds lease) { lease_ms_.store(lease.count()); }
   std::chrono::milliseconds lease() const { return std::chrono::milliseconds(lease_ms_.load()); }  // 0: none

@@ -40,8 +40,8 @@ class PendingOfUser;
 // The batches, their payloads and their results on the disk. After a crash it holds everything that
 // was acknowledged, and possibly writes whose acknowledgement was not sent yet.
 //
-// Owned by main(); outlives the pool's threads and all batches that have a journal or payloads from
-// it. Order of use: open(), recover(), start(), the rest, stop().
+// Owned by StoreParts (daemon/parts.h); outlives the pool's threads and all batches that have a
+// journal or payloads from it. Order of use: open(), recover(), start(), the rest, stop().
 //
 // open(), recover(), start() and stop(): main's thread; they block on the disk. put(), and
 // recording steps in a journal: any thread; they do not block on the disk. load(), reading payloads

@@ -17,7 +17,7 @@ namespace locksley::daemon {
 // The file system of a database that syncs its log after each group.
 //
 // When a file has grown, a sync also waits for the file system's journal. A sync of bytes that were
-// overwritten in place does not, and takes about half as long (tests/bench/README.md, "one-job
+// overwritten in place does not, and takes about 0.6 times as long (tests/bench/README.md, "one-job
 // batches"). So once the groups are small, zeros are written ahead of the log's end, and the next
 // records overwrite them. The write-ahead log of etcd does the same. A large group gains nothing:
 // before it, the zeros are cut off, and it is appended as usual.

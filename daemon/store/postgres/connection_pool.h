@@ -44,8 +44,9 @@ class ConnectionPool {
   void clear() LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  // A start has four copies at once, and a connection for patterns; later the reader and workers
-  // have one each.
+  // A start has four copies at once, and a connection for patterns. Later up to nine readings run
+  // at once (README.md, "What is different from the disk"); connections above this number are
+  // closed when they are given back.
   static constexpr std::size_t kKept = 6;
 
   void close(PgConnection* connection) LOCKSLEY_EXCLUDES(mutex_);

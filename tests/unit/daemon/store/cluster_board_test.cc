@@ -44,8 +44,8 @@ TEST_F(ClusterBoardTest, ASignOfLifeThatIsConfirmedAfterALaterOneChangesNothing)
 TEST_F(ClusterBoardTest, TheOtherDaemonsWordHoldsForAWhile) {
   const Instant asked = start + kLease + milliseconds(300);
   board.found_uncontested(asked);
-  EXPECT_FALSE(board.is_unconfirmed(asked + ClusterBoard::kWord - milliseconds(1)));
-  EXPECT_TRUE(board.is_unconfirmed(asked + ClusterBoard::kWord));
+  EXPECT_FALSE(board.is_unconfirmed(asked + ClusterBoard::kUncontestedFor - milliseconds(1)));
+  EXPECT_TRUE(board.is_unconfirmed(asked + ClusterBoard::kUncontestedFor));
 }
 
 TEST_F(ClusterBoardTest, OnlyTheActiveDaemonIsUnconfirmed) {

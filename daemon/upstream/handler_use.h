@@ -11,8 +11,8 @@ namespace locksley::daemon {
 
 // Counts the leases of each handler that run here. A handler that is held gets no more of them.
 //
-// Owned by main(); outlives the upstream. Any thread. Calls take a mutex for a moment; nothing
-// fails.
+// A member of ServingParts (daemon/parts.h), or a part of daemon/work_program.cc; outlives the
+// upstream. Any thread. Calls take a mutex for a moment; nothing fails.
 class HandlerUse {
  public:
   // False: the handler is held.

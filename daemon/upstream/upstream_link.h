@@ -193,8 +193,10 @@ class UpstreamLink {
   using Kind = AwaitedReply::Kind;
   using Leases = std::unordered_map<LeaseKey, HeldLease>;
 
-  // upstream_link.cc Each command to the upstream begins here: its reply is awaited from now on.
-  // The caller writes so many words.
+  // upstream_link.cc
+
+  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes
+  // so many words.
   proto::CommandWriter begin_command(AwaitedReply awaited, std::size_t words);
   // The same for a command that has all its words.
   void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);

@@ -43,7 +43,7 @@ class WorkerSession;
 // All parts of the port that belong to the link thread: the connections, the state machine of the
 // protocol (WorkerLink), its timer, and the functions that the state machine calls (WorkerHost).
 //
-// Owned by the WorkerPort, which runs io() on the link thread and outlives it. The link thread
+// Owned by the WorkerPort, which calls run() on the link thread and outlives it. The link thread
 // only, except where it says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are
 // read from the store. Only listen() fails.
 class LinkService final : public WorkerHost, public RemoteExecutors {

@@ -20,8 +20,9 @@ namespace locksley::daemon {
 //
 //   WorkerPort port(…);  port.begin();  port.listen(…);  port.start();  …  port.drain();  …  port.stop();
 //
-// Owned by main(); `state`, the store and the lanes outlive it. The I/O thread. Only stop() blocks,
-// until the link thread has ended its present step. Only listen() fails.
+// A member of ServingParts (daemon/parts.h), and of Standby::Desk; `state`, the store and the lanes
+// outlive it. The I/O thread. Only stop() blocks, until the link thread has ended its present step.
+// Only listen() fails.
 class WorkerPort {
  public:
   // `store`: null: all is in memory only.

@@ -35,9 +35,9 @@ std::expected<ProcessHandler, std::string> prepare_process_handler(const std::st
 
 // All lanes of processes, by name, and the loop on which they run.
 //
-// Owned by main(); call stop() before the store's. Lanes are never removed before that, so they
-// outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at most about
-// ProcessLoop::kStopGrace.
+// A member of HandlerSet; call stop() before the store's. Lanes are never removed before that, so
+// they outlive their batches and handlers. The I/O thread only. Only stop() blocks, for at most
+// about ProcessLoop::kStopGrace.
 class HandlerLanes {
  public:
   explicit HandlerLanes(std::shared_ptr<spdlog::logger> log) : loop_(std::move(log)) {}

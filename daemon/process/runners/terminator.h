@@ -10,8 +10,8 @@ namespace locksley::daemon {
 
 // Ends a process: SIGTERM to its group, and SIGKILL if it has not ended after a grace time.
 //
-// Owned by a slot; the keeper's link outlives it. The process thread only. Nothing blocks. A signal
-// to a process that has ended has no effect.
+// A member of a runner; the keeper's link outlives it. The process thread only. Nothing blocks. A
+// signal to a process that has ended has no effect.
 class Terminator {
  public:
   Terminator(ProcessExecutor executor, KeeperLink& keeper) : timer_(executor), keeper_(keeper) {}

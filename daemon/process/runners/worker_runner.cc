@@ -32,6 +32,7 @@ constexpr std::size_t kAnswerElements = 3;  // [job, status, output]; [note, tex
 // Of an answer, beside an output: a line of an error, which has 64 KiB at most, and what is short.
 constexpr std::size_t kAnswerRest = 65U << 10;
 
+// Told only to a job that runs when the process is killed: it had not read all jobs of its turn.
 constexpr const char* kClosedInput = "closed its standard input, with jobs to come";
 
 }  // namespace

@@ -19,8 +19,8 @@ constexpr int kShareOfLease = 5;
 constexpr int kSharesLeft = 2;  // of them, when it begins to ask: two rounds fit into them
 // If a look begins so much later than it should, the process was paused.
 constexpr auto kLate = std::chrono::seconds(1);
-// After a pause, the engine's threads look at the other daemons within this time: they do so every
-// 0.8 s, and connect again first.
+// After a pause, the engine's thread (ServerUpkeep) looks at the other daemons within this time: it
+// does so every 0.8 s, and connects again first.
 constexpr auto kTimeToFindOut = std::chrono::seconds(2);
 constexpr int kRoundsAlone = 3;  // guess: a daemon that takes over changes its server meanwhile
 constexpr std::string_view kQuestion = "*1\r\n$6\r\nACTIVE\r\n";

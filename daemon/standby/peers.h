@@ -49,8 +49,8 @@ PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
 // because a daemon that has not done this for too long executes no command that needs batches
 // (ClusterBoard::is_unconfirmed).
 //
-// Owned by main(), from when the daemon serves until it ends. It has a thread of its own, for which
-// the destructor waits, a second at most.
+// Owned by build_and_run() (daemon/main.cc), from when the daemon serves until it ends. It has a
+// thread of its own, for which the destructor waits, a second at most.
 class PeerCheck {
  public:
   struct Options {

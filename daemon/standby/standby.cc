@@ -58,8 +58,8 @@ HttpReply refusal(const ClusterBoard& cluster) {
 
 }  // namespace
 
-// What the thread has: a client port without batches, five pages, and a port that sends workers to
-// the active daemon. Lives on the thread's stack.
+// What the thread has: a client port without batches, the pages /metrics, /healthz and /readyz, and
+// a port that sends workers to the active daemon. Lives on the thread's stack.
 class Standby::Desk {
  public:
   explicit Desk(Standby& standby) LOCKSLEY_REQUIRES(kIoThread);
@@ -78,7 +78,7 @@ class Standby::Desk {
   const config::Config& config_;
   ClusterBoard& cluster_;
   asio::io_context& io_;
-  // Without jobs: the server needs them.
+  // Empty, and never started: the server needs them.
   Tenants tenants_;
   Lane lane_{"standby", FairRing::Options{}};
   Pool pool_{lane_};

@@ -29,10 +29,11 @@ namespace locksley::daemon {
 // has taken over; and what its operator and systemd see of it in that time. README.md has the
 // steps.
 //
-// Owned by main(), which calls all members, on its thread. The first wait() starts a thread, which
-// has all that serves connections, and ends with them soon after hand_over(). A daemon that never
-// waits costs nothing here. wait() blocks for the time that it is given, the destructor until the
-// connections have ended, about a second at most; nothing else blocks for long.
+// A member of StoreParts (daemon/parts.h). All members are called on main's thread. The first
+// wait() starts a thread, which has all that serves connections, and ends with them soon after
+// hand_over(). A daemon that never waits costs nothing here. wait() blocks for the time that it is
+// given, the destructor until the connections have ended, about a second at most; nothing else
+// blocks for long.
 class Standby {
  public:
   struct Parts {

@@ -15,8 +15,8 @@ namespace locksley::proto {
 // blocks of about their size: a fresh page costs a fault, and a batch of 10,000 short payloads
 // takes eighty pages.
 //
-// Owned by main(); outlives all blocks that come from it. Any thread; nothing blocks. Allocation
-// throws std::bad_alloc.
+// The daemon has one (SchedulerParts); it outlives all blocks that come from it. Any thread;
+// nothing blocks. Allocation throws std::bad_alloc.
 class BlockPool {
  public:
   static constexpr std::size_t kLeastBytes = 256 * 1024;  // smaller blocks come from the heap

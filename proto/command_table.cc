@@ -170,14 +170,13 @@ constexpr ArgumentDoc kFilter[] = {{.name = "filterby",
                                     .optional = true,
                                     .arguments = kFilterPattern}};
 
-// Flags.
-
 // Most arguments of a command that replies to each argument with a longer text. More than the table
 // has names.
 constexpr std::int32_t kMaxNames = 100;
 constexpr std::int32_t kMaxSettings = 200;    // words of CONFIG SET
 constexpr std::int32_t kMaxClientIds = 1000;  // words of CLIENT LIST
 
+// Flags.
 constexpr std::uint8_t kAnytime = kBeforeAuth | kWhileSubscribed;
 // Each argument has a reply of its own, so that EXEC could not count the replies.
 constexpr std::uint8_t kTopics = kWhileSubscribed | kNotInMulti;
@@ -263,7 +262,8 @@ constexpr CommandSpec kCommands[] = {
     {Id::kWatch, "watch", 2, kNoMaximum, kNotInMulti, Group::kConnection,
      "Refused: there are no keys to watch", kKeys, kSince020},
     {Id::kWeight, "weight", 3, 3, kWrite, Group::kControl, "Changes the weight of a batch", kWeight},
-    {Id::kWorkers, "workers", 1, 1, kNoFlags, Group::kRead, "Lists the workers of the pool with their counters"},
+    {Id::kWorkers, "workers", 1, 1, kNoFlags, Group::kRead,
+     "Lists the workers of the pool and the remote workers, with their counters"},
 };
 
 constexpr SubcommandSpec kSubcommands[] = {

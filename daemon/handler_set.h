@@ -57,8 +57,9 @@ std::vector<std::string> warnings_before_start(const config::Config& config);
 
 // All handlers, and their lanes.
 //
-// Owned by main(); outlives server and batches. The I/O thread, or main's before that runs. Only
-// load() blocks, while plugins initialise. Only load() and the static make() fail.
+// Owned by SchedulerParts (parts.h), or by work_program.cc; outlives server and batches. The I/O
+// thread, or main's before that runs. Only load() blocks, while plugins initialise. Only load() and
+// the static make() fail.
 class HandlerSet {
  public:
   // `cpu`: the pool's lane, which outlives this; `ring`: options of all lanes' rings. Each error is

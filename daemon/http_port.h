@@ -36,8 +36,8 @@ class Upstream;
 
 // The HTTP port: its server, its login, and all its pages (metrics, health, JSON, dashboard).
 //
-// Owned by main(); all Parts outlive it. The I/O thread, or main's before that runs. Nothing
-// blocks. Only listen() fails.
+// A member of ServingParts (daemon/parts.h); all Parts outlive it. The I/O thread, or main's before
+// that runs. Nothing blocks. Only listen() fails.
 class HttpPort {
  public:
   struct Parts {

@@ -24,8 +24,8 @@ class Server;
 // (HandlerSet) waits for it: meanwhile the handler's batches are held, new ones, too, so that its
 // jobs run out.
 //
-// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but a plugin's
-// teardown. Nothing fails: what can fail was prepared before.
+// A member of ServingParts (parts.h); all parts outlive it. The I/O thread only. Nothing blocks but
+// a plugin's teardown. Nothing fails: what can fail was prepared before.
 class LiveHandlers {
  public:
   struct Parts {

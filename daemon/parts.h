@@ -36,11 +36,11 @@ namespace locksley::daemon {
 
 class Reconfiguration;
 
-// Each group is an object on the stack of main(), which builds one group after the other: a group
-// uses those before it, and `config`, which outlives them all. Its members are built in their
-// order, and destroyed in reverse; once jobs run, main() stops them before (stop() in main.cc). The
-// main thread only. A constructor reads files and loads plugins, and waits for nothing else unless
-// it says so; if a part cannot be built, it throws StartFailure.
+// Each group is an object on the stack of build_and_run() (main.cc), which builds one group after
+// the other: a group uses those before it, and `config`, which outlives them all. Its members are
+// built in their order, and destroyed in reverse; once jobs run, stop() in main.cc stops them
+// before that. The main thread only. A constructor reads files and loads plugins, and waits for
+// nothing else unless it says so; if a part cannot be built, it throws StartFailure.
 
 // What decides which job is next, and what runs the jobs. None runs yet.
 struct SchedulerParts {

@@ -20,9 +20,10 @@ void forbid_new_privileges(config::CoreDumps core_dumps);
 // given up; all else is made and opened as the user. Without `process.user` every step does
 // nothing.
 //
-// Owned by main(), on its thread. Each step takes effect for all threads of the process. No job
-// runs and no byte is read from the network before drop(). Nothing blocks. A step that fails says
-// why; then the daemon must not start.
+// Made on main's thread, by build_and_run() (main.cc) and by the programs of --repair and
+// --migrate-to. Each step takes effect for all threads of the process. No job runs and no byte is
+// read from the network before drop(). Nothing blocks. A step that fails says why; then the daemon
+// must not start.
 class Privileges {
  public:
   // The error is a sentence: there is no such user, or it is root, or the process is neither root

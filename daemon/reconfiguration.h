@@ -35,9 +35,9 @@ class Server;
 // To read and compare configurations with thousands of users takes long, and so does starting
 // isolated plugins: both have a thread of their own, while the daemon serves.
 //
-// Owned by main(); all parts outlive it. The I/O thread only. Nothing blocks but what loading a
-// plugin blocks. A configuration with a problem changes nothing; the request gets the problems.
-// Requests that wait when it is destroyed get no answer.
+// Owned by serve_until_signal() (main.cc); all parts outlive it. The I/O thread only. Nothing
+// blocks but what loading a plugin blocks. A configuration with a problem changes nothing; the
+// request gets the problems. Requests that wait when it is destroyed get no answer.
 class Reconfiguration {
  public:
   using Result = ConfigChanges::Result;

@@ -33,8 +33,8 @@ class WorkerPort;
 //
 // A second TERM or INT goes to closing at once.
 //
-// Owned by main(); all parts outlive it. The I/O thread only, which is the one that calls run().
-// Only run() blocks: until the daemon ends.
+// Owned by serve_until_signal() (main.cc); all parts outlive it. The I/O thread only, which is the
+// one that calls run(). Only run() blocks: until the daemon ends.
 class Service {
  public:
   struct Parts {

@@ -22,9 +22,10 @@ namespace locksley::daemon {
 // (CheckQueue). After a failure, the source's next check for that user is delayed (Slowdown).
 // Passwords are wiped after their check.
 //
-// Owned by main(). All calls and callbacks are on the I/O thread, and no call blocks, but the
-// destructor waits for the check under way. The first check starts the thread, which sleeps while
-// no check waits. A check that cannot get the memory for its hash counts as a wrong password.
+// A member of ServingParts (daemon/parts.h), and of Standby::Desk. All calls and callbacks are on
+// the I/O thread, and no call blocks, but the destructor waits for the check under way. The first
+// check starts the thread, which sleeps while no check waits. A check that cannot get the memory
+// for its hash counts as a wrong password.
 class Authenticator {
  public:
   using Done = std::function<void(Verdict)>;

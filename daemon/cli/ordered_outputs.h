@@ -31,8 +31,8 @@ class OrderedOutputs {
   // Shows the remaining results in order, in spite of gaps: a cancelled batch has some.
   void finish();
 
-  std::size_t held() const { return held_; }  // jobs not yet shown
-  std::size_t held_in_memory_bytes() const { return in_memory_; }
+  std::size_t held() const { return held_; }                       // jobs not yet shown
+  std::size_t held_in_memory_bytes() const { return in_memory_; }  // for tests
 
  private:
   struct Held {

@@ -21,9 +21,9 @@ namespace locksley::daemon {
 // The threads that `listen.threads` has besides the I/O thread, and which of them has which
 // connection.
 //
-// Owned by main(); the io_context outlives it, and runs no more when it is destroyed. The I/O
-// thread only. Nothing blocks but stop() and the destructor, which wait for the threads. Only
-// start() fails.
+// Owned by ServingParts (daemon/parts.h); the io_context outlives it, and runs no more when it is
+// destroyed. The I/O thread only. Nothing blocks but stop() and the destructor, which wait for the
+// threads. Only start() fails.
 class NetworkThreads {
  public:
   // `count`: at least 1. `may_look`: as IoLoopHooks::may_poll; called by the threads.

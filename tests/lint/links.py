@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Each link of a page leads somewhere: to a file or folder of the tree, and where it has an anchor, to a heading of that page. And each path of
-`.github/CONTRIBUTING.md` that looks like one is there. Links to other sites are not followed."""
+"""Each link of a page leads somewhere: to a file or folder of the tree, and where it has an anchor, to a heading of that page. So does each path in
+backticks that begins with `../`; `../name.*` stands for all files of that name. And each path of `.github/CONTRIBUTING.md` that looks like one is
+there. Links to other sites are not followed."""
 
 import posixpath
 import re
@@ -13,6 +14,7 @@ CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = re.compile(r"[a-z]+:")
 PICTURES = (".webp", ".png", ".svg")
 CONTRIBUTORS = ".github/CONTRIBUTING.md"
+RELATIVE = re.compile(r"`((?:\.\./)+[\w./*-]*)`")
 NAMED = re.compile(r"`((?:core|daemon|deploy|proto|tests)/[\w./-]+)`")
 
 
@@ -40,6 +42,14 @@ def folders(files):
     return found
 
 
+def names_any(page, path, there):
+    """Whether a path that page names is `there`."""
+    whole = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+    if not whole.endswith(".*"):
+        return whole in there or whole == "."
+    return any(known.startswith(whole[:-1]) and "/" not in known[len(whole) :] for known in there)
+
+
 def check(files):
     return list(wrong_links(files))
 
@@ -61,6 +71,9 @@ def wrong_links(files):
                     yield Finding(page, number, f"leads nowhere: {target}")
                 elif anchor and path.endswith(".md") and anchor not in anchors(files[path]):
                     yield Finding(page, number, f"no such heading: {target}")
+            for path in RELATIVE.findall(line):
+                if not names_any(page, path, there):
+                    yield Finding(page, number, f"is not there: {path}")
             for path in NAMED.findall(line) if page == CONTRIBUTORS else ():
                 if path.rstrip("/") not in there:
                     yield Finding(page, number, f"is not there: {path}")
@@ -73,6 +86,10 @@ SAMPLES = [
     Sample("no file", {"README.md": "[x](y.md)\n"}, "leads nowhere"),
     Sample("no picture", {"README.md": "![x](y.webp)\n"}, "leads nowhere"),
     Sample("no heading", {"README.md": "# A\n[x](#b)\n"}, "no such heading"),
+    Sample("relative paths", {"a/README.md": "`../b/`, `../b`, `../b/c.*`, `../b/c.h`, `../../x y` and `..`\n", "b/c.h": ""}, None),
+    Sample("no relative file", {"a/README.md": "`../c.h`\n", "b/c.h": ""}, "is not there: ../c.h"),
+    Sample("no relative folder", {"a/README.md": "`../c/`\n", "b/c.h": ""}, "is not there: ../c/"),
+    Sample("no files of a relative name", {"a/README.md": "`../b.*`\n", "b/c.h": ""}, "is not there: ../b.*"),
     Sample("a path of the contributors' page", {CONTRIBUTORS: "`core/nothing.h`\n"}, "is not there"),
 ]
 

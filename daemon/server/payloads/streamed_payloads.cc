@@ -45,6 +45,7 @@ void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
 }
 
 void StreamedPayloads::add_stored(std::uint64_t count) {
+  check(stored_ != nullptr, "payloads are to be in the store, which does not have this batch");
   const WriterLock lock(mutex_);
   if (count != 0 && (pieces_.empty() || pieces_.back().is_in_memory())) {
     pieces_.push_back({.first = count_, .received = nullptr, .bytes = nullptr, .ends = {}});

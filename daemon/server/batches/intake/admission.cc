@@ -116,10 +116,11 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
-  // A pattern is always in memory.
-  const Account* const full = demand.range != nullptr
-                                  ? nullptr
-                                  : demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes);
+  // A pattern is always in memory, and so is what the store does not get: empty payloads fit
+  // although the account is above its limit.
+  const bool may_be_elsewhere = demand.is_stored && demand.range == nullptr;
+  const Account* const full =
+      may_be_elsewhere ? demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes) : nullptr;
   const bool keeps_in_memory = full == nullptr;
   if (!keeps_in_memory) {
     if (auto fit = check_unsettled(demand, *full); !fit) return std::unexpected(std::move(fit.error()));

@@ -57,6 +57,35 @@ TEST_F(AdmissionTest, ARangeWithoutJobsHasNoPayloadThatIsTooLong) {
   EXPECT_EQ(client.bulk(), "b");
 }
 
+// They need no room; what has no store must not look for them there.
+TEST_F(AdmissionTest, EmptyPayloadsOfABatchInMemoryAloneFitAboveTheLimit) {
+  start();
+  constexpr std::uint64_t kTooMuch = 1ULL << 60;
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    server_->batches().registry().tenants().of("default").account.charge(Resource::kQueuedBytes, kTooMuch);
+    return true;
+  });
+  Client client(port_);
+  EXPECT_THAT(client.ask("SUBMIT echo JOBS x"), StartsWith("-QUEUEFULL"));
+  client.send("SUBMIT echo ID submitted JOBS '' ''\r\n");
+  EXPECT_EQ(client.bulk(), "submitted");
+  client.send("OPEN echo ID open\r\n");
+  EXPECT_EQ(client.bulk(), "open");
+  EXPECT_EQ(client.ask("ADD open '' ''"), ":2");
+  EXPECT_EQ(client.ask("CLOSE open"), ":2");
+  client.send("WAIT submitted\r\n");
+  EXPECT_THAT(client.line(), StartsWith("*"));
+  Client other(port_);
+  other.send("WAIT open\r\n");
+  EXPECT_THAT(other.line(), StartsWith("*"));
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    server_->batches().registry().tenants().of("default").account.refund(Resource::kQueuedBytes, kTooMuch);
+    return true;
+  });
+}
+
 TEST_F(AdmissionTest, ABatchBearsTheChargeUntilItsEnd) {
   start();
   Client client(port_);

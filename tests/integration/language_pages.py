@@ -17,13 +17,13 @@ class PageTest(unittest.TestCase):
 
 class Languages(PageTest):
     def test_ruby(self):
-        self.carry_out("ruby", 2)
+        self.carry_out("ruby", 3)
 
     def test_php(self):
-        self.carry_out("php", 2)
+        self.carry_out("php", 3)
 
     def test_perl(self):
-        self.carry_out("perl", 2)
+        self.carry_out("perl", 3)
 
     def test_java(self):
         self.carry_out("java", 1)

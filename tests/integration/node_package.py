@@ -73,6 +73,10 @@ queue.inline();
 const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
 const { status, payload } = await batch.job(1);
 console.log(status, String(payload), (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
+
+const items = function* (count, error) { yield* Array(count).keys(); if (error) throw error; }; // a stream, which may be interrupted
+const double = (...of) => queue.named('doubled').map(items(...of), { id: 'mine' }).then((again) => again.status());
+console.log(await double(5000, new Error('interrupted')).catch((error) => error.message), (await double(6000)).ok, (await double(6000)).ok);
 """
 # A codec that makes many bytes of a character.
 WIDE = """
@@ -134,7 +138,7 @@ class Pages(unittest.TestCase):
     def test_a_job_without_a_daemon(self):
         (INSTALLED / "inline.mjs").write_text(INLINE)
         said = subprocess.run([NODE, "inline.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(said.stdout, 'ok {"task":"doubled","args":[2]} 0 ERR\n', said.stderr)
+        self.assertEqual(said.stdout, 'ok {"task":"doubled","args":[2]} 0 ERR\ninterrupted 6000 6000\n', said.stderr)
 
     def test_an_error_is_a_line_that_the_daemon_takes(self):
         (INSTALLED / "wide.mjs").write_text(WIDE)

@@ -35,6 +35,17 @@ class Inline(unittest.TestCase):
                 tasks.identity.map([1], id=batch.id)
         self.assertIs(tasks.app.transport, before)
 
+    def test_a_stream_that_was_interrupted_goes_on(self):
+        def items():
+            yield from range(11_000)  # more than a chunk
+            raise KeyboardInterrupt
+
+        with tasks.app.inline():
+            with self.assertRaises(KeyboardInterrupt):
+                tasks.identity.map(items(), id="mine")
+            for _ in range(2):
+                self.assertEqual(tasks.identity.map(range(12_000), id="mine").status().ok, 12_000)
+
     def test_tasks_that_submit_tasks(self):
         """And ask for their own batch."""
         app = locksley.App()

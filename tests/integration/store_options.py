@@ -181,11 +181,36 @@ class SameId(StoreTest):
         self.command("OPEN", "echo", "ID", "empty")
         self.command("OPEN", "echo", "ID", "begun")
         self.command("ADD", "begun", "a")
+        self.command("SUBMIT", "echo", "ID", "whole", "JOBS", "a")
         self.kill_and_begin()
         self.assertEqual(self.command("OPEN", "echo", "ID", "empty"), "empty")
         self.assert_error("EXISTS", self.command.ask("OPEN", "sleep", "ID", "empty"))
-        self.assert_error("EXISTS", self.command.ask("OPEN", "echo", "ID", "begun"))
+        self.assertEqual(self.command("OPEN", "echo", "ID", "begun"), "begun")
         self.assert_error("EXISTS", self.command.ask("SUBMIT", "echo", "ID", "begun", "JOBS", "a"))
+        self.assert_error("EXISTS", self.command.ask("OPEN", "echo", "ID", "whole"))
+
+    def stream(self, rounds=10):
+        """What a program does that knows nothing of its earlier runs."""
+        self.assertEqual(self.command("OPEN", "echo", "ID", "nightly", "RETAIN", 3600), "nightly")
+        sent = 0
+        for at in range(0, 1000 * rounds, 1000):
+            sent = self.command("ADDAT", "nightly", sent, *range(at, at + 1000))
+
+    def test_a_program_that_streams_may_be_run_again_wherever_it_was_interrupted(self):
+        self.begin()
+        self.stream(rounds=3)
+        self.stream(rounds=2)
+        self.kill_and_begin()
+        for restart in (None, None, self.kill_and_begin):  # while it is open; once it is over; when only the store has it
+            if restart:
+                self.settle()
+                restart()
+            self.stream()
+            self.assertEqual(self.command("CLOSE", "nightly"), 10_000)
+            self.assert_whole("nightly", [["ok", str(i)] for i in range(10_000)])
+        self.assert_error("CLOSED", self.command.ask("ADDAT", "nightly", 10_000, "more"))
+        self.assert_error("EXISTS", self.command.ask("OPEN", "sleep", "ID", "nightly"))
+        self.assert_error("EXISTS", self.command.ask("SUBMIT", "echo", "ID", "nightly", "JOBS", *range(10_000)))
 
 
 if __name__ == "__main__":

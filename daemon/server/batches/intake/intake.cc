@@ -82,33 +82,6 @@ std::unexpected<Intake::Refusal> Intake::refuse(const std::string& handler, Refu
   return std::unexpected(std::move(why));
 }
 
-std::expected<Intake::Found, Intake::Refusal> Intake::find(const User& by, const std::string& handler,
-                                                           const proto::BatchOptions& options) {
-  const auto entry = usable_handler(parts_.handlers, by, handler);
-  if (!entry) return repeated(by, handler, options, entry.error());
-  auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
-  if (!customer) return refuse(handler, std::move(customer.error()));
-  BatchRecord* known = nullptr;
-  if (!options.id.empty()) {
-    const auto found = find_own_batch(parts_.registry, *customer->tenant, options.id);
-    if (!found) return refuse(handler, found.error());
-    known = *found;
-  }
-  return Found{*entry, *std::move(customer), known};
-}
-
-std::expected<Intake::Found, Intake::Refusal> Intake::repeated(const User& by, const std::string& handler,
-                                                               const proto::BatchOptions& options,
-                                                               const Refusal& why) {
-  if (options.id.empty() || !by.may_use(handler)) return std::unexpected(why);
-  auto customer = customer_named(parts_.registry.tenants(), by, options.customer);
-  if (!customer) return std::unexpected(why);
-  const auto found = find_own_batch(parts_.registry, *customer->tenant, options.id);
-  if (!found) return std::unexpected(found.error());
-  if (*found == nullptr || (*found)->handler().name() != handler) return std::unexpected(why);
-  return Found{nullptr, *std::move(customer), *found};
-}
-
 std::expected<Intake::Admitted, Intake::Refusal> Intake::admit(const User& by, const std::string& handler,
                                                                const proto::BatchOptions& options,
                                                                const Admission::Demand& demand,
@@ -126,12 +99,6 @@ std::string Intake::new_id(const Tenant& tenant) {
     id = ids_.next(unix_milliseconds() / 1000);
   } while (parts_.registry.may_be_taken(tenant, id));
   return id;
-}
-
-Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handler, bool is_same) {
-  if (is_same && record.handler().name() == handler) return record.shared();
-  return refuse(handler, fmt::format("EXISTS a batch with the id '{}' and {} already exists", record.id(),
-                                     is_same ? "a different handler" : "different jobs"));
 }
 
 std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
@@ -193,9 +160,7 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
 
   // A repetition finds the batch of the first command. Before all checks whose result may change.
   if (BatchRecord* const known = found->known) {
-    // A RUN is never a repetition: it runs its jobs each time.
-    if (origin == Origin::kRun) return existing(*known, command.handler, false);
-    return existing(*known, command.handler, has_jobs_of(*known, range, arguments, digest));
+    return existing(*known, command.handler, origin, has_jobs_of(*known, range, arguments, digest));
   }
   const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
@@ -242,10 +207,10 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   if (BatchRecord* const known = found->known) {
-    // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it
-    // may be another client's.
-    auto same = existing(*known, command.handler, is_open(*known) && known->terms.jobs == 0);
-    if (same && !parts_.admission.is_draining()) take_over(*known, connection);
+    // Whatever has become of it: the client streams its jobs in again, and ADDAT adds what is
+    // missing.
+    auto same = existing(*known, command.handler, Origin::kOpen, /*has_same_jobs=*/true);
+    if (same && is_open(*known) && !parts_.admission.is_draining()) take_over(*known, connection);
     return same;
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
@@ -328,7 +293,7 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
   const std::uint64_t there = record.terms.jobs;
   if (at && record.origin == Origin::kOpen && added <= there && *at <= there - added) {
     if (takes_jobs && !parts_.admission.is_draining()) take_over(record, connection);
-    return there;
+    return *at + added;
   }
   if (!takes_jobs && !parts_.admission.is_draining()) return closed(record);
   if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));

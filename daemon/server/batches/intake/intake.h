@@ -114,13 +114,15 @@ class Intake {
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
-  // `connection` streams the batch in.
+  // `connection` streams the batch in. A repetition, with the same id and handler, returns the
+  // batch that there is, whether or not it has jobs, and is closed or over.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user whose
-  // command it is, which is charged for what it writes. `connection` takes the stream over. `at`:
-  // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
-  // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
+  // Returns the index after the last of the payloads. `payer`, here and below: the account of the
+  // user whose command it is, which is charged for what it writes. `connection` takes the stream
+  // over. `at`: adds only if the batch has this many jobs. If the batch already has all `at` +
+  // payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any
+  // case.
   Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
             std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread);
   // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that
@@ -152,7 +154,9 @@ class Intake {
   std::unexpected<Refusal> refuse(const std::string& handler, Refusal why);
   // The connection streams the batch in from now on.
   void take_over(BatchRecord& record, std::uint64_t connection) LOCKSLEY_REQUIRES(kIoThread);
-  Accepted existing(BatchRecord& record, const std::string& handler, bool is_same);
+  // The batch, if the command `origin` repeats the one that made it; else EXISTS says what differs.
+  Accepted existing(BatchRecord& record, const std::string& handler, BatchRecord::Origin origin,
+                    bool has_same_jobs);
   // The first step of SUBMIT, RUN and OPEN: what their names mean.
   struct Found {
     // Null: no handler has this name any more; then `known` is not null.

@@ -39,10 +39,9 @@ std::expected<void, std::string> check_upstream(const config::Upstream& settings
   return {};
 }
 
-std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
-                                                                    const Pool* pool, HandlerUse& use,
-                                                                    std::shared_ptr<spdlog::logger> log,
-                                                                    std::function<void()> refused) {
+std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(
+    const config::Config& config, const Pool* pool, HandlerUse& use, std::shared_ptr<spdlog::logger> log,
+    std::function<void(const std::string&)> refused) {
   const config::Upstream& settings = config.upstream;
   if (settings.url.empty()) return nullptr;
   const auto password = read_password(settings.password_file);

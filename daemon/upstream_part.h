@@ -22,10 +22,9 @@ std::expected<void, std::string> check_upstream(const config::Upstream& settings
 
 // Null: the configuration names no upstream. Reads the password. The error is a sentence. `pool`:
 // null if there is none. `refused`: as in Upstream::Parts. main()'s thread; blocks on the file.
-std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(const config::Config& config,
-                                                                    const Pool* pool, HandlerUse& use,
-                                                                    std::shared_ptr<spdlog::logger> log,
-                                                                    std::function<void()> refused = {});
+std::expected<std::unique_ptr<Upstream>, std::string> make_upstream(
+    const config::Config& config, const Pool* pool, HandlerUse& use, std::shared_ptr<spdlog::logger> log,
+    std::function<void(const std::string&)> refused = {});
 
 // What the daemon's lanes offer to the upstream: all handlers that are in force, or those that the
 // configuration names. The first of the lanes is the pool's.

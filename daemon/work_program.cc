@@ -5,9 +5,10 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/signal_set.hpp>
-#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "config/lanes.h"
@@ -19,6 +20,13 @@
 
 namespace locksley::daemon {
 namespace {
+
+constexpr std::string_view kNotLoggedIn =
+    "the daemon refuses the user or the password: the user comes from --url redis://USER@HOST:PORT, the "
+    "password from LOCKSLEY_PASSWORD or a file for --password-file";
+constexpr std::string_view kMayNotWork =
+    "the daemon does not let this user work: in its configuration `users.NAME.commands: [work]` does, and "
+    "`users.NAME.handlers`, if it is there, names the handler, too";
 
 // Waits for the end: of the drain that the first signal begins, the second signal, or that `io` is
 // stopped.
@@ -57,11 +65,14 @@ int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logge
   const auto handlers = or_fail(HandlerSet::make(config, lane, ring, log), kExitConfig);
   HandlerUse use;
   asio::io_context io(1);
-  // A wrong password does not become right by itself. After the first login it may have been
-  // changed there before it is here.
-  std::atomic<bool> is_refused = false;
-  const auto refused = [&io, &is_refused] {
-    if (!is_refused.exchange(true)) asio::post(io, [&io] { io.stop(); });
+  // A wrong password does not become right by itself, nor does what a user may do. After the first
+  // login either may have been changed there before it is here.
+  std::string refusal;
+  const auto refused = [&io, &refusal](const std::string& why) {
+    asio::post(io, [&io, &refusal, why] {
+      refusal = why;
+      io.stop();
+    });
   };
   const std::unique_ptr<Upstream> upstream =
       or_fail(make_upstream(config, nullptr, use, log, refused), kExitConfig);
@@ -70,10 +81,9 @@ int run_work_program(const config::Config& config, std::shared_ptr<spdlog::logge
   upstream->offer(offered_lanes(config, *handlers, /*pool_workers=*/0));
   upstream->start();
   int exit_code = serve_until_signal(io, *upstream, config, *log);
-  if (is_refused && exit_code == kExitOk) {
-    LogLine(
-        "the daemon refuses the user or the password: the user comes from --url redis://USER@HOST:PORT, the "
-        "password from LOCKSLEY_PASSWORD or a file for --password-file")
+  if (!refusal.empty() && exit_code == kExitOk) {
+    LogLine(refusal.starts_with("NOPERM ") ? kMayNotWork : kNotLoggedIn)
+        .with("reason", refusal)
         .write(*log, spdlog::level::err);
     exit_code = kExitNoPermission;
   }

@@ -62,9 +62,10 @@ class Upstream {
     HandlerUse& use;
     const Pool* pool;  // the thread polls only while this has a free worker; null: the thread never polls
     std::shared_ptr<spdlog::logger> log;
-    // The upstream refused the user or the password of a connection that had never joined. Called
-    // on the upstream thread, at each attempt; empty: not called. The attempts go on.
-    std::function<void()> refused = {};
+    // The upstream refused a connection that had never joined: its user or password, or what the
+    // user may do; `why` is the error reply. Called on the upstream thread, at each attempt; empty:
+    // not called. The attempts go on.
+    std::function<void(const std::string& why)> refused = {};
   };
 
   explicit Upstream(Parts parts);

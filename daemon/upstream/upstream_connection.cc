@@ -184,8 +184,10 @@ void UpstreamConnection::note_state() {
   }
   if (was_joined_ || link_.trouble().empty()) return;
   log_trouble();
-  const bool is_login = link_.trouble().starts_with("WRONGPASS") || link_.trouble().starts_with("NOAUTH");
-  if (is_login && !has_ever_joined_ && parts_.refused) parts_.refused();
+  const std::string& why = link_.trouble();
+  const bool is_refused =
+      why.starts_with("WRONGPASS ") || why.starts_with("NOAUTH ") || why.starts_with("NOPERM ");
+  if (is_refused && !has_ever_joined_ && parts_.refused) parts_.refused(why);
 }
 
 void UpstreamConnection::note_join() {
@@ -219,8 +221,9 @@ void UpstreamConnection::log_trouble() {
   if (is_not_there || is_refused) {
     // The link tries again: a handler may become remote there. Of those that a person has named, at
     // least one should be.
-    LogLine(is_not_there ? "the upstream daemon has no handler of this lane for remote workers"
-                         : "the upstream daemon lets this user run no handler of this lane")
+    LogLine(is_not_there
+                ? "the upstream daemon has no handler of this lane for remote workers; it is asked again"
+                : "the upstream daemon lets this user run no handler of this lane")
         .with("upstream", tried_)
         .with("name", parts_.link.name)
         .with("lane", parts_.lane.name())

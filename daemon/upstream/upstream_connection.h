@@ -46,7 +46,7 @@ class UpstreamConnection final : private LeaseSink {
     ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
     UpstreamMeter& meter;           // of the lane
     std::function<void()> changed;  // is_done() may have changed
-    std::function<void()> refused;  // Upstream::Parts; may be called several times
+    std::function<void(const std::string&)> refused;  // Upstream::Parts; may be called several times
     std::shared_ptr<spdlog::logger> log;
   };
 

@@ -425,6 +425,15 @@ HandlerPlace LinkService::place_of(std::string_view handler) {
   return found == directory_->handlers.end() ? HandlerPlace{} : found->second;
 }
 
+std::vector<std::string> LinkService::handlers_for(std::string_view user) {
+  kLinkThread.assert_held();
+  std::vector<std::string> names;
+  for (const auto& [name, place] : directory_->handlers) {
+    if (may_serve(user, name)) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<HandlerPlace> LinkService::places() {
   kLinkThread.assert_held();
   std::vector<HandlerPlace> places;

@@ -129,6 +129,7 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   bool may_work(std::string_view user) override;
   bool may_serve(std::string_view user, std::string_view handler) override;
   HandlerPlace place_of(std::string_view handler) override;
+  std::vector<std::string> handlers_for(std::string_view user) override;
   std::vector<HandlerPlace> places() override;
   std::uint64_t number_of(const Batch& batch) override;
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;

@@ -33,6 +33,8 @@ class WorkerHost {
   // The lane outlives the link. No two handlers have the same place. After a change:
   // WorkerLink::handlers_changed().
   virtual HandlerPlace place_of(std::string_view handler) = 0;
+  // The names of all handlers for remote workers that the user may run.
+  virtual std::vector<std::string> handlers_for(std::string_view user) = 0;
   // The places of all handlers for remote workers, for the hold after a recovery.
   virtual std::vector<HandlerPlace> places() = 0;
 

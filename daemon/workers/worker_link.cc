@@ -222,10 +222,16 @@ bool WorkerLink::can_serve(const std::string& user, std::string_view handler) co
 }
 
 std::string WorkerLink::why_not_served(const std::string& user, std::string_view handler) const {
-  if (host_.may_serve(user, handler))
-    return fmt::format("NOHANDLER no handler '{}' for remote workers", proto::printable(handler));
-  return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user,
-                     proto::printable(handler));
+  const std::string shown = proto::printable(handler);
+  if (!host_.may_serve(user, handler))
+    return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user, shown);
+  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
+  const std::vector<std::string> names = host_.handlers_for(user);
+  std::string text = "NOHANDLER no handler '" + shown +
+                     "' for remote workers: in the daemon's configuration it needs `remote: true`";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "; these have it: " : ", ") + names[i];
+  return text + (names.size() > kMostNames ? ", …" : "");
 }
 
 std::vector<ServedHandler> WorkerLink::choose_served(RemoteWorker& worker,

@@ -87,7 +87,8 @@ class Jobs(UpstreamTest):
             worker.wait_for_log("joined the upstream daemon.*lane=processes")
         mistyped = {"url": f"redis://127.0.0.1:{port_for_workers(owner)}", "handlers": ["fra"]}
         named = self.start({"upstream": mistyped, "handlers": {"fra": shell()}})
-        named.wait_for_log("warning the upstream daemon has no handler of this lane.* lane=processes reason=\"NOHANDLER no handler 'fra' for remote workers\"")
+        named.wait_for_log("warning the upstream daemon has no handler of this lane.* lane=processes "
+                           "reason=\"NOHANDLER no handler 'fra' for remote workers: in the daemon's configuration it needs `remote: true`; these have it: far\"")
         wrong = self.start({"upstream": {"url": f"redis://127.0.0.1:{owner.port}"}, "handlers": {"far": shell()}})
         wrong.wait_for_log("no connection to the upstream daemon.*this is its port for clients")
 
@@ -364,9 +365,9 @@ class Work(UpstreamTest):
         remote.send(b"+OK\r\n")
         self.assertEqual(process.wait(30), OK)
 
-    def work(self, upstream):
-        arguments = ["work", "upper", "--url", f"redis://renderer@127.0.0.1:{upstream.port}", "--", *worker()["worker"]]
-        environment = {**os.environ, "LOCKSLEY_PASSWORD": "wrong"}
+    def work(self, port, user="renderer", password="wrong"):
+        arguments = ["work", "upper", "--url", f"redis://{user}@127.0.0.1:{port}", "--", *worker()["worker"]]
+        environment = {**os.environ, "LOCKSLEY_PASSWORD": password}
         process = subprocess.Popen(
             [program("LOCKSLEY"), *arguments], env=environment, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, preexec_fn=end_with_parent
         )
@@ -378,7 +379,7 @@ class Work(UpstreamTest):
     def test_a_wrong_password_ends_it(self):
         for refusal in (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", b"-NOAUTH Authentication required.\r\n"):
             upstream = self.upstream()
-            process = self.work(upstream)
+            process = self.work(upstream.port)
             remote = upstream.accept()
             remote.expect("HELLO", "3", "AUTH", "renderer", "wrong")
             remote.send(refusal)
@@ -386,9 +387,32 @@ class Work(UpstreamTest):
             self.assertEqual(process.returncode, NO_PERMISSION, said)
             self.assertIn("the daemon refuses the user or the password", said)
 
+    def test_a_user_who_may_not_work_ends_it(self):
+        settings = {"workers": {"port": 0}, "handlers": {"upper": {"remote": True}, "other": {"remote": True}}}
+        may = users(alice={"commands": ["submit", "read"], "handlers": ["upper"]}, renderer={"commands": ["work"], "handlers": ["other"]})
+        daemon = self.start(merged(may, settings))
+        for user, reason in ("alice", "run the 'join' command"), ("renderer", "use the handler 'upper'"):
+            process = self.work(port_for_workers(daemon), user, PASSWORD.format(user))
+            _, said = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, NO_PERMISSION, said)
+            self.assertIn("the daemon does not let this user work: in its configuration `users.NAME.commands: [work]` does", said)
+            self.assertIn(f'reason="NOPERM User {user} has no permissions to {reason}"', said)
+
+    def test_a_handler_that_is_not_there_is_said_once_and_waited_for(self):
+        upstream = self.upstream()
+        process = self.work(upstream.port)
+        for _ in range(3):
+            with self.assertRaises(Closed):
+                upstream.accept().join(["other"])
+        upstream.accept().join(["upper"])
+        process.kill()
+        _, said = process.communicate(timeout=30)
+        self.assertEqual(said.count("no handler 'upper' for remote workers"), 1, said)
+        self.assertIn("; it is asked again", said)
+
     def test_a_password_that_was_right_may_become_right_again(self):
         upstream = self.upstream()
-        process = self.work(upstream)
+        process = self.work(upstream.port)
         remote = upstream.accept()
         remote.join(["upper"])
         remote.close()

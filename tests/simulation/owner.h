@@ -61,6 +61,7 @@ class Owner final : public WorkerHost, public RemoteExecutors {
   bool may_work(std::string_view) override { return true; }
   bool may_serve(std::string_view, std::string_view) override { return true; }
   HandlerPlace place_of(std::string_view handler) override;
+  std::vector<std::string> handlers_for(std::string_view) override { return {}; }
   std::vector<HandlerPlace> places() override;
   std::uint64_t number_of(const Batch& batch) override;
   std::shared_ptr<Batch> batch_of(std::uint64_t number) override;

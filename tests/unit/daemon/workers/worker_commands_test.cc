@@ -48,7 +48,9 @@ TEST_F(RefusedCommandTest, WhatIsWrongIsNamed) {
        "-TOOBIG bytes of the name of a worker: at most 256"},
       {"JOIN w SLOTS 2 HANDLERS " + std::string(129, 'h'),
        "-TOOBIG the name of a handler: at most 128 bytes"},
-      {"JOIN w SLOTS 2 HANDLERS nothing", "-NOHANDLER no handler 'nothing' for remote workers"},
+      {"JOIN w SLOTS 2 HANDLERS nothing",
+       "-NOHANDLER no handler 'nothing' for remote workers: in the daemon's configuration it needs "
+       "`remote: true`; these have it: echo"},
   };
   for (const auto& [command, reply] : joins) EXPECT_EQ(say(stranger, command).find(reply), 0U) << command;
   EXPECT_EQ(

@@ -45,6 +45,13 @@ class FakeHost final : public WorkerHost {
     const auto found = served.find(std::string(handler));
     return found == served.end() ? HandlerPlace{} : found->second->place;
   }
+  std::vector<std::string> handlers_for(std::string_view user) override {
+    std::vector<std::string> names;
+    for (const auto& [name, by] : served) {
+      if (may_serve(user, name)) names.push_back(name);
+    }
+    return names;
+  }
   std::vector<HandlerPlace> places() override {
     std::vector<HandlerPlace> result;
     for (const auto& [name, by] : served) result.push_back(by->place);

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace locksley::cli {
@@ -54,6 +56,13 @@ Expected<void> read_file(const std::string& name, int stop_fd, std::string& cont
   auto read = read_all(fd, name, stop_fd, content);
   ::close(fd);
   return read;
+}
+
+std::string_view record_word(char separator) { return separator == '\n' ? "line" : "record"; }
+
+std::unexpected<client::ClientError> no_name(std::string_view what, std::uint64_t number) {
+  return client_error(Kind::kInput,
+                      std::string(what) + " " + std::to_string(number) + " is empty: it names no file");
 }
 
 }  // namespace
@@ -106,19 +115,22 @@ PayloadSource::PayloadSource(const PayloadOptions& options, int input_fd, int st
     : arguments_(options.arguments),
       from_arguments_(!options.arguments.empty()),
       files_(options.files),
+      separator_(options.nul_separated ? '\0' : '\n'),
       stop_fd_(stop_fd),
-      records_(input_fd, options.nul_separated ? '\0' : '\n', stop_fd) {}
+      records_(input_fd, separator_, stop_fd) {}
 
 Expected<PayloadSource::Outcome> PayloadSource::next(std::string& payload,
                                                      std::chrono::milliseconds patience) {
   if (from_arguments_) {
-    if (next_argument_ == arguments_.size()) return Outcome::kEnd;
-    payload = arguments_[next_argument_++];
+    if (taken_ == arguments_.size()) return Outcome::kEnd;
+    payload = arguments_[taken_];
   } else {
     const auto outcome = records_.next(payload, patience);
     if (!outcome || *outcome != Outcome::kRecord) return outcome;
   }
+  ++taken_;
   if (files_) {
+    if (payload.empty()) return no_name(from_arguments_ ? "argument" : record_word(separator_), taken_);
     file_ = payload;
     if (auto read = read_file(file_, stop_fd_, payload); !read)
       return std::unexpected(std::move(read.error()));
@@ -136,6 +148,28 @@ Expected<std::vector<std::string>> read_records(char separator, int stop_fd) {
     if (*outcome == RecordReader::Outcome::kEnd) return records;
     if (*outcome == RecordReader::Outcome::kRecord) records.push_back(record);
   }
+}
+
+void say_if_terminal_is_read(std::string_view what, char separator) {
+  if (::isatty(STDIN_FILENO) != 1) return;
+  std::fprintf(stderr, "locksley: reading %.*s from the terminal, %s; end with Ctrl-D\n",
+               static_cast<int>(what.size()), what.data(),
+               separator == '\n' ? "one a line" : "each ended by a NUL");
+}
+
+void say_if_terminal_is_read(const PayloadOptions& options) {
+  if (!options.arguments.empty() || options.range) return;
+  say_if_terminal_is_read(options.files ? "names of files" : "payloads", options.nul_separated ? '\0' : '\n');
+}
+
+Expected<std::vector<std::string>> read_names(const PayloadOptions& options, int stop_fd) {
+  say_if_terminal_is_read(options);
+  const char separator = options.nul_separated ? '\0' : '\n';
+  auto names = read_records(separator, stop_fd);
+  if (!names || !options.files) return names;
+  const auto empty = std::ranges::find(*names, "");
+  if (empty == names->end()) return names;
+  return no_name(record_word(separator), static_cast<std::uint64_t>(empty - names->begin()) + 1);
 }
 
 std::string range_payload(const PayloadOptions& options, std::uint64_t index) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/cli/options.h"
@@ -56,9 +57,10 @@ class PayloadSource {
 
  private:
   const std::span<const std::string> arguments_;
-  std::size_t next_argument_ = 0;
+  std::uint64_t taken_ = 0;  // arguments or records
   const bool from_arguments_;
   const bool files_;
+  const char separator_;
   const int stop_fd_;
   std::string file_;
   RecordReader records_;
@@ -66,6 +68,15 @@ class PayloadSource {
 
 // All records of standard input. Fails as RecordReader does.
 client::Expected<std::vector<std::string>> read_records(char separator, int stop_fd);
+// The same for payloads, or for the names of their files, of which none may be empty. Says that a
+// terminal is read.
+client::Expected<std::vector<std::string>> read_names(const PayloadOptions& options, int stop_fd);
+
+// If standard input is a terminal, says on standard error that records of it are read, which are
+// `what`: without a word the program would look as if it hung.
+void say_if_terminal_is_read(std::string_view what, char separator);
+// The same for these payloads, if they are those of standard input.
+void say_if_terminal_is_read(const PayloadOptions& options);
 
 // The payload of one job of --range; `index` is one of its jobs.
 std::string range_payload(const PayloadOptions& options, std::uint64_t index);

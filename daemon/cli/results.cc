@@ -48,6 +48,7 @@ class Results {
 
   Expected<void> read_inputs() {
     if (!arguments_.files || !arguments_.inputs.empty()) return {};
+    say_if_terminal_is_read("names of files", separator());
     auto records = read_records(separator(), context_.signals().fd());
     if (!records) return std::unexpected(std::move(records.error()));
     arguments_.inputs = *std::move(records);

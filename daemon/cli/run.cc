@@ -58,9 +58,9 @@ NameOf input_names(const PayloadOptions& payloads) {
 client::Expected<void> check_all_inputs(const Context& context, PayloadOptions& payloads,
                                         const PathTemplate& paths) {
   if (payloads.arguments.empty() && !payloads.range) {
-    auto records = read_records(payloads.nul_separated ? '\0' : '\n', context.signals().fd());
-    if (!records) return std::unexpected(std::move(records.error()));
-    payloads.arguments = *std::move(records);
+    auto names = read_names(payloads, context.signals().fd());
+    if (!names) return std::unexpected(std::move(names.error()));
+    payloads.arguments = *std::move(names);
   }
   std::uint64_t jobs = payloads.arguments.size();
   if (payloads.range) {
@@ -142,6 +142,7 @@ class Run {
     auto client = context_.connect();
     if (!client) return context_.fail(client.error());
     client_ = &*client;
+    say_if_terminal_is_read(arguments_.submit.payloads);
     feed_.emplace(context_, arguments_.submit, has_stream_of_names_ ? &names_ : nullptr);
     while (!feed_->has_begun() && !feed_->is_over()) {
       wait_for_the_feed();

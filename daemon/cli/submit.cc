@@ -8,6 +8,7 @@
 #include "daemon/cli/feed.h"
 #include "daemon/cli/json.h"
 #include "daemon/cli/number_text.h"
+#include "daemon/cli/payload_source.h"
 #include "daemon/cli/table.h"
 #include "proto/clients/cpp/batch_id.h"
 
@@ -54,6 +55,7 @@ int run_submit(Context& context, SubmitArguments arguments) {
   }
   auto client = context.connect(context.signals().fd(), Context::kFeedPatience);
   if (!client) return context.fail(client.error());
+  say_if_terminal_is_read(arguments.payloads);
   std::optional<std::uint64_t> jobs;  // once the daemon knows the batch
   Feed feed(*client, arguments, STDIN_FILENO, context.signals().fd(),
             {.on_jobs = [&](std::uint64_t count) { jobs = count; }});

@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cli_program import BROKEN_PIPE, CONFIG, DATA_ERROR, INTERRUPTED, IO_ERROR, JOBS_FAILED, NO_INPUT, OK, TEMPORARY, TERMINATED, UNAVAILABLE, USAGE, CliTest
-from locksley_daemon import wait_for
+from locksley_daemon import DEADLINE_S, wait_for
 from resp import pairs
 
 HOUR_MS = 3_600_000
@@ -117,6 +117,12 @@ class Input(CliTest):
             done = self.run_cli("run", "echo", "--ordered", stdin=text)
             self.assertEqual(done.stdout.decode(), lines, "a job without output has no line")
             self.assertRegex(done.stderr.decode(), rf"^{jobs} jobs? in", "and is a job")
+
+    def test_an_empty_line_is_no_name_of_a_file(self):
+        (self.daemon.folder / "f").write_bytes(b"x")
+        for more in ((), ("--results", str(self.daemon.folder / "{/}.out"))):
+            done = self.run_cli("run", "echo", "--files", *more, stdin=f"{self.daemon.folder}/f\n\n".encode(), code=NO_INPUT)
+            self.assertEqual(done.stderr, b"locksley: line 2 is empty: it names no file\n")
 
     def test_separated_by_nul(self):
         self.assertEqual(self.run_cli("run", "echo", "--ordered", "-0", stdin=b"a\nb\0c\0").stdout, b"a\nb\nc\n")
@@ -365,6 +371,25 @@ class FewAddresses(CliTest):
 
 
 class Terminal(CliTest):
+    def test_payloads_that_are_typed_are_asked_for(self):
+        for command, what, said in (
+            (("run", "echo"), "payloads", "one a line"),
+            (("submit", "echo"), "payloads", "one a line"),
+            (("run", "echo", "--files"), "names of files", "one a line"),
+            (("run", "echo", "--files", "--results", f"{self.daemon.folder}/{{/}}.out"), "names of files", "one a line"),
+            (("run", "echo", "-0"), "payloads", "each ended by a NUL"),
+            (("exec", "--dry-run", "--", "true"), "arguments", "one a line"),
+        ):
+            with self.subTest(command):
+                main, terminal = os.openpty()
+                process = self.popen(*command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                os.close(terminal)
+                os.write(main, b"/dev/null\n\x04")  # Ctrl-D
+                _, err = process.communicate(timeout=DEADLINE_S)
+                os.close(main)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertIn(f"locksley: reading {what} from the terminal, {said}; end with Ctrl-D\n", err.decode())
+
     def test_a_progress_bar_on_a_terminal_and_the_question_after_an_interrupt(self):
         """On a pseudo-terminal: bar and rate; Ctrl-C asks; Enter goes on, `l` leaves the batch to run, however long that took."""
         main, terminal = os.openpty()

@@ -210,6 +210,7 @@ ExecPlan::Source ExecPlan::source(int stop_fd) const {
           return Outcome::kRecord;
         };
   }
+  if (words_.lists.empty()) say_if_terminal_is_read("arguments", input_.separator);
   // Shared, because a std::function is copied.
   auto input = std::make_shared<ExecInput>(words_.lists, input_, STDIN_FILENO, stop_fd);
   return [this, input](ExecJob& job, std::chrono::milliseconds patience) -> Expected<Outcome> {

@@ -101,6 +101,27 @@ TEST(CliInputTest, FilesArePayloadsAndAMissingOneIsNamed) {
   EXPECT_THAT(missing.error().message, ::testing::HasSubstr(name + ".none: No such file"));
 }
 
+TEST(CliInputTest, AnEmptyNameOfAFileIsSaidWithItsPlace) {
+  const testing::OwnPath own("payload");
+  std::ofstream(own.text()) << "x";
+  Event stop;
+  std::string payload;
+  for (const auto& [separator, word] : {std::pair('\n', "line"), std::pair('\0', "record")}) {
+    Pipe input;
+    const std::string names = own.text() + separator + separator;
+    input.write(names);
+    input.close_writer();
+    const PayloadOptions options{.nul_separated = separator == '\0', .files = true};
+    PayloadSource source(options, input.ends[0], stop.fd());
+    EXPECT_EQ(source.next(payload, kLong).value(), Outcome::kRecord);
+    EXPECT_EQ(source.next(payload, kLong).error().message,
+              std::string(word) + " 2 is empty: it names no file");
+  }
+  const PayloadOptions argument{.arguments = {""}, .files = true};
+  PayloadSource source(argument, -1, stop.fd());
+  EXPECT_EQ(source.next(payload, kLong).error().message, "argument 1 is empty: it names no file");
+}
+
 TEST(CliInputTest, AFileThatBlocksDoesNotHoldUpAnInterrupt) {
   const testing::OwnPath own("fifo");
   const std::string& name = own.text();

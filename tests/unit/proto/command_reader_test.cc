@@ -44,6 +44,7 @@ std::vector<Case> cases() {
       {"InlineSpaces", "   PING   \r\n", {{"PING"}}},
       {"InlineOnlySpaces", "    \r\nPING\r\n", {{"PING"}}},
       {"InlineTab", "ECHO\thi\r\n", {{"ECHO", "hi"}}},
+      {"InlineOtherSpace", "ECHO\v\f\r hi\f\r\n", {{"ECHO", "hi"}}},
       {"InlineCaseIsKept", "pInG\r\n*1\r\n$4\r\nping\r\n", {{"pInG"}, {"ping"}}},
       {"InlineDquote", "ECHO \"a b\"\r\n", {{"ECHO", "a b"}}},
       {"InlineEscape", "ECHO \"\\x41\\n\\\"\\\\\"\r\n", {{"ECHO", "A\n\"\\"}}},

@@ -29,15 +29,15 @@ struct EndedJobs {
 };
 
 // One step of a batch: jobs that ended, the rows of their results, and the state of the batch after
-// that. All steps up to one restore the batch as it was then, and its counters agree with its
-// results.
+// that. Steps 0 to n restore the batch as it was after step n; its counters agree with its results.
 struct BatchStep {
   std::uint64_t number = 0;  // 0, 1, …
   // Disjoint; also disjoint from those of all other steps, except for jobs that were requeued
   // between.
   std::vector<IndexRange> ended;
-  // Part of `ended`. In the last step: all jobs that have failed, of all steps; nothing if the
-  // batch was cancelled, as its failed jobs are never queued again.
+  // Those of `ended` that failed. In the last step, and in one that is_base: all jobs that have
+  // failed, of all steps. But in the last step of a cancelled batch those of this step alone, as
+  // its failed jobs are never queued again.
   std::vector<IndexRange> failed;
   // Used instead of `failed` when the ranges are many; in any order.
   std::shared_ptr<const std::vector<IndexRange>> all_failed;
@@ -48,8 +48,8 @@ struct BatchStep {
   std::vector<JobAttempts> job_attempts;  // of jobs that failed and will be retried
   // SupersededRows::jobs, in a step that changes it, and in the last one; else empty.
   SupersededList superseded_jobs;
-  // Notes that jobs have made since the last step; in the last step, and in one that is_base: all
-  // notes.
+  // Notes that jobs have made since the last step. In the last step, and in one that is_base: all
+  // notes of jobs that may run again.
   std::vector<NotedJob> notes;
   ResultLog::Rows rows;        // immutable; may be read by any thread for as long as it is held
   std::weak_ptr<Batch> batch;  // for Batch::drop_rows_before(), once the rows can be read from the journal

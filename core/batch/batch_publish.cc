@@ -48,8 +48,8 @@ EncodedRows drop_retried(const EncodedRows& rows, std::span<const IndexRange> ag
   return {kept, count};
 }
 
-// `all`: what was prepared for all rows, for which `log` has room. Without memory for the kept
-// rows, these take its chunk.
+// `all`: what was prepared for all rows, for which `log` has room. If there is no memory for the
+// kept rows, they use the chunk of `all`.
 ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const EncodedRows& kept, ResultLog& log) {
   try {
     auto prepared = ResultLog::prepare(kept, true);

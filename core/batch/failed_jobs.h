@@ -36,8 +36,9 @@ class FailedJobs {
 
   // ---- What an earlier process left. One of these, as the first call ----
 
+  // O(ranges).
   void restore(Ranges jobs, SupersededRows superseded);
-  // The list is left out, and set_list() brings it later; so many jobs have failed.
+  // `count` jobs have failed; set_list() brings their list later.
   void restore_unread(std::uint64_t count, SupersededRows superseded);
 
   // ---- The list ----

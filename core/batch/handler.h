@@ -1,4 +1,4 @@
-// A handler: what runs a job. The interface that native code implements.
+// Handlers, which run jobs, and the function that native code provides for one.
 #pragma once
 
 #include <functional>

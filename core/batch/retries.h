@@ -44,7 +44,7 @@ Nanoseconds retry_delay(std::uint32_t failures, std::uint64_t random);
 // as much as a few.
 //
 // Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
-// (Batch::retries_). Nothing blocks or fails.
+// (Batch::retries_). Nothing blocks; only allocation can fail.
 class Retries {
  public:
   explicit Retries(std::uint64_t seed) : random_(seed) {}

@@ -198,10 +198,10 @@ class FairLevel {
     return moved;
   }
 
-  // The level is further ahead of the clock than it may be: move_back(). The lead contains the
-  // charges of turns in progress. If such a turn has used less when it ends, a part of what was
-  // forgiven was no lead. The level may be behind the clock for it, which is no credit: then the
-  // caller moves all levels whose leads were forgiven on again, together, with restore_lead().
+  // Calls move_back() for a level that is further ahead of the clock than it may be. Part of the
+  // lead is the charges of turns in progress. If such a turn ends and has used less, too much was
+  // forgiven, and the level may be behind the clock by the difference. It gets no credit for that:
+  // the caller moves all levels whose leads were forgiven on again, together, with restore_lead().
   void forgive_lead(VirtualTime by, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes) {
     forgiven_ = std::min(VirtualTime{kMostService}, forgiven_ + move_back(by));
     forgiven_at_ = now;

@@ -51,8 +51,8 @@ class Lane::View {
   // Whether an executor holds jobs of the batch, or is about to. False stays false while the batch
   // is held.
   bool has_claims(const Batch& batch) const { return lane_.ring_.view().has_claims(batch.ring_queue()); }
-  // Whether one more remote executor could run jobs of the batch, if it had any to claim: its SLOTS
-  // and its gate.
+  // Whether one more remote executor could run jobs of the batch, if it had any to claim:
+  // FairRing::View::has_place().
   bool has_place(const Batch& batch) const { return lane_.ring_.view().has_place(batch.ring_queue()); }
   // Whether the job waits in the lane. None: its queue is in so many parts that looking would take
   // long.

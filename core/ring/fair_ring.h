@@ -99,13 +99,15 @@ class FairRing {
   // except for a range that ends where the tail of the queue begins: it joins the tail
   // (QueuedJobs). False, and nothing is added, if the queue is not attached. `ranges`: ascending
   // and disjoint. `more`: about how many ranges later calls will add; room is made for them now.
+  // O(ranges) more, if other ranges wait.
   bool queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                    std::size_t more = 0) LOCKSLEY_EXCLUDES(mutex_);
   // No more jobs will come: the queue leaves as soon as all its jobs are settled. No effect on a
   // queue that is not attached.
   void close(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Closes the queue, drops all jobs that are not claimed, and returns these. Claimed jobs settle
-  // later; those that go back are dropped then (Settled::dropped).
+  // later; those that go back are dropped then (Settled::dropped). O(ranges) more, if ranges were
+  // added since the last queue_again().
   [[nodiscard]] std::vector<IndexRange> cancel(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Removes the jobs of the tail, the unclaimed part of the queue (QueuedJobs), from index `from`
   // on: they will run in another process. Some may have been claimed before, and joined the tail,
@@ -391,7 +393,7 @@ class FairRing {
   // What a claim found at the open gates.
   struct Look {
     VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()
-    bool is_restricted = false;  // one of them is left to others (Choice)
+    bool is_restricted = false;  // a gate is left to other executors (Choice)
   };
   // Which queues the claim may serve, and at which gates.
   struct Choice {
@@ -533,7 +535,7 @@ class FairRing {
   ReadyHints hints_;                             // written under mutex_
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
-  // A list of those that are not done: leave() moves them on.
+  // The list of the walks in progress. leave() moves those on that stand at the queue that leaves.
   Anew* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
   // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);

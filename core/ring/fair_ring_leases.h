@@ -30,7 +30,7 @@ class FairRing::Leases {
   // nor as `left`. `ranges`: ascending and disjoint. `unused_starts`: how many of the starts that
   // the turn took were not used; as a rule, one for each of the jobs in `ranges` that has not
   // begun. Returns the jobs that never run, because the queue was cancelled: the caller has to
-  // record that.
+  // record that. O(ranges) more than FairRing says.
   [[nodiscard]] std::vector<IndexRange> give_back(RingQueue& queue, std::span<const IndexRange> ranges,
                                                   std::uint64_t unused_starts, Nanoseconds now);
   // Begins a turn of `width` executors with those of the jobs `wanted` that wait in the queue, in

@@ -75,7 +75,8 @@ class FairRing::View {
   // Whether an executor holds jobs of the queue, or is about to. False stays false while the queue
   // is paused.
   bool has_claims(const RingQueue& queue) const;
-  // Whether the queue's slots, its gate and its state admit one more remote executor.
+  // Whether all but the order of service admits one more remote executor: the state and the slots
+  // of the queue, its gate, and the limits and the accounts of its tenant and customer.
   bool has_place(const RingQueue& queue) const;
   // Whether the job waits in the queue. O(ranges given back), up to 10,000: some 10 us. None: there
   // are more.

@@ -19,7 +19,7 @@ namespace locksley {
 class FairRing;
 struct RingSeat;
 
-// Only its ring reads and changes it.
+// The queue of one batch in a ring, which alone reads and changes it.
 //
 // Owned by its batch. While it is attached, the ring has a reference that keeps the batch alive.
 // Any thread may call batch() while the queue is attached, and memory_bytes() at any time; all else
@@ -46,8 +46,7 @@ class RingQueue final : public RingNode {
   void* batch_ = nullptr;
 
   // The ring in which it is; null: none. Written under the mutex of that ring. So a thread that
-  // holds a ring's mutex knows whether the queue is in this ring, although another ring may have
-  // it.
+  // holds a ring's mutex can tell whether the queue is in that ring.
   std::atomic<const FairRing*> ring_ = nullptr;
   // Set by attach(), cleared when the queue leaves.
   RingSeat* seat_ LOCKSLEY_GUARDED_BY(kFairNodes) = nullptr;

@@ -111,8 +111,8 @@ class ExternalExecutor {
   void end_turn();
 
  private:
-  // Fetches the payloads of at most `most` jobs, and sets fetched_. It stays 0 if the first payload
-  // cannot be read: never, so that its job ends as an error; or not now.
+  // Fetches the payloads of at most `most` jobs, and sets fetched_, which stays 0 if the first
+  // payload cannot be read now, or can never be read; in the latter case its job ends as an error.
   void fetch(std::uint64_t most, std::size_t most_bytes);
   // The job as others can see it, running since this instant.
   ShownJob::Job job_to_show(std::uint64_t index, Nanoseconds since) const;

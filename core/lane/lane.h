@@ -86,7 +86,8 @@ class Lane {
   // more jobs to drop than one call of drop_some() drops. The program then has drop_some() called
   // until it returns true, on a thread that may work for long. The call must not block. The mutex
   // of a worker's results may be held, as for a BatchObserver. Without the function, the thread
-  // that records the last failure drops all of these jobs: an executor, or the pool's monitor.
+  // that records the failure with which the batch reaches max_fails drops all of these jobs: an
+  // executor, or the pool's monitor.
   struct Cancelled;
   using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
   void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }

@@ -208,7 +208,8 @@ void Lease::charge_so_far(Nanoseconds service) {
 std::uint64_t Lease::settle(Nanoseconds service) {
   check(is_out(), "a lease is settled that is not out");
   const std::uint64_t returned = give_back(0);
-  // A lease of which no job has begun takes this step without one: its batch may not have started.
+  // If no job has begun, step 2 (turn.h) is still missing. It is taken here without job_begins(),
+  // so that it does not start the batch.
   if (!std::exchange(has_begun_, true)) turn_.begin_at_claim();
   const std::uint64_t executed = turn_.executed();
   turn_.set_started(executed + returned_started_);

@@ -325,7 +325,7 @@ ResultWriter::Counts ResultWriter::next_part(Counts all) const {
   const std::uint32_t rows =
       keep_ == Keep::kAll ? all.ended - published_ended_ : all.failed - published_failed_;
   Counts part{published_ended_, published_failed_};
-  std::uint64_t next = kNoJob;  // behind the range that was found last
+  std::uint64_t next = kNoJob;  // the index after the range that was found last
   std::uint32_t ranges = 0;
   std::size_t at = published_row_;
   for (std::uint32_t i = 0; i < rows; ++i) {
@@ -377,8 +377,8 @@ bool ResultWriter::publish_part(Counts part) {
                                          .rows = {bytes, rows},
                                          .indexes = unpublished_indexes(part.ended),
                                          .ran = {worker_, began_}});
-  const auto behind = std::ranges::upper_bound(bursts_, part.ended, {}, &Burst::ended_before);
-  if (behind != bursts_.begin()) bursts_.erase(bursts_.begin(), behind - 1);
+  const auto after = std::ranges::upper_bound(bursts_, part.ended, {}, &Burst::ended_before);
+  if (after != bursts_.begin()) bursts_.erase(bursts_.begin(), after - 1);
   published_ended_ = part.ended;
   published_failed_ = part.failed;
   published_row_ = end;

@@ -194,9 +194,9 @@ class ResultWriter {
     std::uint32_t ended;
     std::uint32_t failed;
   };
-  // Of `all` jobs, those up to which the next part goes: it has at most so many ranges of jobs that
-  // were not ok. The batch's mutex is held for some 100 ns for each of them, and for the I/O thread
-  // to take it between two parts.
+  // Returns up to which of `all` jobs the next part goes. A part has at most kScatteredAtOnce
+  // ranges of jobs that were not ok: the batch's mutex is held for some 100 ns for each, and is
+  // free between two parts, so that the I/O thread gets it.
   static constexpr std::uint32_t kScatteredAtOnce = 256;
   Counts next_part(Counts all) const LOCKSLEY_REQUIRES(mutex_);
   // How many jobs had ended with job `index`, which is one of `ended` and has not been published.

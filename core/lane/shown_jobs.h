@@ -72,9 +72,8 @@ class ShownJobs {
                     const std::function<bool(const Batch&)>& is_wanted,
                     const std::function<void(View)>& take) const LOCKSLEY_EXCLUDES(mutex_);
 
-  // An executor has jobs of the batch, `first` and further ones, and its program has got none of
-  // them yet (ExternalExecutor::set_starting()); or that has changed. Each executor has another
-  // `first`.
+  // An executor has jobs of the batch, of which `first` is the first: it tells executors apart.
+  // `is_starting`: its program has got none of the jobs yet (ExternalExecutor::set_starting()).
   void set_starting(const Batch& batch, std::uint64_t first, bool is_starting) LOCKSLEY_EXCLUDES(mutex_);
   // The lowest job of the batch of which that is known. O(log n) in the number of such executors.
   std::optional<std::uint64_t> first_starting(const Batch& batch) const LOCKSLEY_EXCLUDES(mutex_);

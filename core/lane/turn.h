@@ -109,8 +109,8 @@ class Turn {
   void set_backoff(Backoff backoff) { backoff_ = backoff; }
   // For an executor from which jobs are stolen: `left` are the jobs that it still has.
   void set_left(IndexRange left) { left_ = left; }
-  // So much of the time since began() was for another batch, which is charged for it: began() moves
-  // on.
+  // `time` of the turn so far was spent on another batch, which is charged for it. Moves began() on
+  // by `time`.
   void exclude(Nanoseconds time) { began_ += time; }
   // If the batch has reached its max_fails, its rest is cancelled.
   void publish() { follow_up(writer_->publish()); }

@@ -63,7 +63,7 @@ enum { LOCKSLEY_MOST_ARGUMENT = 64 };
 
 typedef struct locksley_host locksley_host;
 
-/* For which job some code runs, and on which thread of the host. Members of the host's own follow. */
+/* For which job some code runs, and on which thread of the host. The host has members of its own after these. */
 typedef struct locksley_context {
   const locksley_host* host;
 } locksley_context;

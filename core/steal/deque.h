@@ -41,7 +41,7 @@ namespace locksley {
 //   - Growth publishes the new array with release, which the code of 2013 lacked.
 //   - The deque is biased.
 //
-// Biased: pop announces what it takes and then reads top, and the two must not be exchanged. Where
+// Biased: pop announces what it takes and then reads top, and the two must not be reordered. Where
 // nothing is stolen, a full barrier there (8 ns) is most of the cost of a task. So the owner goes
 // without one while it sees no thefts, and each thief makes the barrier for both
 // (core/sync/asymmetric_barrier.h). Once a pop sees that top has moved, the owner becomes strict:
@@ -108,8 +108,8 @@ class Deque {
   [[nodiscard]] Owner owner() { return Owner(*this); }
   [[nodiscard]] Thief thief() { return Thief(*this); }
 
-  // Hints, from any thread: they may be out of date when they return. But they do not overlook a
-  // push that came before the call in the order of sequentially consistent operations.
+  // Hints, from any thread: they may be out of date when they return. They may overlook a push,
+  // unless a heavy barrier lies between it and the call (core/README.md, step 6).
   std::size_t len() const;
   bool empty() const { return len() == 0; }
 

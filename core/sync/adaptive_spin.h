@@ -20,8 +20,8 @@ namespace locksley {
 // for the looker, a time slice at worst. So a looker that had to wait for the processor itself
 // stops looking for kCrowdedFor.
 //
-// A member of the thread that waits; that thread only. look() holds the thread for at most
-// kLongest. Nothing fails.
+// A member of the thread that waits; that thread only. look() takes about kLongest at most, and a
+// time slice of another thread more if the processors are busy. Nothing fails.
 class AdaptiveSpin {
  public:
   // The longest look, and the longest wait that is worth one. A guess: about twice the cost of

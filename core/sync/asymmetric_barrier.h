@@ -19,7 +19,8 @@ namespace locksley {
 //
 // One barrier of the kernel serves all callers that wait for one: a caller that gets the mutex, and
 // finds that another's barrier has begun and ended since its own call, returns. So however many
-// threads call heavy(), at most one barrier after another interrupts the other threads.
+// threads call heavy(), barriers run one at a time, and interrupt the other threads only that
+// often.
 //
 // Where the kernel has no such call, light() does a locked operation on a line of the caller's own
 // instead, and heavy() another. ThreadSanitizer sees neither; what they order here are atomics,

@@ -30,7 +30,8 @@ class Futex : public std::atomic<std::uint32_t> {
 // Where one thread waits until another has something for it: a token, which is there or not.
 // Programs use Parker, below.
 //
-// A member of what waits (a worker, the monitor); outlives every thread that may still unpark it.
+// A member of the object whose thread waits (a worker, the monitor); outlives every thread that may
+// still unpark it.
 // park() and park_for() belong to one thread at a time. unpark() may be called from any thread,
 // also before the park.
 // park() and park_for() block in the kernel, without any spinning. unpark() never blocks, and makes

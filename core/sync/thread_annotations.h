@@ -1,6 +1,6 @@
-// Attributes of clang's thread-safety analysis, under names of our own. Other compilers see nothing
-// of them. Source: "Thread Safety Analysis", the Clang documentation; Hutchins, Ballman and
-// Sutherland, "C/C++ Thread Safety Analysis", SCAM 2014. Used through core/sync/mutex.h and
+// Attributes of clang's thread-safety analysis, under names of our own. For other compilers the
+// macros are empty. Source: "Thread Safety Analysis", the Clang documentation; Hutchins, Ballman
+// and Sutherland, "C/C++ Thread Safety Analysis", SCAM 2014. Used through core/sync/mutex.h and
 // core/sync/thread_role.h.
 #pragma once
 

@@ -86,7 +86,7 @@ class ParallelLoop {
         if (burst.empty()) break;
         if (dropped_.load() || context.should_stop()) {
           drop();
-          // A burst must be taken for the range to be used up.
+          // The range counts as used up only once its last burst is taken.
           (void)own.take_all();
           break;
         }

@@ -21,8 +21,8 @@ class ReadMemory {
   ReadMemory(const ReadMemory&) = delete;
   ReadMemory& operator=(const ReadMemory&) = delete;
 
-  // For whom the next read reads: expires when this is destroyed, or the read after it begins. What
-  // an earlier read has brought does not count any more.
+  // The owner of the next read, to be passed to it: expires when this is destroyed, or at the next
+  // begin_read(). The result of an earlier read does not count any more.
   std::weak_ptr<const void> begin_read() {
     counted_ = std::make_shared<Counted>(session_);
     return counted_;

@@ -152,10 +152,10 @@ class Session final : private Subscriptions::Sink,
   // Replies that are written from now on go out once the writes up to `ticket` have had their
   // outcome, whatever it is. 0: they wait for nothing new. `earlier`: as above.
   void hold_replies(Ticket ticket, Ticket earlier = 0) LOCKSLEY_REQUIRES(kIoThread);
-  // The messages of channels that arrive from now on are sent after all replies that were written
-  // so far. Without it a message passes the replies that wait for the store. After the confirmation
-  // of a subscription, and after the reply to HELLO, which changes the form of messages. With RESP2
-  // a subscribed connection can send no command that writes, so its messages never pass a reply.
+  // From now on, messages of channels are sent after all replies that were written so far;
+  // otherwise they pass the replies that wait for the store. Called after the confirmation of a
+  // subscription, and after the reply to HELLO, which changes the form of messages. With RESP2 a
+  // subscribed connection can send no command that writes, so its messages never pass a reply.
   void messages_follow() { output_.messages_follow(); }
   // What is written from now on, until all output is sent, may tell of batches: it leaves only
   // while this daemon may still speak of them. Each command that is executed while the daemon is

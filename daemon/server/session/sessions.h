@@ -83,8 +83,9 @@ class Sessions {
 
   // Whether there is room for one connection more.
   bool make_room() LOCKSLEY_REQUIRES(kIoThread);
-  // Tells each session; very many in slices, as the work `telling`. Whom an earlier call with the
-  // same `telling` has not told yet learns of the last change only.
+  // Calls tell_one() for each session; for very many in slices, as the work `telling`. A call
+  // replaces an unfinished one with the same `telling`: a session that the earlier one had not
+  // reached is told once.
   void tell_all(SlicedWork& telling, void (*tell_one)(Session&)) LOCKSLEY_REQUIRES(kIoThread);
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.
@@ -105,7 +106,7 @@ class Sessions {
   ById by_id_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::uint64_t next_id_ LOCKSLEY_GUARDED_BY(kIoThread) = 1;
   WriteWaiters write_waiters_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // For these, connections are dropped in slices.
+  // The accounts whose connections are being dropped, in slices.
   std::set<const Account*> shedding_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::function<void()> on_closed_ LOCKSLEY_GUARDED_BY(kIoThread);
 };

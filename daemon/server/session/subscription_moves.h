@@ -13,9 +13,9 @@ class Session;
 // (Events), or ends them. All of it in slices of the user's line, since ten thousand channels take
 // some 20 ms.
 //
-// Two may move them. A command that logs in does so before the user changes: move_to(). Each change
-// of the user is followed by follow(), whose slices come while commands are executed; they leave
-// the channels to the command if one moves them, whose login calls follow() again.
+// A command that logs in moves them before the user changes: move_to(). Each change of the user is
+// followed by follow(), whose slices come while commands are executed. They move nothing while such
+// a command does, since its login calls follow() again.
 //
 // A member of its Session. The I/O thread only. Nothing blocks or fails.
 class SubscriptionMoves {

@@ -49,7 +49,8 @@ constexpr std::array kSubcommands = std::to_array<std::pair<SubcommandId, Subjec
     {SubcommandId::kHandlerRestart, kHandler},
 });
 
-// Whether one of them is of this command: asked before each command, and so without the table.
+// Whether a subcommand of this command has a line. Called before each command, so it does not
+// search the table.
 bool has_subcommand_with_line(CommandId id) {
   return id == CommandId::kClient || id == CommandId::kConfig || id == CommandId::kCustomer ||
          id == CommandId::kHandler;

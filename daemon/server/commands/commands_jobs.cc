@@ -28,7 +28,7 @@ namespace locksley::daemon {
 
 namespace {
 
-// Watches one job for as long as it lives.
+// Watches a job until this is destroyed.
 class LogWatch {
  public:
   LogWatch(ShownJobs& jobs, const Batch& batch, std::uint64_t index)

@@ -239,7 +239,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       const std::uint64_t most = session.state().config().limits.output_buffer.count;
       if (const auto large = large_row(*page, std::min<std::uint64_t>(Session::kLargeReply, most + 1))) {
         co_await write_page_of(session, *page, *large, most);
-        // It may be the only one that has the row.
+        // The page may be the last owner of the row, which is then freed on another thread.
         session.state().batches().free_dropped(std::make_shared<ResultsPage>(*std::move(page)), large->bytes);
       } else {
         write_page(session, *page);

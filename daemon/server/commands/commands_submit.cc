@@ -34,10 +34,11 @@ void reply_id(Session& session, const Intake::Accepted& accepted) LOCKSLEY_REQUI
                             [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
 
-// Of a command that was executed in parts: its user may have been removed meanwhile, too.
+// Asked between two parts of a command: the client may be gone, or its user removed.
 bool wants_reply(const Session& session) { return !session.is_dropped() && session.is_logged_in(); }
 
-// So many batches are looked up at once. Guess: 160 us, where only the store has them.
+// Up to this many batches are looked up at once, which takes some 160 us (a guess) if only the
+// store has them.
 constexpr std::size_t kFewWaits = 8;
 
 // Bytes of the command that nothing else counts while it is executed in parts. A command from the

@@ -27,9 +27,9 @@ namespace {
 using proto::CommandId;
 
 // The functions that execute a command. If both are set, `blocking` executes those of which
-// is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel)
-// and may take the arguments out of the command. They run on the I/O thread and do not block it;
-// `blocking` may suspend.
+// is_long() is true. Both write exactly one reply to the session (subscriptions: one a channel;
+// CLIENT REPLY OFF and SKIP, and for a connection that is gone: none) and may take the arguments
+// out of the command. They run on the I/O thread and do not block it; `blocking` may suspend.
 struct CommandFunctions {
   void (*execute)(Session& session, proto::Command& command) = nullptr;
   Coroutine<void> (*blocking)(Session& session, proto::Command& command) = nullptr;
@@ -67,7 +67,8 @@ constexpr std::size_t index_of(CommandId id) { return static_cast<std::size_t>(i
 
 struct FunctionTable {
   std::array<CommandFunctions, index_of(CommandId::kCount)> functions{};
-  // How often each command was entered: the addresses of functions are no constants under UBSan.
+  // How often each command was entered, for the static_assert below: under UBSan, whether the
+  // address of a function is null is no constant.
   std::array<int, index_of(CommandId::kCount)> entries{};
 };
 
@@ -200,7 +201,8 @@ bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
     session.tell_of_batches();
     return true;
   }
-  // CONFIG SET and RELOAD are among them, and need parts that only the active daemon has.
+  // CONFIG and CUSTOMER are of the group kConnection, but CONFIG SET and RELOAD, and customers,
+  // need parts that only the active daemon has.
   const bool is_harmless = (spec.group == proto::CommandGroup::kConnection && spec.id != CommandId::kConfig &&
                             spec.id != CommandId::kCustomer) ||
                            spec.id == CommandId::kNodes;

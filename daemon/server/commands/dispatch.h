@@ -1,4 +1,4 @@
-// Finds a command, makes all checks in one place, calls its function.
+// Finds a command, makes the checks that the command table asks for, calls its function.
 #pragma once
 
 #include "daemon/base/loop/io_thread.h"
@@ -6,9 +6,10 @@
 
 namespace locksley::daemon {
 
-// Executes the commands of the protocol: finds each in the command table, makes in one place the
-// checks that the table asks for (permission, number of arguments, whether it may be sent while
-// subscribed), and calls its function (commands.h). It has no state.
+// Executes the commands of the protocol: finds each in the command table, makes the checks that the
+// table asks for (permission, number of arguments, length of words, whether it may be sent while
+// subscribed), and calls its function (commands.h), which makes the checks that depend on its
+// arguments. It has no state.
 class Dispatcher final : public CommandExecutor {
  public:
   Executed execute(Session& session, proto::Command& command, const proto::CommandSpec*& spec) const override;

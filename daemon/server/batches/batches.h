@@ -46,9 +46,10 @@ namespace locksley::daemon {
 // returns it: the reply waits for it (on_stored()). If the store refuses a write, what it has
 // changed in the record and the lane is undone.
 //
-// Owned by ServerState; outlives all its batches. The I/O thread only. Nothing blocks, but for
-// finding a batch that is over and has left the memory: that reads the disk; first_to_load() says
-// how a caller avoids waiting for a server. Refusals are the text of the error reply.
+// Owned by ServerState. A record may outlive it: a posted function may hold one (Registry). The I/O
+// thread only. Nothing blocks, but for finding a batch that is over and has left the memory: that
+// reads the disk; first_to_load() says how a caller avoids waiting for a server. Refusals are the
+// text of the error reply.
 class Batches {
  public:
   using Found = Registry::Found;

@@ -59,7 +59,7 @@ class BatchCharges {
   // Adds to the jobs that a batch is charged, and sets its memory: it was restored, or its payloads
   // were released.
   void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Sets both.
+  // Sets the jobs and the memory that the batch is charged.
   void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
   // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the
   // batch is over.

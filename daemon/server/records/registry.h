@@ -35,8 +35,9 @@ namespace locksley::daemon {
 //
 // After retire() memory keeps only the place of a batch that is over and in the store
 // (RetainedBatches). Its record is loaded when a client asks for it; the records that were loaded
-// last stay in memory for a while. A batch that is over changes only by go_on(). So a caller may
-// keep a loaded record: it shows the batch as the store has it, or as it was before it went on.
+// last stay in memory for a while. A batch that is over changes only if it goes on (go_on()) or
+// loses results (RESULTS DISCARD). So a caller may keep a loaded record: it shows the batch as the
+// store has it, or as it was before such a change.
 //
 // Owned by Batches; the I/O thread only. Functions that may load a batch block on the disk, usually
 // for some 20 us; no other function blocks. A look-up costs one hash; adding, removing and listing

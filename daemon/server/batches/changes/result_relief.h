@@ -33,8 +33,9 @@ struct Tenant;
 
 // Makes room for results in memory, and for what is kept about failed jobs. While an account of
 // results is full, no job of its batches starts; while one of failures is full, no jobs are
-// accepted, and failed ones are not retried. When that changes, when a limit changes, when a batch
-// of a full account has ended, or when jobs were refused for failures, relieve() takes these steps:
+// accepted, and failed ones are not retried. When an account fills up or has room again, when a
+// limit changes, when a batch of a full account has ended, or when jobs were refused for failures,
+// relieve() takes these steps:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -98,7 +99,7 @@ class ResultRelief {
   SlicedWork evicting_ LOCKSLEY_GUARDED_BY(kIoThread);        // evict_until()
   // Of step 3: how many RUNs are yet to be looked at; none: step 2 is not done.
   std::optional<std::size_t> runs_left_ LOCKSLEY_GUARDED_BY(kIoThread);
-  // The users whose accounts of results were full, and since when these hold the same.
+  // The users whose accounts of results were full; how many bytes each held, and since when.
   struct Standing {
     std::uint64_t bytes;
     Instant since;

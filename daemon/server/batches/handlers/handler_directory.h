@@ -26,8 +26,8 @@ class User;
 // until it is configured again.
 //
 // Owned by the HandlerSet, which fills it before the server starts and changes it with the
-// configuration; outlives the server. Handlers and lanes outlive it. The I/O thread only. Nothing
-// blocks. Only allocation fails.
+// configuration; outlives the server. It owns the handlers of handler_of(); all others, and the
+// lanes, outlive it. The I/O thread only. Nothing blocks. Only allocation fails.
 class HandlerDirectory {
  public:
   struct Entry {

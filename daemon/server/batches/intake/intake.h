@@ -109,13 +109,14 @@ class Intake {
   // SUBMIT and RUN, by `origin`. The batch belongs to the user `by`. `arguments` is the whole
   // command; the payloads stay in it, and after a refusal the caller still has them. A repetition,
   // with the same id, handler and jobs, returns the batch that there is, and starts nothing. The
-  // batch of a RUN has no id, and is forgotten as soon as its RUN lets go of it. `prepared`,
-  // `found_dependencies`: null if all is to be done now.
+  // batch of a RUN has no id, and is forgotten as soon as its RUN lets go of it. `prepared`: null
+  // if all is to be done now.
   Accepted submit(const User& by, const proto::SubmitCommand& command, proto::ArgumentList&& arguments,
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
   // `connection` streams the batch in. A repetition, with the same id and handler, returns the
-  // batch that there is, whether or not it has jobs, and is closed or over.
+  // batch that there is, whether or not it has jobs, and is closed or over. `found_dependencies`:
+  // null if they are to be looked up now.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
   // Returns the index after the last of the payloads. `payer`, here and below: the account of the

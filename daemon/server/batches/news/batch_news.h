@@ -38,8 +38,9 @@ class Store;
 //
 // The order of the effects for one batch, each of which relies on those before it:
 //
-//   1. The store's account: its bytes are brought up to date; the ticket of its last step is noted
-//      while that step is certain to have it; if the batch is over, it may be evicted from now on.
+//   1. The store's account: its bytes are brought up to date. If the batch is over, the latest
+//      ticket of the store is noted as that of its end, as its last step was put before its status
+//      said so; and from now on it may be evicted.
 //   2. Subscribers: `started`, `done` and `cancelled` are published; `progress` is scheduled.
 //      Before 3, so that a batch that is active is published, and one that was over before is not
 //      published again.

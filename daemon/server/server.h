@@ -29,10 +29,10 @@ class Sessions;
 // The client port: its listening socket, its connections, and the state that they share with the
 // HTTP API.
 //
-// Owned by main(). All Parts outlive it. The io_context no longer runs when it is destroyed, and
-// all connections have gone by then (close()). Everything runs on the one thread that runs the
-// io_context, the I/O thread, and needs no locks; news from the workers comes through ChangeQueue.
-// Nothing blocks. Only listen() fails.
+// A member of ServingParts, and of Standby, where it serves without batches. All Parts outlive it.
+// The io_context no longer runs when it is destroyed, and all connections have gone by then
+// (close()). Everything runs on the one thread that runs the io_context, the I/O thread, and needs
+// no locks; news from the workers comes through ChangeQueue. Nothing blocks. Only listen() fails.
 class Server {
  public:
   using Parts = ServerState::Parts;

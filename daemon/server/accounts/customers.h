@@ -62,9 +62,9 @@ class Customers {
   // The object that the lanes ask for limits.
   std::shared_ptr<const CustomerLimits> limits() const { return limits_; }
 
-  // Begins to use the customer, which is made if it is not there; its account's limit is that of
-  // its terms now. An account may be over its limit afterwards: the caller that brings a batch asks
-  // whether there is room for it.
+  // Begins to use the customer; makes it if there is none. Its account gets the limits of its
+  // present terms, and may be over them afterwards: the caller that brings a batch asks whether
+  // there is room for it.
   Customer& use(Tenant& tenant, std::string_view name);
   Customer& use_again(Customer& customer) {
     ++customer.uses;

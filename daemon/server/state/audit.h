@@ -31,7 +31,8 @@ class User;
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Audit {
  public:
-  static constexpr std::uint32_t kMostSubmissions = 20;  // a second; guesses: readable, and 2 MB an hour
+  // A second. Guesses: readable; the submissions of one user fill some 10 MB an hour.
+  static constexpr std::uint32_t kMostSubmissions = 20;
   static constexpr std::uint32_t kMostOthers = 100;
   // One for each connection whose replies had waited for the disk.
   static constexpr std::uint32_t kMostRefusals = 5;

@@ -34,8 +34,8 @@ struct Outlook {
   std::int64_t eta_ms;  // -1: not known
 };
 
-// A batch that cannot run has only the rate that was measured, and without one no time of its end:
-// an estimate would say how fast it could run. A batch whose jobs take longer than they did gets a
+// For a batch that cannot run only the measured rate is used. Without one, its end is not known: an
+// estimate would say how fast it could run. A batch whose jobs take longer than they did gets a
 // lower estimate the longer none ends. Any thread; constant time.
 inline Outlook outlook_of(const Prospects& batch) {
   double rate = batch.measured.value_or(0);

@@ -1,4 +1,4 @@
-// Logins by name and password, for both ports.
+// Logins by name and password, for both ports that speak RESP: for clients and for workers.
 #pragma once
 
 #include <expected>
@@ -11,7 +11,7 @@
 
 namespace locksley::daemon {
 
-// The name and the password that a peer has sent, by AUTH or HELLO, to either port.
+// The name and the password that a peer has sent, by AUTH or HELLO, to one of these ports.
 struct PasswordLogin {
   std::string user;
   std::string password;  // wiped after the check

@@ -22,6 +22,7 @@ namespace locksley {
 // A handle of a lane, which outlives it. Any thread. Nothing blocks for long.
 class Lane::View {
  public:
+  // For tests.
   RingSnapshot snapshot(std::size_t deepest) const {
     return lane_.ring_.view().snapshot(deepest, steady_now());
   }

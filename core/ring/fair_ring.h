@@ -88,8 +88,8 @@ class FairRing {
   // queue that has left may be attached again.
   void attach(RingQueue& queue, const QueueOptions& options, std::shared_ptr<void> keepalive)
       LOCKSLEY_EXCLUDES(mutex_);
-  // Adds the next n indexes (the first call adds [0, n)). False, and nothing is added, if the queue
-  // is closed, cancelled or not attached.
+  // For tests and benchmarks: adds the next n indexes (the first call adds [0, n)). False, and
+  // nothing is added, if the queue is closed, cancelled or not attached.
   bool add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
   // Adds exactly these indexes; add_jobs() continues after the highest index added so far. For
   // batches of which some jobs have ended already. False as in add_jobs().

@@ -35,9 +35,9 @@ class FairRing::View {
   // The tenants that the ring knows, in the order of their names, after the name `after` (null:
   // from the first one on); at most `most`. O(log(tenants) + most).
   std::vector<TenantView> tenants(const std::string* after, std::size_t most, Nanoseconds now) const;
-  // Calls visit(TenantView&&) for each of them, without the mutex. Takes the mutex once for each
-  // kTenantsAtOnce tenants, since executors wait for it meanwhile; so the views are not all of one
-  // moment, and a tenant that comes or leaves meanwhile may be among them or not.
+  // For tests: calls visit(TenantView&&) for each of them, without the mutex. Takes the mutex once
+  // for each kTenantsAtOnce tenants, since executors wait for it meanwhile; so the views are not
+  // all of one moment, and a tenant that comes or leaves meanwhile may be among them or not.
   // O(tenants * log(tenants) / kTenantsAtOnce + tenants).
   static constexpr std::size_t kTenantsAtOnce = 128;  // some 10 us with the mutex
   template <class Visit>
@@ -50,12 +50,11 @@ class FairRing::View {
       for (TenantView& tenant : page) visit(std::move(tenant));
     }
   }
-  // For metrics: the callers that need less have the functions above. `deepest`: of how many of the
-  // deepest queues to list the depth. Takes the mutex once for all but the tenants, which it reads
-  // with for_each_tenant(). Visits at most 1,024 queues: where more queues than that have about the
-  // same depth (within a factor of two), it lists some of them, not exactly the deepest.
+  // For tests: what summary() has, and the tenants, which it reads with for_each_tenant().
   RingSnapshot snapshot(std::size_t deepest, Nanoseconds now) const;
-  // The same without the tenants.
+  // For metrics: the ring without the tenants. `deepest`: of how many of the deepest queues to list
+  // the depth. Visits at most 1,024 queues: where more queues than that have about the same depth
+  // (within a factor of two), it lists some of them, not exactly the deepest.
   RingSnapshot summary(std::size_t deepest) const;
   // None: the ring does not know the customer, which then has nothing in it. O(log(customers)).
   std::optional<CustomerView> customer(std::string_view tenant, std::string_view customer,

@@ -68,8 +68,8 @@ struct RingTotals {
   std::uint64_t claims_total = 0;
 };
 
-// The whole ring: the tenants, and their sum `queues`, as FairRing::View::for_each_tenant() found
-// them; all else at one moment before that.
+// The whole ring, at one moment. FairRing::View::snapshot() adds the tenants and their sum
+// `queues`, as for_each_tenant() found them after that; else these are empty and 0.
 struct RingSnapshot : RingTotals {
   std::uint64_t queues = 0;            // attached, without internal ones
   std::vector<std::uint64_t> deepest;  // numbers of jobs in the deepest queues, deepest first

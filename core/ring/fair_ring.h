@@ -196,10 +196,11 @@ class FairRing {
   const ReadyHints& hints() const { return hints_; }
   // Handles, as cheap as a reference, which the ring outlives.
   class Gates;   // fair_ring_gates.h: limits that queues of several tenants have in common
-  class Anew;    // fair_ring_gates.h: the nodes of a gate start anew
   class Groups;  // fair_ring_groups.h: weights and limits of tenants and of their customers
   class Leases;  // fair_ring_leases.h: turns that last long
   class View;    // fair_ring_view.h: what is in the ring
+  // fair_ring_gates.h: lets the nodes of a gate start anew.
+  class StartAnewWalk;
   Gates gates();
   Groups groups();
   Leases leases();
@@ -536,7 +537,7 @@ class FairRing {
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // The list of the walks in progress. leave() moves those on that stand at the queue that leaves.
-  Anew* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
+  StartAnewWalk* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
   // The limits that were set, also those of tenants that are not in the ring.
   std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
   LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ bool FairRing::Gates::remove(GateId id) {
   const RingLock lock(ring_.mutex_);
   RingGate& gate = ring_.gates_.at(id);
   if (id == 0 || gate.queues != 0) return false;
-  for (const Anew* walk = ring_.walks_; walk != nullptr; walk = walk->other_) {
+  for (const StartAnewWalk* walk = ring_.walks_; walk != nullptr; walk = walk->other_) {
     if (walk->gate_ == &gate) return false;
   }
   ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -75,25 +75,25 @@ void FairRing::Gates::set_start_cost(Nanoseconds start_cost, GateId id) {
   }
   // A thread that waits for the mutex gets it only if this one does not take it again at once.
   constexpr auto kPause = std::chrono::microseconds(50);
-  for (Anew walk(ring_, id); !walk.go_on();) std::this_thread::sleep_for(kPause);
+  for (StartAnewWalk walk(ring_, id); !walk.go_on();) std::this_thread::sleep_for(kPause);
 }
 
 // ---- Starting anew ----
 
-FairRing::Anew::Anew(FairRing& ring, GateId gate) : ring_(ring) {
+FairRing::StartAnewWalk::StartAnewWalk(FairRing& ring, GateId gate) : ring_(ring) {
   const RingLock lock(ring_.mutex_);
   gate_ = &ring_.gates_.at(gate);
   other_ = std::exchange(ring_.walks_, this);
 }
 
-FairRing::Anew::~Anew() {
+FairRing::StartAnewWalk::~StartAnewWalk() {
   const RingLock lock(ring_.mutex_);
-  Anew** place = &ring_.walks_;
+  StartAnewWalk** place = &ring_.walks_;
   while (*place != this) place = &(*place)->other_;
   *place = other_;
 }
 
-bool FairRing::Anew::go_on() {
+bool FairRing::StartAnewWalk::go_on() {
   const RingLock lock(ring_.mutex_);
   for (std::size_t nodes = 0; nodes < kAtOnce; ++nodes) {
     if (queue_ != nullptr) {
@@ -112,7 +112,7 @@ bool FairRing::Anew::go_on() {
   return false;
 }
 
-RingGroup* FairRing::Anew::next_group() {
+RingGroup* FairRing::StartAnewWalk::next_group() {
   auto tenant = tenant_ ? ring_.tenants_.find(*tenant_) : ring_.tenants_.end();
   if (tenant != ring_.tenants_.end() && tenant->second->customers != nullptr) {
     // If the tenant got its first customers during its turn, its queues come once more, as those of
@@ -131,7 +131,7 @@ RingGroup* FairRing::Anew::next_group() {
   return tenant->second.get();
 }
 
-void FairRing::Anew::start_anew(RingGroup& group) {
+void FairRing::StartAnewWalk::start_anew(RingGroup& group) {
   for (const auto& seat : group.parts) {
     if (&seat->gate != gate_) continue;
     group.start_anew(*seat);

@@ -36,7 +36,7 @@ class FairRing::Gates {
   // GateOptions::start_cost. With another value, all queues of the gate and all groups there start
   // anew, none ahead of another: what a start has cost before has nothing to do with what it costs
   // now. O(queues), in several parts: the call takes the mutex once for each, and sleeps in between
-  // (Anew::go_on()). With 100,000 queues it takes some 0.1 s.
+  // (StartAnewWalk::go_on()). With 100,000 queues it takes some 0.1 s.
   void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
 
  private:
@@ -56,14 +56,14 @@ class FairRing::Gates {
 //
 // One thread's, which may use the ring between the parts; the ring outlives it. Others may use the
 // ring at any time, also for walks. go_on() takes the ring's mutex once.
-class FairRing::Anew {
+class FairRing::StartAnewWalk {
  public:
   static constexpr std::size_t kAtOnce = 512;  // nodes: some 0.1 ms
 
-  Anew(FairRing& ring, GateId gate) LOCKSLEY_EXCLUDES(ring.mutex_);
-  ~Anew() LOCKSLEY_EXCLUDES(ring_.mutex_);
-  Anew(const Anew&) = delete;
-  Anew& operator=(const Anew&) = delete;
+  StartAnewWalk(FairRing& ring, GateId gate) LOCKSLEY_EXCLUDES(ring.mutex_);
+  ~StartAnewWalk() LOCKSLEY_EXCLUDES(ring_.mutex_);
+  StartAnewWalk(const StartAnewWalk&) = delete;
+  StartAnewWalk& operator=(const StartAnewWalk&) = delete;
 
   // Comes to kAtOnce nodes at most. True: it came to all.
   bool go_on() LOCKSLEY_EXCLUDES(ring_.mutex_);
@@ -78,7 +78,7 @@ class FairRing::Anew {
 
   FairRing& ring_;
   RingGate* gate_ LOCKSLEY_GUARDED_BY(kFairNodes);
-  Anew* other_ LOCKSLEY_GUARDED_BY(kFairNodes);  // the next in FairRing::walks_
+  StartAnewWalk* other_ LOCKSLEY_GUARDED_BY(kFairNodes);  // the next in FairRing::walks_
   // The group at which it is; no tenant: it has not begun; no customer: the tenant itself.
   std::optional<std::string> tenant_ LOCKSLEY_GUARDED_BY(kFairNodes);
   std::optional<std::string> customer_ LOCKSLEY_GUARDED_BY(kFairNodes);

@@ -161,7 +161,7 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
   --seat.gate.queues;
   (queue.previous_ != nullptr ? queue.previous_->next_ : group.first) = queue.next_;
   if (queue.next_ != nullptr) queue.next_->previous_ = queue.previous_;
-  for (Anew* walk = walks_; walk != nullptr; walk = walk->other_) {
+  for (StartAnewWalk* walk = walks_; walk != nullptr; walk = walk->other_) {
     if (walk->queue_ == &queue) walk->queue_ = queue.next_;
   }
   queue.previous_ = queue.next_ = nullptr;

@@ -65,16 +65,16 @@ class FairRingAnewTest : public ::testing::Test {
 
 TEST_F(FairRingAnewTest, VeryManyStartAnewAFewAtATime) {
   enter_many();
-  FairRing::Anew walk(ring, 0);
+  FairRing::StartAnewWalk walk(ring, 0);
   int parts = 1;
   while (!walk.go_on()) ++parts;
-  EXPECT_EQ(parts, 1 + (kQueues + 2) / static_cast<int>(FairRing::Anew::kAtOnce));
+  EXPECT_EQ(parts, 1 + (kQueues + 2) / static_cast<int>(FairRing::StartAnewWalk::kAtOnce));
   expect_equal("a", kQueues / 2);
 }
 
 TEST_F(FairRingAnewTest, QueuesAndCustomersComeAndGoMeanwhile) {
   enter_many();
-  FairRing::Anew walk(ring, 0);
+  FairRing::StartAnewWalk walk(ring, 0);
   EXPECT_FALSE(walk.go_on());
   // The queue at which it stands leaves, with its neighbours: the newest of a tenant come first.
   int gone = 0;
@@ -94,9 +94,9 @@ TEST_F(FairRingAnewTest, AllQueuesMayLeaveMeanwhileAndTheGateStays) {
   const GateId gate = *ring.gates().add({});
   for (int i = 0; i < kQueues; ++i) enter(gate, 1, "a" + std::to_string(i));
   {
-    FairRing::Anew walk(ring, gate);
+    FairRing::StartAnewWalk walk(ring, gate);
     EXPECT_FALSE(walk.go_on());
-    FairRing::Anew other(ring, 0);
+    FairRing::StartAnewWalk other(ring, 0);
     EXPECT_FALSE(other.go_on());
     for (RingQueue& queue : queues) (void)ring.cancel(queue, now);
     EXPECT_FALSE(ring.gates().remove(gate)) << "a walk has it";

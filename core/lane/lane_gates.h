@@ -29,8 +29,8 @@ class Lane::Gates {
   // Worker time that a start costs the gate's batches at least: GateOptions::start_cost.
   // O(batches), in parts, between which the call sleeps: with 100,000 batches it takes some 0.1 s,
   // but holds the mutex that all executors need for 0.1 ms at a time.
-  void set_start_cost(Nanoseconds start_cost, GateId gate = 0) {
-    lane_.ring_.gates().set_start_cost(start_cost, gate);
+  void set_start_cost(GateId gate, Nanoseconds start_cost) {
+    lane_.ring_.gates().set_start_cost(gate, start_cost);
   }
 
   // These call wake().

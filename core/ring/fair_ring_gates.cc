@@ -64,7 +64,7 @@ void FairRing::Gates::set_largest_claim(GateId id, std::uint64_t most) {
   change(id, [&](GateOptions& options) { options.largest_claim = most; });
 }
 
-void FairRing::Gates::set_start_cost(Nanoseconds start_cost, GateId id) {
+void FairRing::Gates::set_start_cost(GateId id, Nanoseconds start_cost) {
   start_cost = std::max(start_cost, Nanoseconds{0});
   {
     const RingLock lock(ring_.mutex_);

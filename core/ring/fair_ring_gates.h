@@ -37,7 +37,7 @@ class FairRing::Gates {
   // anew, none ahead of another: what a start has cost before has nothing to do with what it costs
   // now. O(queues), in several parts: the call takes the mutex once for each, and sleeps in between
   // (StartAnewWalk::go_on()). With 100,000 queues it takes some 0.1 s.
-  void set_start_cost(Nanoseconds start_cost, GateId gate = 0);
+  void set_start_cost(GateId gate, Nanoseconds start_cost);
 
  private:
   friend class FairRing;

@@ -129,7 +129,7 @@ void disturb_gates(FairRing& ring, Random& random) {
     case 1:
       return ring.gates().set_concurrency(gate, static_cast<std::uint32_t>(up_to(random, 4)));
     default:
-      return ring.gates().set_start_cost(microseconds(up_to(random, 1) * up_to(random, 5000)), gate);
+      return ring.gates().set_start_cost(gate, microseconds(up_to(random, 1) * up_to(random, 5000)));
   }
 }
 

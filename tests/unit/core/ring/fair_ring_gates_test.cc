@@ -364,7 +364,7 @@ TEST_F(FairRingGatesTest, ANewStartCostStartsAnewAtItsGateAlone) {
     settle();
   }
   ring.gates().set_switch(gate, false);
-  ring.gates().set_start_cost(milliseconds(100), gate);
+  ring.gates().set_start_cost(gate, milliseconds(100));
   ring.gates().set_switch(gate, true);
   RingQueue* const first = claim();
   EXPECT_NE(first, nullptr);

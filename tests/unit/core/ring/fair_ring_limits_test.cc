@@ -387,7 +387,7 @@ TEST_F(FairRingLimitsTest, AWaitForARateIsToldOnceAndEnds) {
 
 // Start costs are of a gate, rates of a group: both at once.
 TEST_F(FairRingLimitsTest, RatesAndStartCosts) {
-  ring.gates().set_start_cost(milliseconds(10));
+  ring.gates().set_start_cost(0, milliseconds(10));
   limits["slow"] = {.start_interval = milliseconds(20)};
   Batch& slow = enter("shop", "slow", milliseconds(1));
   Batch& other = enter("shop", "other", milliseconds(1));

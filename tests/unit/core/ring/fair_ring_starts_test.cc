@@ -112,7 +112,7 @@ TEST(FairRingStartsTest, AnotherCostOfAStartMakesAllStartAnew) {
   first.enter(ring, now);
   ScarceStarts::run(ring, 1, now);
   second.enter(ring, now);
-  ring.gates().set_start_cost(Nanoseconds{0});
+  ring.gates().set_start_cost(0, Nanoseconds{0});
   ScarceStarts::run(ring, 100, now);
   EXPECT_NEAR(first.starts, 51, 2);
   EXPECT_NEAR(second.starts, 50, 2);

@@ -46,19 +46,6 @@ void FairRing::resume(RingQueue& queue, Nanoseconds now) {
   publish();
 }
 
-IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now) {
-  std::shared_ptr<void> released;  // outlives the lock
-  const RingLock lock(mutex_);
-  if (queue.seat_ == nullptr) return {};
-  const IndexRange withdrawn = queue.jobs_.withdraw(from);
-  if (withdrawn.empty()) return {};
-  change_queued(queue, -withdrawn.size());
-  refresh(queue, now);
-  released = leave_if_over(queue);
-  publish();
-  return withdrawn;
-}
-
 void FairRing::begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now) {
   if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
   if (why == Backoff::kNoPayloads) {

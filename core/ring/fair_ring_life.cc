@@ -102,6 +102,19 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   return dropped;
 }
 
+IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds now) {
+  std::shared_ptr<void> released;  // outlives the lock
+  const RingLock lock(mutex_);
+  if (queue.seat_ == nullptr) return {};
+  const IndexRange withdrawn = queue.jobs_.withdraw(from);
+  if (withdrawn.empty()) return {};
+  change_queued(queue, -withdrawn.size());
+  refresh(queue, now);
+  released = leave_if_over(queue);
+  publish();
+  return withdrawn;
+}
+
 std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
   std::optional<TakenOut> taken = take_out_unsorted(queue, now);
   if (taken) taken->ranges = sorted(std::move(taken->ranges));

@@ -52,7 +52,7 @@ EncodedRows drop_retried(const EncodedRows& rows, std::span<const IndexRange> ag
 // kept rows, they use the chunk of `all`.
 ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const EncodedRows& kept, ResultLog& log) {
   try {
-    auto prepared = ResultLog::prepare(kept, true);
+    auto prepared = ResultLog::prepare(kept, ResultLog::OtherRows::kPossible);
     log.make_room(prepared);
     return prepared;
   } catch (const NoMemoryForRows&) {
@@ -102,7 +102,9 @@ bool Batch::publish(Publishing jobs) {
   if (options_.keep == Keep::kNone) jobs.rows = {};
   bool too_many_failures = false;
   {
-    auto prepared = ResultLog::prepare(jobs.rows, jobs.ended.count(JobStatus::kCancelled) != 0);
+    const bool has_cancelled = jobs.ended.count(JobStatus::kCancelled) != 0;
+    auto prepared = ResultLog::prepare(
+        jobs.rows, has_cancelled ? ResultLog::OtherRows::kPossible : ResultLog::OtherRows::kNone);
     const MutexLock lock(mutex_);
     too_many_failures = publish_locked(
         {.ended = jobs.ended, .indexes = std::move(jobs.indexes), .failed = {}, .job_attempts = {}},
@@ -122,7 +124,7 @@ bool Batch::publish_failures(Publishing jobs) {
   try {
     if (!jobs.ran.worker.empty()) rows.bytes = more = with_facts(*this, rows, jobs.ran);
     failed = find_failed(rows);
-    prepared = ResultLog::prepare(has_rows ? rows : EncodedRows{}, true);
+    prepared = ResultLog::prepare(has_rows ? rows : EncodedRows{}, ResultLog::OtherRows::kPossible);
     if (options_.retries != 0) kept.reserve(rows.bytes.size());
   } catch (const std::bad_alloc&) {
     throw NoMemoryForRows();

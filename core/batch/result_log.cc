@@ -52,9 +52,9 @@ void append_row(std::vector<std::byte>& rows, std::uint64_t index, JobStatus sta
   if (!output.empty()) std::memcpy(rows.data() + begin + sizeof head, output.data(), output.size());
 }
 
-ResultLog::Prepared ResultLog::prepare(const EncodedRows& rows, bool has_others) {
+ResultLog::Prepared ResultLog::prepare(const EncodedRows& rows, OtherRows others) {
   const std::span<const std::byte> bytes = rows.bytes;
-  Prepared prepared{nullptr, rows, has_others};
+  Prepared prepared{nullptr, rows, others == OtherRows::kPossible};
   if (bytes.size() >= kOwnChunkBytes) {
     try {
       prepared.chunk = std::make_shared<Chunk>();

@@ -141,7 +141,9 @@ class ResultLog {
     EncodedRows rows;
     bool has_others = false;  // some of them are not ok
   };
-  static Prepared prepare(const EncodedRows& rows, bool has_others = false);
+  // Whether some of the rows may be other than ok.
+  enum class OtherRows : bool { kNone, kPossible };
+  static Prepared prepare(const EncodedRows& rows, OtherRows others = OtherRows::kNone);
 
   // Allocates all that append(), the next call, will need for these rows, or for fewer without a
   // chunk. Throws NoMemoryForRows.

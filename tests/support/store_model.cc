@@ -340,7 +340,8 @@ ResultLog::Rows append_rows(ResultLog& log, const std::vector<StoredRow>& rows) 
   }
   const bool has_others =
       std::ranges::any_of(rows, [](const StoredRow& row) { return row.status != JobStatus::kOk; });
-  return log.append(ResultLog::prepare({bytes, rows.size()}, has_others));
+  return log.append(ResultLog::prepare(
+      {bytes, rows.size()}, has_others ? ResultLog::OtherRows::kPossible : ResultLog::OtherRows::kNone));
 }
 
 std::shared_ptr<const proto::ArgumentList> payloads_of(const std::vector<std::string>& payloads) {

@@ -34,7 +34,8 @@ void append(ResultLog& log, const std::vector<Row>& rows) {
   const auto bytes = encode(rows);
   const bool has_others =
       std::ranges::any_of(rows, [](const Row& row) { return row.status != JobStatus::kOk; });
-  log.append(ResultLog::prepare({bytes, rows.size()}, has_others));
+  log.append(ResultLog::prepare({bytes, rows.size()},
+                                has_others ? ResultLog::OtherRows::kPossible : ResultLog::OtherRows::kNone));
 }
 
 std::vector<Row> read(const ResultLog& log, std::uint64_t first, std::uint64_t count) {

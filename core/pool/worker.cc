@@ -115,7 +115,8 @@ void Worker::run() {
     // Only one worker at a time keeps looking: others would compete with it for the same work.
     const bool may_look = searching_ && idle.is_sole_searcher();
     if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
-    idle.enter_park(sleeper_, std::exchange(searching_, false));
+    const bool was_searching = std::exchange(searching_, false);
+    idle.enter_park(sleeper_, was_searching ? Idle::From::kSearching : Idle::From::kActive);
     see_tasks();
     if (leaving_.load() || may_find_work()) {
       idle.leave_park(sleeper_);

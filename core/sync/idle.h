@@ -82,7 +82,8 @@ class BasicIdle {
   // searching or active -> parked. The caller must then look for work once more, and park only if
   // there is none; before that look, it passes the heavy barrier if any worker's job has spawned
   // (Spawner::has_spawned()).
-  void enter_park(Sleeper& sleeper, bool was_searching);
+  enum class From : bool { kActive, kSearching };
+  void enter_park(Sleeper& sleeper, From from);
   // parked -> searching, by the worker itself, because it saw work after all. If a waker was
   // faster, this takes the waker's token.
   void leave_park(Sleeper& sleeper);
@@ -164,11 +165,11 @@ bool BasicIdle<Atomics>::end_search() {
 }
 
 template <class Atomics>
-void BasicIdle<Atomics>::enter_park(Sleeper& sleeper, bool was_searching) {
+void BasicIdle<Atomics>::enter_park(Sleeper& sleeper, From from) {
   const MutexLock lock(mutex_);
   sleeper.listed = true;
   parked_.push_back(&sleeper);
-  state_.fetch_add(kParked - (was_searching ? kSearching : 0));
+  state_.fetch_add(kParked - (from == From::kSearching ? kSearching : 0));
 }
 
 template <class Atomics>

@@ -126,7 +126,8 @@ class Worker {
         pool_.run_one();
         continue;
       }
-      pool_.idle.enter_park(sleeper_, std::exchange(searching_, false));
+      const bool was_searching = std::exchange(searching_, false);
+      pool_.idle.enter_park(sleeper_, was_searching ? ModelIdle::From::kSearching : ModelIdle::From::kActive);
       if (pool_.rules.barrier_to_park) see_tasks();
       if (pool_.rules.last_look && (leaves() || pool_.may_find_work())) {
         pool_.idle.leave_park(sleeper_);

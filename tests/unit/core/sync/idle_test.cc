@@ -46,7 +46,7 @@ TEST_F(IdleTest, ALoneWorkerMaySearch) {
 
 TEST_F(IdleTest, WorkWakesTheLastThatParkedUnlessSomebodySearches) {
   idle.notify();  // nobody is parked
-  for (Idle::Sleeper& sleeper : sleepers) idle.enter_park(sleeper, false);
+  for (Idle::Sleeper& sleeper : sleepers) idle.enter_park(sleeper, Idle::From::kActive);
   EXPECT_TRUE(idle.has_parked_worker());
   EXPECT_TRUE(idle.has_free_worker());
   idle.notify();
@@ -64,14 +64,14 @@ TEST_F(IdleTest, WorkWakesTheLastThatParkedUnlessSomebodySearches) {
 
 TEST_F(IdleTest, ASearcherThatParksSearchesNoLonger) {
   EXPECT_TRUE(idle.try_search());
-  idle.enter_park(sleepers[0], true);
+  idle.enter_park(sleepers[0], Idle::From::kSearching);
   EXPECT_FALSE(idle.is_sole_searcher());
   idle.notify();
   EXPECT_TRUE(was_woken(sleepers[0]));
 }
 
 TEST_F(IdleTest, AWorkerThatSeesWorkAfterAllLeavesTheListAndSearches) {
-  idle.enter_park(sleepers[0], false);
+  idle.enter_park(sleepers[0], Idle::From::kActive);
   idle.leave_park(sleepers[0]);
   EXPECT_FALSE(idle.has_parked_worker());
   EXPECT_TRUE(idle.is_sole_searcher());
@@ -81,7 +81,7 @@ TEST_F(IdleTest, AWorkerThatSeesWorkAfterAllLeavesTheListAndSearches) {
 }
 
 TEST_F(IdleTest, AWorkerThatWasWokenBeforeItLeftTakesItsToken) {
-  idle.enter_park(sleepers[0], false);
+  idle.enter_park(sleepers[0], Idle::From::kActive);
   idle.notify();
   idle.leave_park(sleepers[0]);
   EXPECT_TRUE(idle.is_sole_searcher());
@@ -89,7 +89,7 @@ TEST_F(IdleTest, AWorkerThatWasWokenBeforeItLeftTakesItsToken) {
 }
 
 TEST_F(IdleTest, ATokenThatWasLeftOverTakesTheWorkerOffTheList) {
-  idle.enter_park(sleepers[0], false);
+  idle.enter_park(sleepers[0], Idle::From::kActive);
   sleepers[0].parker.unpark();
   sleepers[0].parker.park();
   idle.return_from_park(sleepers[0]);
@@ -100,7 +100,7 @@ TEST_F(IdleTest, ATokenThatWasLeftOverTakesTheWorkerOffTheList) {
 }
 
 TEST_F(IdleTest, EverybodyIsWokenAtOnceIfAsked) {
-  for (Idle::Sleeper& sleeper : sleepers) idle.enter_park(sleeper, false);
+  for (Idle::Sleeper& sleeper : sleepers) idle.enter_park(sleeper, Idle::From::kActive);
   idle.wake_all();
   for (Idle::Sleeper& sleeper : sleepers) EXPECT_TRUE(was_woken(sleeper));
   EXPECT_FALSE(idle.has_parked_worker());
@@ -111,7 +111,7 @@ TEST_F(IdleTest, EverybodyIsWokenAtOnceIfAsked) {
 
 TEST_F(IdleTest, ATaskIsWantedByWhoeverIsParkedOrHelpsWhileNobodySearches) {
   EXPECT_FALSE(idle.needs_wake_for_task(&batch));
-  idle.enter_park(sleepers[0], false);
+  idle.enter_park(sleepers[0], Idle::From::kActive);
   EXPECT_TRUE(idle.needs_wake_for_task(&batch));
   EXPECT_TRUE(idle.try_search());
   EXPECT_FALSE(idle.needs_wake_for_task(&batch));
@@ -142,7 +142,7 @@ TEST_F(IdleTest, ATaskIsNotWantedByHelpersOfOtherBatches) {
 
 TEST_F(IdleTest, ATaskWakesAParkedWorkerBeforeAHelper) {
   idle.enter_help(sleepers[0], &batch);
-  idle.enter_park(sleepers[1], false);
+  idle.enter_park(sleepers[1], Idle::From::kActive);
   idle.wake_for_task(&batch);
   EXPECT_TRUE(was_woken(sleepers[1]));
   EXPECT_FALSE(was_woken(sleepers[0]));

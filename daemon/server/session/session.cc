@@ -139,7 +139,7 @@ Session::TurnEnd Session::execute(Instant began) {
       if (status == proto::ReadStatus::kError) return refuse_stream();
       write_gate_.next_command();
     }
-    const bool waits = !transaction_.is_open() && must_wait_to_write(command_);
+    const bool waits = !transaction_.is_open() && wait_unless_room_to_write(command_);
     write_gate_.set_holding(waits);
     if (waits) return TurnEnd::kYield;
     active_at_ = began;
@@ -212,12 +212,12 @@ Coroutine<void> Session::reply_in_slices(proto::OutputBuffer views) {
 bool Session::is_held_up() {
   const std::size_t pause = reader_.limits().authenticated ? kPauseOutput : kPauseStranger;
   // First this: else a client that reads nothing would keep its place at the head of the queue.
-  const bool waits = write_gate_.is_holding() && must_wait_to_write(command_);
+  const bool waits = write_gate_.is_holding() && wait_unless_room_to_write(command_);
   return waits || output_.size() > pause;
 }
 
-bool Session::must_wait_to_write(const proto::Command& command) {
-  return write_gate_.must_wait(memory_.account(), output_, [&] {
+bool Session::wait_unless_room_to_write(const proto::Command& command) {
+  return write_gate_.wait_unless_room(memory_.account(), output_, [&] {
     kIoThread.assert_held();
     return sessions_.executor().writes(*this, command);
   });

@@ -248,8 +248,8 @@ class Session final : private Subscriptions::Sink,
   // Nothing more is to be executed or read until some output is sent, or until the command that
   // waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the command must wait until its user has room to write: asks the WriteGate.
-  bool must_wait_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
+  // WriteGate::wait_unless_room() for the command. Returns whether it waits.
+  bool wait_unless_room_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
   // The store has an outcome for the replies `held`. `error`: what it said; empty: the disk has the
   // write.
   void release_replies(SessionOutput::HeldNumber held, const std::string& error) LOCKSLEY_REQUIRES(kIoThread);

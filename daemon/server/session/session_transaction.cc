@@ -58,10 +58,10 @@ Coroutine<void> Session::run_transaction() {
     proto::Command command = transaction_.next();
     const proto::CommandSpec* spec = nullptr;
     write_gate_.next_command();
-    if (must_wait_to_write(command)) {
+    if (wait_unless_room_to_write(command)) {
       const bool may_go_on = co_await await([&] {
         kIoThread.assert_held();
-        return !must_wait_to_write(command);
+        return !wait_unless_room_to_write(command);
       });
       if (!may_go_on) {
         executor.finish(*this, command);

@@ -28,23 +28,25 @@ class WriteGate {
  public:
   using Writes = CommandExecutor::Writes;
 
-  // `waiters`: of all connections. `wake`: the connection asks must_wait() again soon, or leaves.
+  // `waiters`: of all connections. `wake`: the connection calls wait_unless_room() again soon, or
+  // leaves.
   WriteGate(WriteWaiters& waiters, std::function<void()> wake) : waiters_(waiters), place_(std::move(wake)) {}
   WriteGate(const WriteGate&) = delete;
   WriteGate& operator=(const WriteGate&) = delete;
 
-  // must_wait() is about another command from now on.
+  // wait_unless_room() is about another command from now on.
   void next_command() { writes_.reset(); }
-  // Whether the command must wait. If so, the connection has its place, and is woken when there may
-  // be room. `account`, `output`: of the connection. `find_writes()` tells what the command may
-  // write; it is called once for each command, and only if that matters.
+  // If the command needs room and there is none, the connection gets its place, or keeps it, and is
+  // woken when there may be room. Returns whether it waits. `account`, `output`: of the connection.
+  // `find_writes()` tells what the command may write; it is called once for each command, and only
+  // if that matters.
   template <class FindWrites>
-  bool must_wait(const Account& account, const SessionOutput& output, FindWrites find_writes)
+  bool wait_unless_room(const Account& account, const SessionOutput& output, FindWrites find_writes)
       LOCKSLEY_REQUIRES(kIoThread) {
     if (!WriteWaiters::may_wait(place_, account)) return false;
     if (!writes_) writes_ = find_writes();
     const bool needs_room = writes_ == Writes::kMore || (writes_ == Writes::kChange && output.is_held());
-    if (needs_room) return waiters_.must_wait(place_, account);
+    if (needs_room) return waiters_.wait_unless_room(place_, account);
     waiters_.leave(place_);
     return false;
   }

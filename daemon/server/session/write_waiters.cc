@@ -2,7 +2,7 @@
 
 namespace locksley::daemon {
 
-bool WriteWaiters::must_wait(Waiter& waiter, const Account& account) {
+bool WriteWaiters::wait_unless_room(Waiter& waiter, const Account& account) {
   const bool has_room = has_room_to_write(account);
   if (has_room || waiter.account_ != &account) leave(waiter);
   if (has_room) return false;

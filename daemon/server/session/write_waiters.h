@@ -23,7 +23,7 @@ class WriteWaiters {
   // The place of one connection; a member of it.
   class Waiter {
    public:
-    // `wake`: the connection asks must_wait() again soon, or leaves.
+    // `wake`: the connection calls wait_unless_room() again soon, or leaves.
     explicit Waiter(std::function<void()> wake) : wake_(std::move(wake)) {}
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
@@ -40,13 +40,15 @@ class WriteWaiters {
   WriteWaiters(const WriteWaiters&) = delete;
   WriteWaiters& operator=(const WriteWaiters&) = delete;
 
-  // Whether must_wait() could be true, or the waiter is in a queue: asked before each command.
+  // Whether wait_unless_room() could return true, or the waiter is in a queue: asked before each
+  // command.
   static bool may_wait(const Waiter& waiter, const Account& account) {
     return waiter.account_ != nullptr || !has_room_to_write(account);
   }
-  // Whether a command of this account that writes must wait. If so, the waiter has a place in the
-  // queue: that which it had, if it waited already. O(1), and O(log waiters) if it must wait.
-  bool must_wait(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
+  // If there is no room for a command of this account that writes, the waiter gets a place in the
+  // queue, or keeps the one that it has. Returns whether it waits. O(1), and O(log waiters) if it
+  // waits.
+  bool wait_unless_room(Waiter& waiter, const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   // It waits no longer: it has room, or ends. If it was woken, the next one is.
   void leave(Waiter& waiter) LOCKSLEY_REQUIRES(kIoThread);
   // Some writes have had their outcome: wakes the first of each queue that has room now.

@@ -19,8 +19,8 @@ class WriteGateTest : public ::testing::Test {
     account_.refund(Resource::kWriteBytes, WriteCharges::kMostPending);
     waiters_.store_advanced();
   }
-  bool must_wait(WriteGate& gate, Writes writes) LOCKSLEY_REQUIRES(kIoThread) {
-    return gate.must_wait(account_, output_, [this, writes] {
+  bool wait_unless_room(WriteGate& gate, Writes writes) LOCKSLEY_REQUIRES(kIoThread) {
+    return gate.wait_unless_room(account_, output_, [this, writes] {
       ++found_;
       return writes;
     });
@@ -44,47 +44,47 @@ class WriteGateTest : public ::testing::Test {
 TEST_F(WriteGateTest, OnlyACommandThatAddsToTheStoreWaitsWhileNoReplyIsHeld) {
   kIoThread.assert_held();
   fill();
-  EXPECT_FALSE(must_wait(gate_, Writes::kNothing));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kNothing));
   gate_.next_command();
-  EXPECT_FALSE(must_wait(gate_, Writes::kChange));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kChange));
   gate_.next_command();
-  EXPECT_TRUE(must_wait(gate_, Writes::kMore));
+  EXPECT_TRUE(wait_unless_room(gate_, Writes::kMore));
   make_room();
   EXPECT_EQ(woken_, 1);
-  EXPECT_FALSE(must_wait(gate_, Writes::kMore));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kMore));
 }
 
 TEST_F(WriteGateTest, AChangeWaitsBehindAReplyThatIsHeld) {
   kIoThread.assert_held();
   fill();
   output_.hold(1);
-  EXPECT_FALSE(must_wait(gate_, Writes::kNothing));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kNothing));
   gate_.next_command();
-  EXPECT_TRUE(must_wait(gate_, Writes::kChange));
+  EXPECT_TRUE(wait_unless_room(gate_, Writes::kChange));
   queue_.settle_some({.up_to = 1, .error = {}}, Instant::max());
-  EXPECT_FALSE(must_wait(gate_, Writes::kChange)) << "though there is no room yet";
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kChange)) << "though there is no room yet";
   make_room();
   EXPECT_EQ(woken_, 0) << "it has given its place up";
 }
 
 TEST_F(WriteGateTest, ACommandIsLookedAtOnceAndOnlyWithoutRoom) {
   kIoThread.assert_held();
-  EXPECT_FALSE(must_wait(gate_, Writes::kMore));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kMore));
   EXPECT_EQ(found_, 0);
   fill();
-  EXPECT_TRUE(must_wait(gate_, Writes::kMore));
-  EXPECT_TRUE(must_wait(gate_, Writes::kNothing)) << "it is the same command";
+  EXPECT_TRUE(wait_unless_room(gate_, Writes::kMore));
+  EXPECT_TRUE(wait_unless_room(gate_, Writes::kNothing)) << "it is the same command";
   EXPECT_EQ(found_, 1);
   gate_.next_command();
-  EXPECT_FALSE(must_wait(gate_, Writes::kNothing));
+  EXPECT_FALSE(wait_unless_room(gate_, Writes::kNothing));
   EXPECT_EQ(found_, 2);
 }
 
 TEST_F(WriteGateTest, OneThatIsGivenUpLeavesItsPlaceToTheNext) {
   kIoThread.assert_held();
   fill();
-  EXPECT_TRUE(must_wait(gate_, Writes::kMore));
-  EXPECT_TRUE(must_wait(other_, Writes::kMore));
+  EXPECT_TRUE(wait_unless_room(gate_, Writes::kMore));
+  EXPECT_TRUE(wait_unless_room(other_, Writes::kMore));
   gate_.set_holding(true);
   make_room();
   EXPECT_EQ(woken_, 1);

@@ -26,8 +26,8 @@ class WriteWaitersTest : public ::testing::Test {
     }
     return waiters_[number];
   }
-  bool must_wait(std::size_t number, const Account& account) LOCKSLEY_REQUIRES(kIoThread) {
-    return queues_.must_wait(waiter(number), account);
+  bool wait_unless_room(std::size_t number, const Account& account) LOCKSLEY_REQUIRES(kIoThread) {
+    return queues_.wait_unless_room(waiter(number), account);
   }
   std::vector<std::size_t> take_woken() { return std::exchange(woken_, {}); }
 
@@ -42,31 +42,31 @@ class WriteWaitersTest : public ::testing::Test {
 
 TEST_F(WriteWaitersTest, OnlyTheUserThatHasTooMuchPendingWaits) {
   kIoThread.assert_held();
-  EXPECT_FALSE(must_wait(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(0, mallory_));
   mallory_.charge(Resource::kWriteBytes, kFull - 1);
-  EXPECT_FALSE(must_wait(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(0, mallory_));
   mallory_.charge(Resource::kWriteBytes, 1);
-  EXPECT_TRUE(must_wait(0, mallory_));
-  EXPECT_FALSE(must_wait(1, alice_)) << "what others have pending does not count";
+  EXPECT_TRUE(wait_unless_room(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(1, alice_)) << "what others have pending does not count";
   queues_.store_advanced();
   EXPECT_THAT(take_woken(), IsEmpty()) << "there is no room yet";
   mallory_.refund(Resource::kWriteBytes, kFull);
   queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(0));
-  EXPECT_FALSE(must_wait(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(0, mallory_));
 }
 
 TEST_F(WriteWaitersTest, EachThatHasRoomWakesTheNext) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(must_wait(i, mallory_));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(wait_unless_room(i, mallory_));
   mallory_.refund(Resource::kWriteBytes, kFull);
   queues_.store_advanced();
   EXPECT_THAT(take_woken(), ElementsAre(0)) << "not all of them";
-  EXPECT_FALSE(must_wait(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(0, mallory_));
   EXPECT_THAT(take_woken(), ElementsAre(1));
   mallory_.charge(Resource::kWriteBytes, kFull);  // the command of the first one took all room
-  EXPECT_TRUE(must_wait(1, mallory_));
+  EXPECT_TRUE(wait_unless_room(1, mallory_));
   EXPECT_THAT(take_woken(), IsEmpty());
   mallory_.refund(Resource::kWriteBytes, kFull);
   queues_.store_advanced();
@@ -76,7 +76,7 @@ TEST_F(WriteWaitersTest, EachThatHasRoomWakesTheNext) {
 TEST_F(WriteWaitersTest, OneThatEndsInItsTurnWakesTheNext) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(must_wait(i, mallory_));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(wait_unless_room(i, mallory_));
   queues_.leave(waiter(1));  // while it waits
   mallory_.refund(Resource::kWriteBytes, kFull);
   queues_.store_advanced();
@@ -93,8 +93,8 @@ TEST_F(WriteWaitersTest, OneThatEndsInItsTurnWakesTheNext) {
 TEST_F(WriteWaitersTest, OneThatHasBecomeAnotherUserLeavesTheQueue) {
   kIoThread.assert_held();
   mallory_.charge(Resource::kWriteBytes, kFull);
-  EXPECT_TRUE(must_wait(0, mallory_));
-  EXPECT_FALSE(must_wait(0, alice_));
+  EXPECT_TRUE(wait_unless_room(0, mallory_));
+  EXPECT_FALSE(wait_unless_room(0, alice_));
   mallory_.refund(Resource::kWriteBytes, kFull);
   queues_.store_advanced();
   EXPECT_THAT(take_woken(), IsEmpty());

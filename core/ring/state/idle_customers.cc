@@ -2,7 +2,7 @@
 
 namespace locksley {
 
-void IdleCustomers::count(RingGroup& tenant, std::size_t by) {
+void IdleCustomers::change_count(RingGroup& tenant, std::size_t by) {
   if (by == 0) return;
   size_ += by;
   const auto left = static_cast<std::int64_t>(tenant.idle_customers += by);

@@ -24,7 +24,7 @@ class IdleCustomers {
   // The last queue of the customer has left.
   void add(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes) {
     customer.tenant->customers->idle.push(customer, customer.fair.key);
-    count(*customer.tenant, 1);
+    change_count(*customer.tenant, 1);
   }
   // A queue of the customer has come.
   void remove(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -35,7 +35,7 @@ class IdleCustomers {
     } else {
       all.idle.remove(customer);
     }
-    count(*customer.tenant, -std::size_t{1});
+    change_count(*customer.tenant, -std::size_t{1});
   }
   // Forgets customers of the tenant whose state equals that of a new customer, but at most kAtOnce:
   // very many may become so at the same moment. Later calls forget the others. Once the tenant has
@@ -48,12 +48,12 @@ class IdleCustomers {
   void limit(std::size_t most) LOCKSLEY_REQUIRES(kFairNodes);
   // The tenant is about to be removed, with all its customers.
   void tenant_leaves(RingGroup& tenant) LOCKSLEY_REQUIRES(kFairNodes) {
-    if (tenant.customers != nullptr) count(tenant, -tenant.customers->idle_size());
+    if (tenant.customers != nullptr) change_count(tenant, -tenant.customers->idle_size());
   }
 
  private:
   // `by` more customers of the tenant are idle; modulo 2^64. Call it after the change.
-  void count(RingGroup& tenant, std::size_t by) LOCKSLEY_REQUIRES(kFairNodes);
+  void change_count(RingGroup& tenant, std::size_t by) LOCKSLEY_REQUIRES(kFairNodes);
   void forget(RingGroup& customer) LOCKSLEY_REQUIRES(kFairNodes);
 
   // Not checked, since IndexedHeap knows no locks: it is called by the heap below, under the mutex.

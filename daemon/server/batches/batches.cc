@@ -282,7 +282,7 @@ void Batches::after_changes() {
 void Batches::payloads_arrived(std::uint64_t sequence) {
   BatchRecord* const record = registry_.by_sequence(sequence);
   if (record == nullptr || !record->is_active) return;
-  registry_.charges().count(*record, 0, record->payloads().memory_bytes());
+  registry_.charges().add_jobs_set_memory(*record, 0, record->payloads().memory_bytes());
   record->lane->payloads_arrived(*record);
 }
 

@@ -69,11 +69,11 @@ void BatchCharges::assign(BatchRecord& record, const Charge& charge) {
   publish_counts();
 }
 
-void BatchCharges::count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+void BatchCharges::add_jobs_set_memory(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
   if (record.is_active && !std::exchange(record.charged.is_counted, true)) {
     account_of(record).charge(Resource::kBatches, 1);
   }
-  set_counts(record, record.charged.jobs + jobs, bytes);
+  set_jobs_and_memory(record, record.charged.jobs + jobs, bytes);
 }
 
 void BatchCharges::count_payloads(BatchRecord& record, std::uint64_t bytes) {
@@ -88,7 +88,7 @@ void BatchCharges::count_record(BatchRecord& record, std::uint64_t bytes) {
   account.refund(Resource::kRecordBytes, std::exchange(record.charged.record_bytes, bytes));
 }
 
-void BatchCharges::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
+void BatchCharges::set_jobs_and_memory(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) {
   Account& jobs_account = account_of(record);
   jobs_account.charge(Resource::kQueuedJobs, jobs);
   jobs_account.refund(Resource::kQueuedJobs, std::exchange(record.charged.jobs, jobs));
@@ -99,7 +99,7 @@ void BatchCharges::set_counts(BatchRecord& record, std::uint64_t jobs, std::uint
 }
 
 void BatchCharges::end(BatchRecord& record) {
-  set_counts(record, 0, 0);
+  set_jobs_and_memory(record, 0, 0);
   count_payloads(record, 0);
   if (std::exchange(record.charged.is_counted, false)) {
     account_of(record).refund(Resource::kBatches, 1);

@@ -56,11 +56,13 @@ class BatchCharges {
 
   // The batch is active from now on: it uses its customer.
   void begin(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // Adds to the jobs that a batch is charged, and sets its memory: it was restored, or its payloads
-  // were released.
-  void count(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+  // Adds `jobs` to the jobs that a batch is charged, and sets the bytes of its payloads in memory.
+  // The first call for an active batch counts the batch itself.
+  void add_jobs_set_memory(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Sets the jobs and the memory that the batch is charged.
-  void set_counts(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+  void set_jobs_and_memory(BatchRecord& record, std::uint64_t jobs, std::uint64_t bytes)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Sets the payload bytes, in memory or in the store, that the tenant's quota counts until the
   // batch is over.
   void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);

@@ -95,7 +95,7 @@ bool Registry::forget(BatchRecord& record) {
   const std::shared_ptr<BatchRecord> held = *found;
   unschedule(record);
   if (record.due.forget != kNever) schedule(record, Due::kForget, kNever);
-  charges_.set_counts(record, 0, 0);
+  charges_.set_jobs_and_memory(record, 0, 0);
   charges_.count_record(record, 0);
   by_sequence_.erase(record.sequence);
   by_id_.erase(key_of(record));
@@ -136,7 +136,7 @@ bool Registry::update(BatchRecord& record, const BatchStatus& status, Instant no
   if (!record.is_active) return false;
   if (status.state != BatchState::kDone && status.state != BatchState::kCancelled) {
     // Payloads that are read back from the store count while they are in memory.
-    charges_.set_counts(record, status.queued + status.running, record.payloads().memory_bytes());
+    charges_.set_jobs_and_memory(record, status.queued + status.running, record.payloads().memory_bytes());
     return false;
   }
   charges_.end(record);
@@ -216,8 +216,8 @@ std::optional<RetainedBatch> Registry::go_on(const std::shared_ptr<BatchRecord>&
   charges_.begin(*record);
   active_.add(record->sequence, *record);
   schedule(*record, Due::kForget, kNever);
-  charges_.count(*record, 0, record->payloads().memory_bytes());
-  charges_.set_counts(*record, status.queued + status.running, record->charged.memory_bytes);
+  charges_.add_jobs_set_memory(*record, 0, record->payloads().memory_bytes());
+  charges_.set_jobs_and_memory(*record, status.queued + status.running, record->charged.memory_bytes);
   charges_.count_payloads(*record, std::max(record->stored.payload_bytes, record->charged.memory_bytes));
   stats_.active_batches.set(active_.size());
   count_retained();

@@ -355,7 +355,7 @@ void Intake::restore(StoredBatch stored) {
   if (due.deadline <= now()) parts_.changes.end_by_deadline(*record, owner);
   if (!broken.empty() && !record->is_stopping()) parts_.changes.cancel(*record, owner, broken);
   if (!history.closed) parts_.streams.abandon(*record, now() + parts_.config.limits.open_timeout);
-  registry.charges().count(*record, count_of(stored.left), record->payloads().memory_bytes());
+  registry.charges().add_jobs_set_memory(*record, count_of(stored.left), record->payloads().memory_bytes());
   registry.charges().count_payloads(*record, record->stored.payload_bytes);
   record->lane->enqueue(record, stored.left, !history.closed, Lane::Start::kLater);
   // If all its jobs had ended, this ends the batch.

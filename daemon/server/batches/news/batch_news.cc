@@ -132,7 +132,7 @@ void BatchNews::release_payloads(BatchRecord& record, const BatchStatus& status)
   BatchPayloads::Released released =
       record.payloads().release(may_run_again ? FailedJobs::kMayRunAgain : FailedJobs::kNeverRunAgain,
                                 record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
-  if (released.kept_bytes != 0) parts_.registry.charges().count(record, 0, released.kept_bytes);
+  if (released.kept_bytes != 0) parts_.registry.charges().add_jobs_set_memory(record, 0, released.kept_bytes);
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);
 }
@@ -150,7 +150,7 @@ void BatchNews::free_streamed_payloads(BatchRecord& record, const BatchStatus& s
   BatchPayloads::Released released = payloads.keep_only(record.failures().jobs());
   free_aside(parts_.aside, std::move(released.freed), released.freed_bytes,
              parts_.registry.tenant_of(record).number);
-  parts_.registry.charges().count(record, 0, payloads.memory_bytes());
+  parts_.registry.charges().add_jobs_set_memory(record, 0, payloads.memory_bytes());
 }
 
 void BatchNews::schedule_retry(BatchRecord& record, const BatchStatus& status) {

@@ -92,14 +92,14 @@ TEST_F(BatchChargesTest, TheBatchBearsAChargeUntilItIsOverWithTheMemoryThatItRea
 TEST_F(BatchChargesTest, ARestoredBatchCountsOnceHoweverOftenItIsCounted) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = begin();
-  charges_.count(*record, 10, 100);
-  charges_.count(*record, 5, 150);
+  charges_.add_jobs_set_memory(*record, 10, 100);
+  charges_.add_jobs_set_memory(*record, 5, 150);
   charges_.count_payloads(*record, 90);
   EXPECT_EQ(of(*record, Resource::kBatches), 1U);
   EXPECT_EQ(of(*record, Resource::kQueuedJobs), 15U);
   EXPECT_EQ(of(*record, Resource::kPayloadBytes), 90U);
   EXPECT_EQ(of_alice(Resource::kQueuedBytes), 150U);
-  charges_.set_counts(*record, 4, 50);
+  charges_.set_jobs_and_memory(*record, 4, 50);
   EXPECT_EQ(of(*record, Resource::kQueuedJobs), 4U);
   EXPECT_EQ(of_alice(Resource::kQueuedBytes), 50U);
   charges_.end(*record);
@@ -109,8 +109,8 @@ TEST_F(BatchChargesTest, EachCustomerHasItsOwnJobs) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto one = begin("one");
   const auto two = begin("two");
-  charges_.count(*one, 10, 0);
-  charges_.count(*two, 3, 0);
+  charges_.add_jobs_set_memory(*one, 10, 0);
+  charges_.add_jobs_set_memory(*two, 3, 0);
   EXPECT_EQ(of(*one, Resource::kQueuedJobs), 10U);
   EXPECT_EQ(of(*two, Resource::kQueuedJobs), 3U);
   EXPECT_EQ(of_alice(Resource::kQueuedJobs), 13U);

@@ -153,10 +153,10 @@ TEST_F(RegistryTest, CountsWhatATenantHas) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto of_alice = add("a", "alice");
   const auto of_bob = add("a", "bob");
-  registry_.charges().count(*of_alice, 10, 100);
+  registry_.charges().add_jobs_set_memory(*of_alice, 10, 100);
   registry_.charges().count_payloads(*of_alice, 90);
-  registry_.charges().count(*of_alice, 5, 150);
-  registry_.charges().count(*of_bob, 1, 1);
+  registry_.charges().add_jobs_set_memory(*of_alice, 5, 150);
+  registry_.charges().add_jobs_set_memory(*of_bob, 1, 1);
   const Tenant& alice = tenant("alice");
   EXPECT_EQ(alice.account.used(Resource::kQueuedJobs), 15u);
   EXPECT_EQ(alice.account.used(Resource::kPayloadBytes), 90u);
@@ -379,8 +379,8 @@ TEST_F(RegistryTest, CountsWhatWaitsUntilItIsOver) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto a = add("a");
   const auto b = add("b");
-  registry_.charges().count(*a, 10, 100);
-  registry_.charges().count(*b, 5, 50);
+  registry_.charges().add_jobs_set_memory(*a, 10, 100);
+  registry_.charges().add_jobs_set_memory(*b, 5, 50);
   EXPECT_EQ(registry_.charges().queued_jobs(), 15u);
   EXPECT_EQ(registry_.tenants().account_of_all().used(Resource::kQueuedBytes), 150u);
 

@@ -145,7 +145,7 @@ class Play {
     options.id = "batch-" + std::to_string(batches_.size());
     options.gate = handler_in_lane_->gate();
     batches_.push_back(std::make_shared<Batch>(options, handler_, std::make_unique<RangePayloads>(0)));
-    lane_->lane().submit(batches_.back(), jobs_, false);
+    lane_->lane().submit(batches_.back(), jobs_, /*open=*/false);
   }
 
   // The loop has no thread here: this thread has its role.

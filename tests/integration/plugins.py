@@ -43,7 +43,7 @@ int main() {
   locksley::Pool pool(lane);
   pool.start(2);
   auto batch = std::make_shared<locksley::Batch>(locksley::BatchOptions{}, handler, std::make_unique<locksley::RangePayloads>(0), nullptr);
-  lane.submit(batch, 1000, false);
+  lane.submit(batch, 1000, /*open=*/false);
   while (!batch->is_over()) std::this_thread::yield();
   std::printf("%d\\n", static_cast<int>(batch->status().ok));
   pool.stop();

@@ -301,7 +301,7 @@ TEST_F(BatchRetryTest, GoesOnFromWhatAnEarlierProcessLeft) {
   auto batch = std::make_shared<Batch>(options_with(2), run, std::make_unique<RangePayloads>(0));
   batch->restore(history);
   const IndexRange left{5, 7};
-  lane.enqueue(batch, {&left, 1}, false);
+  lane.enqueue(batch, {&left, 1}, /*open=*/false);
   drive(batch);
   EXPECT_EQ(attempts, (std::map<std::uint64_t, std::uint32_t>{{5, 3}, {6, 4}}));
   EXPECT_EQ(batch->status().failed, 6u) << "its third failure is its last";

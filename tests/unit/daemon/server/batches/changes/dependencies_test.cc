@@ -69,7 +69,7 @@ class DependenciesTest : public RegistryFixture {
       LOCKSLEY_REQUIRES(kIoThread) {
     const auto record = add(id);
     dependencies_.hold(*record, resolve(std::move(after)).value(), now_);
-    lane_.submit(record, 1, false);
+    lane_.submit(record, 1, /*open=*/false);
     return record;
   }
   // It is over, and those that wait for it are told.
@@ -181,7 +181,7 @@ TEST_F(DependenciesTest, ARestoredBatchThatWaitsTwiceForOneBatchStartsAtItsEnd) 
   AcceptedRow row;
   row.after = {{first->sequence, "first", false}, {first->sequence, "default/first", true}};
   dependencies_.hold(*record, dependencies_.resolve_restored(row, false, {}), now_);
-  lane_.submit(record, 1, false);
+  lane_.submit(record, 1, /*open=*/false);
   EXPECT_TRUE(record->is_held());
   end_and_tell(*first);
   EXPECT_FALSE(record->is_held());
@@ -300,7 +300,7 @@ TEST_F(DependenciesTest, ABatchThatEndsAgainMeanwhileTellsTheDependentsOfBothEnd
     condition.waits = {.all = {{first->sequence, "first", false}}, .unsatisfied = 1, .were_any = true};
     later.push_back(add("later" + std::to_string(i)));
     dependencies_.hold(*later.back(), std::move(condition), now_);
-    lane_.submit(later.back(), 1, false);
+    lane_.submit(later.back(), 1, /*open=*/false);
   }
   dependencies_.batch_ended(*first, first->status());
   io_.run();

@@ -67,7 +67,7 @@ class Selection(DashboardTest):
     def test_cancel_asks_first(self):
         self.select("one", "two", "broken")
         self.press("Cancel")
-        self.assertRegex(self.page.text("dialog[open]"), r"Cancel 2 batches\? 4 jobs will not run")
+        self.assertRegex(self.page.text("dialog[open]"), r"Cancel 2 batches \(two, one\)\? 4 jobs will not run")
         self.assert_accessible(self.page)
         self.page.at("dialog")("press", "Escape")
         self.page.at("dialog")("waitFor", {"state": "detached"})
@@ -79,6 +79,20 @@ class Selection(DashboardTest):
         # What is over cannot be cancelled; the focus is not lost with the button.
         self.shows("the button to be of no use", lambda: self.page.at(".selection button.danger")("isDisabled"), lambda: True)
         self.assertNotEqual(self.page.run("() => document.activeElement.tagName"), "BODY")
+
+    def test_a_question_names_a_few_batches_and_is_refused_when_its_page_is_left(self):
+        for name in ("four", "five"):
+            self.command("SUBMIT", "sleep", "ID", name, "DELAY", HOUR_MS, "JOBS", 1)
+        self.page.click("nav.main a[data-page=overview]")
+        self.page.click("nav.main a[data-page=batches]")
+        self.page.wait_for("the list", "[aria-label='Select five']")
+        self.page.at("#select-all")("check")
+        self.press("Cancel")
+        self.assertIn("Cancel 5 batches (five, four, three and 2 more)? 8 jobs will not run", self.page.text("dialog[open]"))
+        self.page("goBack")
+        self.page.at("dialog")("waitFor", {"state": "detached"})
+        self.assertEqual(self.page.run("() => [location.hash, document.activeElement.textContent, document.getElementById('said').textContent]"), ["#/", "Overview", ""])
+        self.assertEqual([self.command.status(name)["state"] for name in ("one", "two", "three", "four", "five")], ["queued"] * 5)
 
     def test_a_part_that_is_refused_is_said(self):
         self.select("one", "two")

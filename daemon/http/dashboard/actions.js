@@ -38,6 +38,9 @@ export function confirmed(text, yes, no) {
   });
 }
 
+// The page of an open question is left: the question is refused. Before the next page takes the focus, which a dialog keeps from it.
+export const refuseQuestion = () => document.querySelector('dialog[open]')?.close('no');
+
 // `batch()` returns the current row; `done()` is called after a change.
 export function actions(batch, say, done) {
   const button = (text, run, kind = '') => h('button', { type: 'button', class: kind, onclick: run }, text);

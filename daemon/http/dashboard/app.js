@@ -1,5 +1,5 @@
 // The dashboard: which page is shown, what is polled once a second, and what is shown when the daemon does not answer.
-import { announcer } from './actions.js';
+import { announcer, refuseQuestion } from './actions.js';
 import { api, Poller, Refused } from './api.js';
 import { batchesView } from './batches.js';
 import { batchView } from './batch.js';
@@ -51,6 +51,7 @@ function make(route) {
 }
 
 function navigate(event) {
+  refuseQuestion();
   const route = parse(location.hash);
   for (const link of document.querySelectorAll('nav.main a')) {
     const here = link.dataset.page === (['batch', 'job'].includes(route.page) ? 'batches' : route.page);

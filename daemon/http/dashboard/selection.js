@@ -4,6 +4,7 @@ import { confirmed, jobs } from './actions.js';
 import { count } from './format.js';
 import { h, setAttribute, setText, show } from './dom.js';
 
+const MOST_NAMES = 3; // in a question
 const batches = (number) => (number === 1 ? '1 batch' : `${count(number)} batches`);
 const over = (row) => row.finished_at > 0;
 
@@ -18,7 +19,9 @@ const ACTIONS = [
 
 function cancelQuestion(rows) {
   const left = rows.reduce((sum, row) => sum + row.jobs - row.ok - row.failed - row.cancelled, 0);
-  return { text: `Cancel ${batches(rows.length)}? ${jobs(left)} will not run, or will be asked to stop. This cannot be undone.`, yes: rows.length === 1 ? 'Cancel the batch' : 'Cancel the batches', no: rows.length === 1 ? 'Keep it' : 'Keep them' };
+  const names = rows.slice(0, MOST_NAMES).map((row) => row.name || row.id).join(', ');
+  const others = rows.length > MOST_NAMES ? ` and ${count(rows.length - MOST_NAMES)} more` : '';
+  return { text: `Cancel ${batches(rows.length)} (${names}${others})? ${jobs(left)} will not run, or will be asked to stop. This cannot be undone.`, yes: rows.length === 1 ? 'Cancel the batch' : 'Cancel the batches', no: rows.length === 1 ? 'Keep it' : 'Keep them' };
 }
 
 // `keyOf` identifies a row of the list; `say` and `done` are as in actions().

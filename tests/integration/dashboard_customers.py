@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The page of customers in a real browser: what it shows is what CUSTOMER LIST says. Screenshots are left in build/artifacts/dashboard/."""
+"""The page of customers in a real browser: what it shows is what CUSTOMER LIST says; and long names on all pages. Screenshots are left in
+build/artifacts/dashboard/."""
 
 import pathlib
 import sys
@@ -12,6 +13,11 @@ from users import ALL, BUILTIN
 
 HOUR_MS = 3_600_000
 HOSTILE = "<img+src=x+onerror=alert(1)>"
+USER, HANDLER, LANE, CUSTOMER = (letter * 64 for letter in "uhlc")
+# What is wider than its place.
+TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll('header, footer, main, .view, .card, .tile, td:not(.pick)')]
+  .filter((one) => one.scrollWidth > one.clientWidth && one.checkVisibility())
+  .map((one) => `${one.tagName}.${one.className} ${one.scrollWidth} > ${one.clientWidth}: ${one.textContent.slice(0, 40)}`)"""
 
 
 class Customers(DashboardTest):
@@ -78,6 +84,30 @@ class Customers(DashboardTest):
         page = self.open(self.daemon, "#/customers", "mill")
         self.shows("those of the mill", lambda: list(self.rows(page)), lambda: ["x"])
         self.assertNotIn("acme", page.text("body"))
+
+
+class LongNames(DashboardTest):
+    def test_they_fit_a_phone_and_a_screen(self):
+        nap = {"command": ["sleep", "3600"], "concurrency": 2, "lane": LANE}
+        settings = {"http": {"login": "users"}, "handlers": {HANDLER: nap}, "lanes": {LANE: {"slots": 1}}}
+        daemon = self.start_with(settings, **{USER: {"commands": ["submit", "read", "control"], "handlers": [HANDLER, "fail"]}}, root={"commands": ALL})
+        user = self.log_in(daemon, USER)
+        user("SUBMIT", HANDLER, "ID", "i" * 128, "NAME", "n" * 128, "FOR", CUSTOMER, "RANGE", 0, 1_000_000)
+        user("SUBMIT", HANDLER, "ID", "next", "JOBS", 1)
+        user("SUBMIT", "fail", "ID", "broken", "RETRIES", 0, "JOBS", "e" * 200)
+        user.wait("broken")
+        places = {"": "Handlers", "#/batches": "next", f"#/batches/{'i' * 128}?tenant={USER}": "Running", f"#/batches/broken?tenant={USER}": "eee",
+                  f"#/batches/{'i' * 128}/jobs/0?tenant={USER}": "Attempt", "#/customers": "ccc"}
+        for name in (USER, "root"):
+            page = self.open(daemon, user=name)
+            for place, text in places.items():
+                page.run("(place) => { location.hash = place; }", place or "#/")
+                page.wait_for_text("main", text)
+                page.wait_for_text("footer", name)
+                for width in (390, 1440):
+                    page("setViewportSize", {"width": width, "height": 900})
+                    self.picture(page, f"long-names-{name[:4]}-{'-'.join(place.split('?')[0].split('/')[1:])[:12]}-{width}")
+                    self.assertEqual(page.run(TOO_WIDE), [], (name[:4], place, width))
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ function fillRow(batch, part, now, opened, selected) {
 
 export function batchesView(fields, { clock, session, say, again }) {
   const list = table('Batches, newest first', [
-    ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['customer', 'Customer', 'customer'], ['handler', 'Handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
+    ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['customer', 'Customer', 'customer'], ['handler', 'Handler', 'handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
     ['left', 'Time left', 'number'], ['failed', 'Failed', 'number'], ['weight', 'Weight', 'number'], ['submitted', 'Submitted', 'number'], ['why', 'Reason', 'number bare'],
   ]);
   list.element.classList.add('batches');

@@ -27,8 +27,8 @@ export function jobProgress() {
 
 // The jobs that run, of one batch (`batch` returns its row) or of all that the user may see; longest first.
 export function runningCard(batch = null) {
-  const columns = [['job', 'Job', 'name'], ['time', 'Runs for', 'number'], ['attempt', 'Attempt', 'number'], ['worker', 'Worker'], ['progress', 'Progress', 'wide'], ['note', 'Note', 'error']];
-  const list = table('Running jobs, longest first', batch ? columns : [columns[0], ['handler', 'Handler'], ...columns.slice(1)]);
+  const columns = [['job', 'Job', 'name'], ['time', 'Runs for', 'number'], ['attempt', 'Attempt', 'number'], ['worker', 'Worker', 'worker'], ['progress', 'Progress', 'wide'], ['note', 'Note', 'error']];
+  const list = table('Running jobs, longest first', batch ? columns : [columns[0], ['handler', 'Handler', 'handler'], ...columns.slice(1)]);
   list.element.classList.add('running');
   const note = h('span', { class: 'note' });
   const element = h('section', { class: 'card', hidden: '' }, h('h2', {}, 'Running', note), list.element);

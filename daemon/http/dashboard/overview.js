@@ -225,7 +225,7 @@ function restartButton(handler, { say, again }) {
 
 function handlers(context) {
   const list = table('Handlers', [
-    ['handler', 'Handler', 'name'], ['kind', 'Kind'], ['lane', 'Lane'], ['rate', 'Rate', 'number'],
+    ['handler', 'Handler', 'name'], ['kind', 'Kind'], ['lane', 'Lane', 'lane'], ['rate', 'Rate', 'number'],
     ['ok', 'Ok', 'number'], ['failed', 'Failed', 'number'], ['cancelled', 'Cancelled', 'number'], ['processes', 'Processes', 'number'],
   ]);
   const unused = h('p', { class: 'quiet' });

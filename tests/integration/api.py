@@ -375,14 +375,14 @@ class Permissions(UsersTest):
             self.assertIn("Basic", fields["www-authenticate"])
         self.assertEqual(post(daemon, "x", "cancel")[0], 401)
         session = lambda user: parts(get(daemon, "/api/session", user=user), ("caller", "user", "may"))
-        may = lambda read, control, admin: {"read": read, "control": control, "admin": admin}
-        self.assertEqual(session("alice"), {"caller": "user", "user": "alice", "may": may(True, False, False)})
-        self.assertEqual(session("root"), {"caller": "user", "user": "root", "may": may(True, True, True)})
-        self.assertEqual(session("token"), {"caller": "token", "user": None, "may": may(True, False, True)})
+        may = lambda submit, read, control, admin: {"submit": submit, "read": read, "control": control, "admin": admin}
+        self.assertEqual(session("alice"), {"caller": "user", "user": "alice", "may": may(False, True, False, False)})
+        self.assertEqual(session("root"), {"caller": "user", "user": "root", "may": may(True, True, True, True)})
+        self.assertEqual(session("token"), {"caller": "token", "user": None, "may": may(False, True, False, True)})
 
     def test_users_and_no_login_serve_nobody(self):
         daemon = self.start_with(alice={})
-        self.assertEqual(get(daemon, "/api/session")["may"], {"read": False, "control": False, "admin": False})
+        self.assertEqual(get(daemon, "/api/session")["may"], {"submit": False, "read": False, "control": False, "admin": False})
         for path in ("/api/overview", "/api/batches", "/api/batches/x"):
             status, reply, _ = ask(daemon, "GET", path)
             self.assertEqual((status, reply["error"].split()[0], reply["error"].partition(": ")[2]), (403, "NOAUTH", "set http.login: users"))

@@ -5,6 +5,7 @@ import { batchesView } from './batches.js';
 import { batchView } from './batch.js';
 import { customersView } from './customers.js';
 import { duration } from './format.js';
+import { firstCommand } from './hints.js';
 import { jobView } from './job.js';
 import { setAttribute, setText, setTitle, show } from './dom.js';
 import { overviewView } from './overview.js';
@@ -23,7 +24,7 @@ let polls = 0;
 let view = null;
 let lost = false;
 
-const context = { clock: () => Date.now() + skew_ms, session: () => session, say, again: () => poller.now() };
+const context = { clock: () => Date.now() + skew_ms, session: () => session, say, again: () => poller.now(), firstCommand: (options) => firstCommand(session, overview, options) };
 
 function parse(hash) {
   const [path, fields = ''] = hash.replace(/^#/, '').split(/\?(.*)/s);

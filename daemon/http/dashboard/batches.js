@@ -123,7 +123,7 @@ function fillRow(batch, part, now, opened, selected) {
   setAttribute(part.button, 'aria-label', `Why? ${batch.name || batch.id}`);
 }
 
-export function batchesView(fields, { clock, session, say, again }) {
+export function batchesView(fields, { clock, session, say, again, firstCommand }) {
   const list = table('Batches, newest first', [
     ['pick', 'Select', 'pick bare'], ['state', 'State'], ['batch', 'Batch', 'name'], ['tenant', 'Tenant', 'tenant'], ['customer', 'Customer', 'customer'], ['handler', 'Handler', 'handler'], ['progress', 'Progress', 'wide'], ['rate', 'Rate', 'number'],
     ['left', 'Time left', 'number'], ['failed', 'Failed', 'number'], ['weight', 'Weight', 'number'], ['submitted', 'Submitted', 'number'], ['why', 'Reason', 'number bare'],
@@ -178,7 +178,9 @@ export function batchesView(fields, { clock, session, say, again }) {
     show(list.element, rows.length > 0);
     const filtered = Object.values(fields).some(Boolean);
     show(nothing, rows.length === 0);
-    setText(nothing, next !== null ? 'None so far; older batches have not been searched.' : cursors.length > 1 ? 'There are no older batches.' : filtered ? 'No batch matches.' : 'There are no batches. Submit one: locksley run spin 1000');
+    const command = firstCommand();
+    const empty = command ? `There are no batches. Submit one: ${command}` : 'There are no batches.';
+    setText(nothing, next !== null ? 'None so far; older batches have not been searched.' : cursors.length > 1 ? 'There are no older batches.' : filtered ? 'No batch matches.' : empty);
     first.disabled = back.disabled = cursors.length === 1;
     on.disabled = next === null;
     show(pages, cursors.length > 1 || next !== null);

@@ -63,7 +63,7 @@ function fillRow(row, { cells, link, due, received, dueText, receivedText }) {
   setText(cells.rate, row.rate === '0' ? '–' : row.rate);
 }
 
-export function customersView(fields, { session, again }) {
+export function customersView(fields, { session, again, firstCommand }) {
   const list = table('Customers', [
     ['customer', 'Customer', 'name'], ['tenant', 'Tenant', 'tenant'], ['share', 'Share: due, received', 'wide'], ['weight', 'Weight', 'number'],
     ['slots', 'Slots', 'number'], ['rate', 'Rate', 'number'], ['jobs', 'Jobs', 'number'], ['running', 'Running', 'number'], ['batches', 'Batches', 'number'],
@@ -109,7 +109,9 @@ export function customersView(fields, { session, again }) {
     keyed(list.body, found, (row) => `${row.tenant}/${row.customer}`, () => makeRow(list), fillRow);
     show(list.element, found.length > 0);
     show(nothing, found.length === 0);
-    setText(nothing, next !== null ? 'None so far; there are more to search.' : Object.values(fields).some(Boolean) ? 'No customer matches.' : 'No customer has settings or unfinished batches. Name one: locksley run spin --for acme 1000');
+    const command = firstCommand('--for acme');
+    const empty = `No customer has settings or unfinished batches.${command ? ` Name one: ${command}` : ''}`;
+    setText(nothing, next !== null ? 'None so far; there are more to search.' : Object.values(fields).some(Boolean) ? 'No customer matches.' : empty);
     back.disabled = cursors.length === 1;
     on.disabled = next === null;
     show(pages, cursors.length > 1 || next !== null);

@@ -274,7 +274,9 @@ export function overviewView(context) {
   let runs = false; // whether a job runs, as of the last poll
   const parts = [lanes(), daemons(), machines(), tenants(), accounts(), handlers(context)];
   const [laneCard, daemonCard, machineCard, tenantCard, accountCard, handlerCard] = parts;
-  const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended, or submit one: ', h('code', {}, 'locksley run spin 1000'), '.');
+  const command = h('code');
+  const submit = h('span', {}, ', or submit one: ', command);
+  const quiet = h('p', { class: 'quiet', hidden: '' }, 'Nothing is queued and nothing runs. ', h('a', { href: '#/batches' }, 'See the batches'), ' that have ended', submit, '.');
   const element = h('div', { class: 'view' }, heading, quiet, numbers.element, h('div', { class: 'columns' }, workers.element, laneCard.element), running.element, daemonCard.element, machineCard.element, tenantCard.element, accountCard.element, handlerCard.element);
   return {
     element,
@@ -287,6 +289,8 @@ export function overviewView(context) {
       show(workers.element, overview.workers.length > 0);
       if (overview.workers.length) chart.update(overview, recent);
       for (const part of parts) part.update(overview, recent);
+      setText(command, context.firstCommand() ?? '');
+      show(submit, command.textContent !== '');
       show(quiet, overview.totals.active_batches === 0);
     },
   };

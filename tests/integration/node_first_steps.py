@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Node.js package as a newcomer meets it: installed by the commands of its page."""
+"""The Node.js package as a newcomer meets it: installed by the commands of its page, and what is said where a daemon cannot be reached."""
 
 import os
 import pathlib
@@ -11,10 +11,26 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from locksley_daemon import DEADLINE_S
+import node_package
+from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from node_package import NODE, PACKAGE
+from remote_worker import port_for_workers
+from secured import Secured
 
 IMPORT = "import('@locksley/client').then(({ Locksley }) => console.log(typeof Locksley))"
+# Three commands, one after the other, for a daemon that may not be there.
+ASKS = """
+import { Locksley } from '@locksley/client';
+
+const [url, patience] = process.argv.slice(2);
+const queue = new Locksley(url, { patience: Number(patience) });
+await Promise.all(['a', 'b', 'c'].map((id) => queue.batch(id).status().catch((error) => console.log(error.name, error.message))));
+queue.close();
+"""
+
+
+def setUpModule():
+    node_package.setUpModule()
 
 
 class Installation(unittest.TestCase):
@@ -30,6 +46,53 @@ class Installation(unittest.TestCase):
                 done = subprocess.run(["bash", "-c", f'{command} --offline --no-audit --no-fund >&2 && "$0" -e "$1"', NODE, IMPORT], cwd=folder,
                                       env=dict(os.environ, npm_config_cache=f"{folder}/cache"), capture_output=True, text=True, timeout=DEADLINE_S)
                 self.assertEqual(done.stdout, "function\n", f"{command}\n{done.stderr}")
+
+
+class Unreached(DaemonTest):
+    def said(self, url, patience):
+        """What a program prints, and what it says besides, in lines."""
+        (node_package.INSTALLED / "asks.mjs").write_text(ASKS)
+        words = [NODE, "asks.mjs", url, str(patience)]
+        done = subprocess.run(words, cwd=node_package.INSTALLED, env=self.environment(), capture_output=True, text=True, timeout=DEADLINE_S)
+        return done.stdout.splitlines(), [line for line in done.stderr.splitlines() if not line.startswith("(Use `node --trace-warnings")]
+
+    def environment(self):
+        return {name: value for name, value in os.environ.items() if name != "NODE_EXTRA_CA_CERTS"}
+
+    def worker(self, url, pattern):
+        """Waits until it says this."""
+        path = node_package.INSTALLED / "worker.log"
+        with open(path, "w") as log:
+            worker = subprocess.Popen(["node_modules/.bin/locksley-worker", "package_tasks.mjs", "--url", url], cwd=node_package.INSTALLED, env=self.environment(), stderr=log)
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        wait_for(f"a worker's words {pattern}", lambda: re.search(pattern, path.read_text()))
+        return worker
+
+    def test_one_line_says_that_it_tries_again(self):
+        printed, [line] = self.said("redis://127.0.0.1:1", 2500)
+        self.assertRegex(line, r"LocksleyWarning: no answer from 127\.0\.0\.1:1: .*ECONNREFUSED.*; trying again for 2\.5 s$")
+        self.assertEqual([text.split(":")[0] for text in printed], ["Unreachable no answer from 127.0.0.1"] * 3)
+        self.assertEqual(self.said("redis://127.0.0.1:1", 0)[1], [])
+
+    def test_tls_without_its_scheme_or_its_authority(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        settings = Secured(folder.name, ["far"]).settings
+        daemon = self.start(merged(settings, {"workers": {"port": 0, "tls": settings["listen"]["tls"]}, "handlers": {"far": {"remote": True}}}))
+        clients, workers = f"{daemon.host}:{daemon.port}", f"127.0.0.1:{port_for_workers(daemon)}"
+        # At once, although the patience is longer than the test: as the log-in, and as the first command.
+        for login in ("alice:x@", ""):
+            printed, warned = self.said(f"redis://{login}{clients}", 3_600_000)
+            self.assertEqual((printed, warned), (["Refused ERR this port speaks TLS: use rediss:// in place of redis://, or redis-cli --tls"] * 3, []))
+        self.assertEqual(self.worker(f"redis://renderer:x@{workers}", "use rediss://").wait(DEADLINE_S), 78)
+        advice = r"certificate: name the authority that signed it: NODE_EXTRA_CA_CERTS=FILE; trying again"
+        self.assertRegex(self.said(f"rediss://alice:x@{clients}", 500)[1][0], f"{advice} for 0\\.5 s$")
+        self.worker(f"rediss://renderer:x@{workers}", f"^locksley: {workers}: .*{advice}\n")
+
+    def test_a_worker_that_has_joined_says_for_what(self):
+        daemon = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})
+        self.worker(f"redis://127.0.0.1:{port_for_workers(daemon)}", r"^locksley: joined for far\n")
 
 
 if __name__ == "__main__":

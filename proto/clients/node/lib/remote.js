@@ -171,6 +171,7 @@ export class RemoteWorker {
       for (const lease of [...this.#leases]) await this.#reclaim(isOther ? lost : askInTime, lease);
       this.#link = link;
       this.#isDraining = false;
+      console.error(`locksley: joined for ${this.handlers.join(', ')}`);
       beats = setInterval(() => this.#beat(ask).catch(() => link.disconnect()), Math.min(BEAT_MS, joined.beat_ms));
       await this.#serve(link, ask, () => broken);
     } finally {

@@ -11,20 +11,22 @@ export const REPLY_TIMEOUT_MS = 30_000;
 export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
 const AT_ONCE = 64; // commands that do not wait for jobs: a guess; each has a connection
-const LOGIN = /^(WRONGPASS|NOAUTH|NOPERM)/;
+const FULL = /^ERR max number of clients reached/; // which passes
+const UNTRUSTED = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY)|(DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED)_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/;
 
-// A connection of ioredis that does not come back by itself. Rejects with a Refused if the log-in is refused; also for what accepts connections and
-// says nothing, and when the signal is aborted.
+// A connection of ioredis that does not come back by itself. Rejects with a Refused if the daemon refuses the log-in or the connection; also for what
+// accepts connections and says nothing, and when the signal is aborted.
 export async function connect(url, options, signal) {
   const redis = new Redis(url, {
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
-    autoResendUnfulfilledCommands: false, enableReadyCheck: false, enableOfflineQueue: true, ...options,
+    autoResendUnfulfilledCommands: false, enableReadyCheck: false, enableOfflineQueue: true, disableClientInfo: true, ...options,
   });
   let trouble = null;
   redis.on('error', (error) => (trouble = error));
   const open = async () => {
     await redis.connect();
-    await redis.ping();
+    await redis.ping(); // the first command: so a refusal of the connection is its reply
+    redis.call('CLIENT', 'SETINFO', 'LIB-NAME', 'ioredis').catch(() => {});
   };
   try {
     await within(open(), signal);
@@ -35,7 +37,8 @@ export async function connect(url, options, signal) {
       const found = cause.message.includes('got "H"') ? 'this port speaks HTTP, for the dashboard' : "this port does not speak Locksley's protocol";
       throw new Refused(`PROTOCOL ${found}: ${PORTS}`);
     }
-    throw LOGIN.test(cause.message) ? new Refused(cause.message) : cause;
+    if (cause.name === 'ReplyError' && !FULL.test(cause.message)) throw new Refused(cause.message);
+    throw UNTRUSTED.test(cause.code) ? new Error(`${cause.message}: name the authority that signed it: NODE_EXTRA_CA_CERTS=FILE`, { cause }) : cause;
   }
   return redis;
 }
@@ -99,6 +102,7 @@ export class Transport {
   #options;
   #room = new Room();
   #free = []; // with their URLs; they do not keep the process from ending
+  #hasWarned = false; // since the last reply
   closings = 0; // how often it was closed
 
   constructor(urls, patience, options) {
@@ -127,19 +131,27 @@ export class Transport {
         if (closings === this.closings) this.#keep(redis, url);
         else redis.disconnect();
         trouble = refused(LATER);
-        if (!trouble) return replies;
+        if (!trouble) {
+          this.#hasWarned = false;
+          return replies;
+        }
       } catch (error) {
         redis?.disconnect();
         signal?.throwIfAborted();
-        if (error instanceof Refused && !ELSEWHERE.has(error.code)) throw error;
+        if (error instanceof Refused && !ELSEWHERE.has(error.code) && !LATER.has(error.code)) throw error;
         for (const other of this.#free.splice(0)) other.redis.disconnect();
         trouble = error instanceof Refused ? error : new Unreachable(`no answer from ${hostOf(url)}: ${error.message}`, { cause: error });
         this.#addresses.turn(url, error.message);
       } finally {
         room?.leave();
       }
+      const isFirst = until === null; // a connection that broke is made anew without a word
       until ??= Date.now() + this.#patience;
       if (Date.now() >= until) throw trouble;
+      if (!isFirst && !this.#hasWarned) {
+        this.#hasWarned = true;
+        process.emitWarning(`${trouble.message}; trying again for ${this.#patience / 1000} s`, 'LocksleyWarning');
+      }
       delay = Math.min(delay * 2, 2000);
       await sleep(delay * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => signal.throwIfAborted()); // with the signal's own reason
     }

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""The Node.js package as a newcomer meets it: installed by the commands of its page, and what is said where a daemon cannot be reached."""
+"""The Node.js package as a newcomer meets it: installed by the commands of its page, and what is said where a
+daemon cannot be reached, or a worker is started by hand."""
 
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -93,6 +95,17 @@ class Unreached(DaemonTest):
     def test_a_worker_that_has_joined_says_for_what(self):
         daemon = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})
         self.worker(f"redis://127.0.0.1:{port_for_workers(daemon)}", r"^locksley: joined for far\n")
+
+
+class ByHand(unittest.TestCase):
+    def test_a_worker_on_a_terminal_says_what_it_is_for(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        command = ["node_modules/.bin/locksley-worker", "package_tasks.mjs"]
+        done = subprocess.run(command, cwd=node_package.INSTALLED, stdin=theirs, capture_output=True, text=True, timeout=DEADLINE_S)
+        said = "locksley-worker: jobs come from the daemon: name this program as `worker:` in its configuration, or give --url redis://HOST:7771\n"
+        self.assertEqual((done.returncode, done.stderr), (64, said))
 
 
 if __name__ == "__main__":

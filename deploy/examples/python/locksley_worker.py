@@ -22,6 +22,10 @@ import threading
 import traceback
 
 _LONGEST_ERROR = 4096  # characters; the daemon takes a line of up to 64 KiB
+_BY_HAND = (
+    "jobs come from the daemon: name this program as `worker:` in its configuration, "
+    "or start it by `locksley work HANDLER --url redis://HOST:7771 -- PROGRAM`"
+)
 
 
 class Job:
@@ -47,6 +51,9 @@ class Job:
 
 
 def serve(function):
+    if _jobs.isatty():
+        print(_BY_HAND, file=sys.stderr)
+        sys.exit(64)
     wants_job = _has_second_parameter(function)
     first = _next_message()
     if first is not None and len(first) == 8:

@@ -2,6 +2,7 @@
 // A worker: locksley-worker tasks.js [--url redis://queue:7771] …
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
+import { isatty } from 'node:tty';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Locksley, Refused, RemoteWorker } from '../lib/index.js';
@@ -38,6 +39,7 @@ function number(name, least, otherwise) {
 const options = { slots: number('slots', 1, 1), name: values.name ?? `${hostname()}-${process.pid}`, lease: number('lease', 1, 10_000), grace: number('grace', 0, 30_000) };
 const file = pathToFileURL(resolve(positionals[0])).href;
 process.on('unhandledRejection', (error) => console.error('locksley-worker: a rejection that nothing handles:', error)); // other jobs go on
+if (!values.url && isatty(0)) refuse('jobs come from the daemon: name this program as `worker:` in its configuration, or give --url redis://HOST:7771');
 const local = values.url ? null : await import('../lib/local.js'); // before the module: it may print
 async function exported() {
   try {
@@ -65,8 +67,7 @@ if (local) {
     process.exit(0);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    const hint = /unknown command(?!.*port for workers)/.test(error.message) ? ' (the port for workers is another one, 7771 unless workers.port says otherwise)' : '';
-    console.error(`locksley-worker: ${error.message}${hint}`);
+    console.error(`locksley-worker: ${error.message}`);
     process.exit(78);
   }
 }

@@ -16,10 +16,14 @@
 // cannot hide descriptors 0 and 1 from programs that it starts: do not let them inherit those (stdio: ['ignore', 2, 2]). Node.js 18 or later.
 
 const fs = require('node:fs');
+const { isatty } = require('node:tty');
 const { format } = require('node:util');
 
 const LONGEST_ERROR = 4096; // characters; the daemon takes a line of up to 64 KiB
 const ANSWERS = 1; // the descriptor
+const BY_HAND =
+  'jobs come from the daemon: name this program as `worker:` in its configuration, ' +
+  'or start it by `locksley work HANDLER --url redis://HOST:7771 -- PROGRAM`';
 
 async function serve(handler) {
   return serveRuns(async (payload, job) => {
@@ -35,6 +39,10 @@ async function serve(handler) {
 
 // For a library above this one: run(payload, job) resolves to how the job ended, [status, output], and never throws. A text of an error is one line.
 async function serveRuns(run) {
+  if (isatty(0)) {
+    console.error(BY_HAND);
+    process.exit(64);
+  }
   const requests = new Requests();
   const stops = new Map(); // with worker_protocol: 2, what tells a job to stop, by batch and index
   let isVersion2 = false; // the first message is a job

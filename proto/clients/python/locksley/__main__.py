@@ -31,6 +31,9 @@ def _app_of(target: str, handler: str | None) -> App:
             raise
         raise SystemExit(f"locksley: there is no module {error.name} in {os.getcwd()} or on Python's path") from None
     if not attribute:
+        for attribute, value in vars(module).items():
+            if isinstance(value, App) and any(task.function.__module__ == name for task in value.tasks.values()):
+                raise SystemExit(f"locksley: the module {name} has the App `{attribute}`: serve {name}:{attribute}")
         app = App(handler=handler or "python")
         app.add_functions(module)
         return app
@@ -59,6 +62,8 @@ def main() -> int:
         parser.error("--ca-file is for TLS: it needs --url rediss://…")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="locksley: %(message)s")
     if given.url is None:
+        if os.isatty(0):
+            parser.exit(64, "locksley: jobs come from the daemon: name this program as `worker:` in its configuration, or give --url redis://HOST:7771\n")
         pipes = take_the_pipes()  # before the application is imported: it may print
         return LocalWorker(_app_of(given.target, given.handler), *pipes).run()
     options = {"ssl_ca_certs": given.ca_file} if given.ca_file else {}
@@ -69,10 +74,8 @@ def main() -> int:
         parser.error(f"--url: {error}")
     try:
         code = worker.run()
-    except Refused as error:
-        is_unclear = "unknown command" in str(error) and "port for workers" not in str(error)
-        hint = " (the port for workers is another one, 7771 unless workers.port says otherwise)" if is_unclear else ""
-        print(f"locksley: {error}{hint}", file=sys.stderr)
+    except (Refused, OSError) as error:  # OSError: of a file
+        print(f"locksley: {error}", file=sys.stderr)
         return 78
     # At its end Python waits for the threads that coroutines have left. They get the rest of the grace time, or a second.
     last = threading.Timer(max(1.0, worker.end - time.monotonic()), os._exit, (code,))

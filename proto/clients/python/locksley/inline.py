@@ -6,6 +6,7 @@ from another thread."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -95,7 +96,7 @@ class _Stored:
         raise Refused("ERR", f"the batch '{self._id}' has {len(self._payloads)} jobs")
 
 
-class Inline:
+class Inline(contextlib.AbstractContextManager["Inline"]):
     """In the place of an application's Transport until restore()."""
 
     def __init__(self, app: App) -> None:
@@ -105,9 +106,6 @@ class Inline:
 
     def restore(self) -> None:
         self._app.transport = self._before
-
-    def __enter__(self) -> Inline:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.restore()

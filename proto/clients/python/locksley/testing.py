@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ def worker(target: str, *paths: str, **settings: Any) -> dict[str, Any]:
     return {"worker": [sys.executable, "-m", "locksley", target], "worker_protocol": 2, "environment": environment, **settings}
 
 
-class Daemon:
+class Daemon(contextlib.AbstractContextManager["Daemon"]):
     """`handlers` are those of its configuration, by name; `settings` other sections. `url` is for an App, `workers_url` for a remote
     worker. The program is that of the environment's LOCKSLEYD, or the one in PATH."""
 
@@ -40,9 +41,6 @@ class Daemon:
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
-
-    def __enter__(self) -> Daemon:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -127,9 +127,8 @@ def refusal(error: BaseException) -> Refused:
 def trouble_of(error: BaseException) -> str:
     """What is wrong with a connection, and what to do about it, where redis-py does not say so."""
     said = str(error).rstrip(".") or type(error).__name__
-    if "local issuer certificate" in said or "self-signed certificate" in said or "self signed certificate" in said:
-        said += ": name the authority that signed it: --ca-file FILE for a worker, App(url, ssl_ca_certs=FILE) for an App"
-    return said
+    is_unknown = re.search("local issuer certificate|self.signed certificate", said)
+    return said + (": name the authority that signed it: --ca-file FILE for a worker, App(url, ssl_ca_certs=FILE) for an App" if is_unknown else "")
 
 
 def text(value: Any) -> str:
@@ -184,6 +183,7 @@ class Addresses:
         # Replies are bytes here, whatever the program has elsewhere.
         self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
         self._port, self._at = port, 0
+        self._unread = [options[name] for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile") if options.get(name)]
         given = [url if "://" in url else f"redis://{url}" for url in ([urls] if isinstance(urls, str) else urls)]
         self.urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
         self.url = self.urls[0]
@@ -206,7 +206,11 @@ class Addresses:
         self.urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self.urls]
 
     def connection(self, pool: Any) -> tuple[str, Any]:
-        """One that is not open yet, of the kind of this pool of redis-py; and where it leads."""
+        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. A file that cannot be read is an OSError of the
+        first, since redis-py takes it for a trouble of the network."""
+        for file in self._unread:
+            open(file, "rb").close()
+        self._unread = []
         url = self.url
         return url, pool.from_url(url, **self._options).make_connection()
 

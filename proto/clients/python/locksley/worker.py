@@ -49,7 +49,8 @@ class Job:
         self.batch, self.index, self.handler, self.attempt = batch, index, handler, attempt
         self.trace, self.note, self.timeout_s, self._tell = trace, note, timeout_s, tell
         self._end = time.monotonic() + timeout_s if timeout_s else 0.0
-        self._percent, self._stopped, self._on_stop = -1, "", _nothing
+        self._percent, self._stopped = -1, ""
+        self._on_stop: Callable[[], object] = lambda: None
 
     @property
     def stopped(self) -> str:
@@ -90,10 +91,6 @@ class Job:
         self._on_stop = on_stop
         if self._stopped:
             on_stop()
-
-
-def _nothing() -> object:
-    return None
 
 
 loops: dict[int, asyncio.AbstractEventLoop] = {}  # of jobs that are coroutines, by process

@@ -88,11 +88,13 @@ std::int64_t Batch::submitted_at() const {
 
 void Batch::refund_results() {
   const MutexLock lock(mutex_);
+  is_charged_ = false;
   result_charge_.set(0);
   failure_charge_.set(0);
 }
 
 void Batch::charge_results() {
+  if (!is_charged_) return;
   result_charge_.set(log_.memory_bytes());
   failure_charge_.set(failure_bytes());
 }
@@ -133,9 +135,10 @@ void Batch::restore(const BatchHistory& history) {
   holds_.store(history.paused ? static_cast<Holds>(Hold::kCommand) : 0, std::memory_order_relaxed);
   // [batch-over] relaxed: no other thread has the batch yet.
   over_.store(finished_at_ != 0, std::memory_order_relaxed);
+  is_charged_ = finished_at_ == 0;
   charge_results();
   // As in forget_attempts(): the journal has the attempts that were forgotten.
-  if (retries_ == nullptr || !is_at_failure_limit()) return;
+  if (retries_ == nullptr || !is_charged_ || !is_at_failure_limit()) return;
   for (const IndexRange& jobs : failed_.all()) retries_->forget(jobs);
   charge_results();
 }

@@ -207,7 +207,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void discard_rows_before(std::uint64_t row, const ResultLog::Place& place);
   // The batch is about to be destroyed: its results, and what is kept about its failures, no longer
   // count in their accounts, although another thread may take long to free a large batch. Without
-  // this call they count until then.
+  // this call they count until then. If failed jobs are queued again after all, they count anew.
   void refund_results();
 
   // ---- For the lane and its executors only (core/lane/lane.h, core/pool/worker.cc) ----
@@ -216,7 +216,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const RingQueue& ring_queue() const { return ring_queue_; }
 
   // Sets the state that an earlier process left. Must be the first call. A batch that is not over
-  // then has jobs left, or is open, or ends with the next close().
+  // then has jobs left, or is open, or ends with the next close(). One that is over counts in no
+  // account before failed jobs of it are queued again: it is a copy of what the journal's store
+  // has, which may be dropped at any time.
   void restore(const BatchHistory& history);
 
   // Counts jobs that are being added, before they are added to the ring. Returns the index of the
@@ -312,7 +314,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   void list_failed(BatchStep& step) LOCKSLEY_REQUIRES(mutex_);
   // jobs_dropped() for at most kDroppedAtOnce ranges.
   void drop(std::span<const IndexRange> ranges) LOCKSLEY_EXCLUDES(mutex_);
-  // Updates the charges to the accounts, after a change of the memory of results or failures.
+  // Updates the charges to the accounts, if it counts in them, after a change of the memory of
+  // results or failures.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
 
@@ -372,6 +375,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool cancelled_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   ResultAccount::Charge result_charge_ LOCKSLEY_GUARDED_BY(mutex_);
   ResultAccount::Charge failure_charge_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool is_charged_ LOCKSLEY_GUARDED_BY(mutex_) = true;  // whether it counts in the accounts
   std::uint32_t weight_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(mutex_);
   GateId gate_ LOCKSLEY_GUARDED_BY(mutex_) = options_.gate;

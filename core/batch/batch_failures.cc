@@ -39,6 +39,12 @@ bool Batch::Failures::set_list(std::shared_ptr<const std::vector<IndexRange>> ra
   return true;
 }
 
+void Batch::Failures::leave_out_list() {
+  const MutexLock lock(batch_.mutex_);
+  batch_.failed_.leave_out_list();
+  batch_.charge_results();
+}
+
 bool Batch::Failures::may_requeue() const {
   // If an earlier process did not record which jobs had failed, they cannot be queued again.
   return !batch_.cancelled_ && batch_.failed_.requeue() == nullptr && batch_.failed_.count() != 0 &&
@@ -67,6 +73,8 @@ Batch::Failures::Requeue Batch::Failures::reopen() {
     // [batch-over] release: as in announce_end(), for the counters that change with it.
     batch_.over_.store(false, std::memory_order_release);
   }
+  batch_.is_charged_ = true;
+  batch_.charge_results();
   const FailedJobs::Requeue& begun = *batch_.failed_.requeue();
   return {begun.count, begun.jobs->size()};
 }

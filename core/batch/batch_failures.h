@@ -41,13 +41,17 @@ class Batch::Failures {
   // Disjoint ranges in any order, and the number of their jobs. False, without effect: another
   // number of jobs has failed, or the list is there already.
   bool set_list(std::shared_ptr<const std::vector<IndexRange>> ranges, std::uint64_t jobs);
+  // Undoes set_list(). Needs: it has returned true, and no requeue has begun since. Drops a
+  // reference to the ranges: the caller has another one.
+  void leave_out_list();
 
   // ---- Failed jobs are queued again, in two halves. One thread at a time ----
 
   // The first half, for all failed jobs: from now on they count as queued, and a batch that was
   // over is not over any more. Returns how many jobs these are, and in how many ranges. O(1).
   // Returns 0 jobs, and does nothing, if no job has failed, if the batch lacks_list() or was
-  // cancelled, or if another requeue has begun.
+  // cancelled, or if another requeue has begun. A batch that was over when it was restored counts
+  // in its accounts from now on.
   struct Requeue {
     std::uint64_t jobs = 0;
     std::size_t ranges = 0;

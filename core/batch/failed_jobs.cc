@@ -63,6 +63,11 @@ bool FailedJobs::set_list(SharedRanges jobs, std::uint64_t count) {
   return true;
 }
 
+FailedJobs::SharedRanges FailedJobs::leave_out_list() {
+  is_unread_ = true;
+  return std::exchange(shared_, nullptr);
+}
+
 void FailedJobs::begin_requeue(std::uint64_t row) {
   requeue_ = {.jobs = share(), .count = std::exchange(count_, 0), .are_all = true, .superseded = {}};
   requeue_->superseded.add_all(row);

@@ -65,6 +65,8 @@ class FailedJobs {
   // The list that was left out, in any order, and the number of its jobs. False, without effect:
   // another number of jobs has failed, or the list is there already.
   bool set_list(SharedRanges jobs, std::uint64_t count);
+  // Undoes set_list(), and returns the list. Needs: nothing else has changed since.
+  SharedRanges leave_out_list();
 
   // ---- Requeues, one at a time ----
 

@@ -86,6 +86,37 @@ class Failures(StoreTest):
         self.every_second_fails("RETRIES", 0, "KEEP", "none")
         wait_for("the memory to be free", lambda: account(self.command, "failure_bytes")[0] == 0)
 
+    def test_a_retry_that_is_refused_leaves_nothing(self):
+        """It reads the list of 10,000 failed jobs that lie alone: more than the limit."""
+        self.begin()
+        self.every_second_fails("RETRIES", 0, "KEEP", "none")
+        wait_for("the memory to be free", lambda: account(self.command, "failure_bytes")[0] == 0)
+        self.assert_error("ERR", self.command.ask("RETRY", "b", 1))
+        self.assertEqual(account(self.command, "failure_bytes")[0], 0)
+        self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+        self.assertEqual(self.command("RETRY", "b", 0, 2), 2)
+        self.assertEqual(self.command.wait("b")["failed"], JOBS // 2)
+        wait_for("the memory to be free", lambda: account(self.command, "failure_bytes")[0] == 0)
+        self.assertEqual(self.command("RETRY", "b"), JOBS // 2, "the list is still there")
+
+    def test_looks_at_old_batches_take_nothing_of_the_limit(self):
+        """Each batch has as many notes as are kept."""
+        batches = [f"b{number}" for number in range(4)]
+        for batch in batches:
+            self.begin()
+            self.command("SUBMIT", "noisy", "ID", batch, "RETRIES", 0, "RANGE", 0, 20, "e" * 4_000)
+            self.assertEqual(self.command.wait(batch)["failed"], 20)
+            self.assertGreater(account(self.command, "failure_bytes")[0], LIMIT // 6)
+            self.stop()
+        self.begin()
+        for batch in batches:
+            self.assertEqual(self.status(batch)["failed"], 20)
+        self.assertEqual(account(self.command, "failure_bytes")[0], 0)
+        self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
+        self.assertIn("eee", self.command.map("JOB", batches[0], 0)["note"])
+        self.assertEqual(self.command("RETRY", batches[0]), 20)
+        self.assertGreater(account(self.command, "failure_bytes")[0], LIMIT // 6, "it runs")
+
 
 class InMemoryAlone(DaemonTest):
     def test_a_batch_whose_reader_discards_stays(self):

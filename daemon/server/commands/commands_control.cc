@@ -78,6 +78,10 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
   const Changed changed =
       change(session, command.arguments[1], Control::kRetry,
              {.round = parsed->round, .indexes = parsed->indexes, .failures = failures.get()});
+  if (failures != nullptr) {
+    const std::uint64_t bytes = failures->memory_bytes();
+    batches.free_dropped(std::const_pointer_cast<ReadFailures>(std::move(failures)), bytes);
+  }
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
   if (retried->is_requeueing() && !co_await session.await_rows(retried, is_done)) co_return;

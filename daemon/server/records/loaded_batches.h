@@ -15,6 +15,10 @@ namespace locksley::daemon {
 
 // The records of retired batches that were loaded last, and which loads another thread has begun.
 //
+// The records hold kMostBytes at most, or the latest alone: what a batch keeps about failed jobs
+// counts in no account before they are queued again (Batch::restore()), and a client may ask
+// for the STATUS of many old batches.
+//
 // A member of the Registry. The I/O thread only. Nothing blocks. Only allocation fails.
 class LoadedBatches {
  public:
@@ -25,7 +29,7 @@ class LoadedBatches {
     const auto found = std::ranges::find(records_, sequence, &BatchRecord::sequence);
     return found == records_.end() ? nullptr : found->get();
   }
-  // The same; it stays until kMost others were used.
+  // The same; it stays until kMost others, or kMostBytes of them, were used.
   Record use(std::uint64_t sequence) {
     const auto found = std::ranges::find(records_, sequence, &BatchRecord::sequence);
     if (found == records_.end()) return nullptr;
@@ -34,8 +38,14 @@ class LoadedBatches {
   }
   // Needs: it is not one of them.
   void add(Record record) {
-    if (records_.size() == kMost) records_.erase(records_.begin());
     records_.push_back(std::move(record));
+    // No account has what they hold. The latest stays, however large it is: its caller needs it.
+    std::size_t first = records_.size() - 1;
+    for (std::uint64_t bytes = records_[first]->memory_bytes(); first != 0; --first) {
+      bytes += records_[first - 1]->memory_bytes();
+      if (records_.size() - first == kMost || bytes > kMostBytes) break;
+    }
+    records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(first));
   }
   // The batch is retired no more. What another thread has read of it is outdated.
   void remove(std::uint64_t sequence) {
@@ -55,6 +65,8 @@ class LoadedBatches {
 
  private:
   static constexpr std::size_t kMost = 64;  // guess: what a few clients ask for again
+  // Guess: ten records with as many notes as there may be.
+  static constexpr std::uint64_t kMostBytes = 16U << 20;
 
   std::vector<Record> records_;    // the latest at the end
   std::set<std::uint64_t> begun_;  // sequence numbers

@@ -147,6 +147,9 @@ class Intake {
   void restore(StoredBatch stored) LOCKSLEY_REQUIRES(kIoThread);
 
  private:
+  // retry() of a batch that has the list of its failed jobs. No indexes: of all.
+  Count retry_listed(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
+      LOCKSLEY_REQUIRES(kIoThread);
   Count retry_some(BatchRecord& record, Account& payer, std::span<const std::uint64_t> indexes)
       LOCKSLEY_REQUIRES(kIoThread);
   Count queue_again(BatchRecord& record, Account& payer, Batch::Failures::Requeue requeue)

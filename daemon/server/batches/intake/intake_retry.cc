@@ -37,13 +37,20 @@ Intake::Count Intake::retry(BatchRecord& record, Account& payer, const RetryDema
       parts_.admission.reserve_retry(record, are_some ? demand.indexes.size() : record.status().failed);
   if (!reservation) return std::unexpected(reservation.error());
   if (must_read_failures(record, failures)) return 0;
-  if (record.failures().lacks_list()) {
-    if (!failures->failed) return std::unexpected(fmt::format("STORE {}", failures->failed.error()));
-    if (!record.failures().set_list(failures->failed->ranges, failures->failed->jobs)) {
-      return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
-    }
+  if (!record.failures().lacks_list()) return retry_listed(record, payer, demand.indexes);
+  if (!failures->failed) return std::unexpected(fmt::format("STORE {}", failures->failed.error()));
+  if (!record.failures().set_list(failures->failed->ranges, failures->failed->jobs)) {
+    return std::unexpected("STORE the list of the failed jobs of the batch is damaged");
   }
-  if (are_some) return retry_some(record, payer, demand.indexes);
+  const Count queued = retry_listed(record, payer, demand.indexes);
+  // Else the record of a batch that is over would keep a list of any length, which no account has.
+  if (!record.is_active) record.failures().leave_out_list();
+  return queued;
+}
+
+Intake::Count Intake::retry_listed(BatchRecord& record, Account& payer,
+                                   std::span<const std::uint64_t> indexes) {
+  if (!indexes.empty()) return retry_some(record, payer, indexes);
   if (!record.is_active) parts_.handler_batches.follow_handler(record);
   return queue_again(record, payer, record.failures().begin_requeue());
 }

@@ -30,6 +30,11 @@ struct ReadFailures {
   std::uint64_t round = 0;
   // Once it is done. The error says why the list cannot be read.
   std::expected<FailedJobList, std::string> failed;
+
+  // Of the list.
+  std::uint64_t memory_bytes() const {
+    return failed && failed->ranges != nullptr ? failed->ranges->capacity() * sizeof(IndexRange) : 0;
+  }
 };
 
 // Begins reads that must not hold up the I/O thread. The store's reader does them, and serves the

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/base/result_account.h"
 #include "core/batch/batch_attempts.h"
@@ -90,6 +91,40 @@ TEST_F(FailureLimitTest, NotesLeaveHalfOfTheRoom) {
   EXPECT_TRUE(batch->set_note(0, "")) << "there was none to keep";
   failures.refund(kFailureLimit / 2);
   EXPECT_TRUE(batch->set_note(1, "late"));
+}
+
+// A store has it, and a look at it would fill the account, which nothing frees then.
+TEST_F(FailureLimitTest, ABatchThatWasOverWhenItWasRestoredCountsOnceItsJobsAreQueuedAgain) {
+  BatchOptions options;
+  options.failures = &failures;
+  BatchHistory history;
+  history.jobs = 4;
+  history.closed = true;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kError)] = 2;
+  history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 2;
+  history.failed_unread = true;
+  history.job_attempts = {{{0, 1}, {3, 3}}};
+  history.notes = {{0, "a note"}};
+  history.finished_at = 1;
+  const auto batch = make(options);
+  failures.charge(kFailureLimit);
+  batch->restore(history);
+  failures.refund(kFailureLimit);
+  EXPECT_EQ(batch->attempts().of(0), 4U) << "kept, although the account was full";
+  const auto list = std::make_shared<const std::vector<IndexRange>>(std::vector<IndexRange>{{0, 1}, {2, 3}});
+  ASSERT_TRUE(batch->failures().set_list(list, 2));
+  EXPECT_EQ(failures.bytes(), 0U);
+  batch->failures().leave_out_list();
+  EXPECT_TRUE(batch->failures().lacks_list());
+  EXPECT_EQ(list.use_count(), 1);
+  EXPECT_EQ(batch->failures().begin_requeue().jobs, 0U);
+  ASSERT_TRUE(batch->failures().set_list(list, 2));
+  ASSERT_EQ(batch->failures().begin_requeue().jobs, 2U);
+  EXPECT_GT(failures.bytes(), 2 * sizeof(IndexRange));
+  EXPECT_EQ(batch->failures().charged_bytes(), failures.bytes());
+  batch->refund_results();
+  batch->failures().requeue();
+  EXPECT_EQ(failures.bytes(), 0U) << "it leaves";
 }
 
 // Else users with little would keep nothing where others keep much.

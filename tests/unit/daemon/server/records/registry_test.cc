@@ -207,6 +207,32 @@ class RetiringTest : public RegistryTest {
   std::chrono::milliseconds load_takes_{0};
 };
 
+// No account has what they hold.
+TEST_F(RetiringTest, LoadedBatchesHoldSoManyBytesOrTheLatestAlone) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record_of = [this](std::uint64_t sequence, std::size_t mebibytes) LOCKSLEY_REQUIRES(kIoThread) {
+    return std::make_shared<BatchRecord>(
+        BatchOptions{}, handler_,
+        std::make_unique<RangedPayloads>(RangeJobs{0, 1, pattern_of(std::string(mebibytes << 20, 'x'))}),
+        nullptr, lane_, BatchRecord::Origin::kSubmit, sequence);
+  };
+  LoadedBatches loaded;
+  loaded.add(record_of(1, 6));
+  loaded.add(record_of(2, 6));
+  EXPECT_NE(loaded.use(1), nullptr) << "it is the latest now";
+  loaded.add(record_of(3, 6));
+  EXPECT_EQ(loaded.find(2), nullptr);
+  EXPECT_NE(loaded.find(1), nullptr);
+  EXPECT_NE(loaded.find(3), nullptr);
+  loaded.add(record_of(4, 40));
+  EXPECT_EQ(loaded.find(3), nullptr);
+  EXPECT_NE(loaded.find(4), nullptr);
+  constexpr std::uint64_t kMany = 100;
+  for (std::uint64_t i = 5; i < 5 + kMany; ++i) loaded.add(record_of(i, 0));
+  EXPECT_EQ(loaded.find(4 + kMany - 64), nullptr);
+  EXPECT_NE(loaded.find(5 + kMany - 64), nullptr);
+}
+
 TEST_F(RetiringTest, WhatIsRetiredIsItsTenantsAlone) {
   const ThreadRoleScope io_thread(kIoThread);
   const std::uint64_t of_alice = retire("a", "alice");

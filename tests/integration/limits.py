@@ -11,9 +11,15 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, wait_for
 from resp import Closed, Error, encode
+from store_daemon import StoreTest
 
 KIBI, MEBI = 1 << 10, 1 << 20
 HOUR_MS = 3_600_000
+# Of ranges; four of 300 KiB are too many.
+PATTERNS = {
+    "limits": {"max_queued_bytes": "1MiB", "max_payload": "512KiB", "max_command": "1MiB"},
+    "handlers": {"nope": {"command": ["false"], "concurrency": 2}},
+}
 
 
 def rss_settles_below(daemon, bytes_, what):
@@ -91,6 +97,25 @@ class QueueLimits(LimitsTest):
         connection("CANCEL", blocker)
         for batch in batches[1:]:
             self.assertEqual(connection.wait(batch)["ok"], 2)
+
+    def test_finished_batches_keep_the_patterns_that_a_retry_needs(self):
+        command = self.connect(self.start(PATTERNS))
+        pattern = "x" * 300 * KIBI
+        for number in range(8):
+            batch = command("SUBMIT", "echo", "ID", f"b{number}", "RANGE", 0, 1, pattern)
+            command.wait(batch)
+        self.assertEqual(command("SUBMIT", "echo", "ID", "b0", "RANGE", 0, 1, pattern), "b0", "a repetition")
+        self.assert_error("EXISTS", command.ask("SUBMIT", "echo", "ID", "b0", "RANGE", 0, 1, pattern + "x"))
+        for number in range(3):
+            batch = command("SUBMIT", "nope", "ID", f"f{number}", "RANGE", 0, 1, pattern)
+            self.assertEqual(command.wait(batch)["failed"], 1)
+        error = command.ask("SUBMIT", "nope", "RANGE", 0, 1, pattern)
+        self.assert_error("QUEUEFULL", error)
+        self.assertIn("FORGET those with failed jobs", error)
+        self.assertEqual(command("RETRY", "f1"), 1)
+        command.wait("f1")
+        command("FORGET", "f0")
+        command("SUBMIT", "nope", "RANGE", 0, 1, pattern)
 
     def test_a_stream_may_be_larger_than_the_memory(self):
         """What has ended makes room; but payloads of jobs that failed stay, since RETRY may want them."""
@@ -184,6 +209,20 @@ class QueueLimits(LimitsTest):
         self.assert_error("TOOBIG", error)
         self.assertIn("continue FROM 2", str(error))
         self.assertEqual(connection("RESULTS", batch, "FROM", 2), ["0", []])
+
+
+class PatternsInTheStore(StoreTest):
+    def test_finished_batches_keep_none(self):
+        self.begin(PATTERNS)
+        pattern = "x" * 300 * KIBI
+        for number in range(8):
+            batch = self.command("SUBMIT", "nope", "ID", f"f{number}", "RANGE", 0, 1, pattern)
+            self.assertEqual(self.command.wait(batch)["failed"], 1)
+        self.assertEqual(self.command("SUBMIT", "nope", "ID", "f0", "RANGE", 0, 1, pattern), "f0", "a repetition")
+        self.assert_error("EXISTS", self.command.ask("SUBMIT", "nope", "ID", "f0", "RANGE", 0, 1, pattern + "x"))
+        self.assertEqual(self.command.map("JOB", "f0", 0)["payload"], pattern)
+        self.assertEqual(self.command("RETRY", "f0"), 1)
+        self.assertEqual(self.command.wait("f0")["failed"], 1)
 
 
 class Memory(DaemonTest):

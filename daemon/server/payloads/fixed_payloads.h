@@ -11,71 +11,38 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/check.h"
 #include "daemon/server/payloads/batch_payloads.h"
 #include "daemon/store/read/stored_range.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {
 
-// The payloads of a SUBMIT with RANGE: computed from the range, in constant memory. Nothing blocks
-// or fails.
-class RangedPayloads final : public BatchPayloads {
- public:
-  explicit RangedPayloads(RangeJobs range)
-      : high_(range.high),
-        digest_(range.pattern.digest),
-        payloads_(range.low, std::move(range.pattern.text)) {}
-
-  std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
-    return payloads_.fetch(first, out, scratch);
-  }
-  std::uint64_t memory_bytes() const override { return payloads_.memory_bytes(); }
-  const RangePayloads* range() const override { return &payloads_; }
-
-  // The pattern stays: it tells a repetition, and failed jobs need it.
-  Released release(FailedJobs, Repetition) override {
-    return {.freed = nullptr, .kept_bytes = payloads_.pattern() ? payloads_.memory_bytes() : 0};
-  }
-  std::optional<HeldPayload> in_memory(std::uint64_t index) override {
-    constexpr std::size_t kLong = 64 * 1024;  // some 100 us, if it is full of places
-    if (payloads_.pattern() && payloads_.pattern()->size() > kLong) return std::nullopt;
-    std::string scratch;
-    std::string_view payload;
-    payloads_.fetch(index, {&payload, 1}, scratch);
-    return HeldPayload::of(std::string(payload));
-  }
-  OpenRange open_range() const override {
-    return [range = std::make_shared<const RangePayloads>(payloads_.low(), payloads_.pattern())] {
-      return range;
-    };
-  }
-  bool is_same(const proto::ArgumentList&) const override { return false; }
-  bool is_same_range(const RangeJobs& other) const override {
-    if (payloads_.low() != other.low || high_ != other.high) return false;
-    const SharedText& own = payloads_.pattern();
-    const SharedText& text = other.pattern.text;
-    // To compare digests is cheaper.
-    if (digest_ && other.pattern.digest && own && text)
-      return own->size() == text->size() && digest_ == other.pattern.digest;
-    return own == text;
-  }
-
- private:
-  const std::int64_t high_;
-  const std::optional<Digest> digest_;  // of the pattern
-  RangePayloads payloads_;
-};
-
 // Opens the range of one batch in the store, for executors or for the reader's thread.
 using OpenStoredRange = std::function<std::unique_ptr<StoredRange>(Store::Fetched fetched)>;
+// `store` outlives the function. `user`: whose batch it is.
+inline OpenStoredRange opens_range(Store* store, std::uint64_t sequence, std::int64_t low,
+                                   Reader::User user) {
+  return [=](Store::Fetched fetched) { return store->range_payloads(sequence, low, user, fetched); };
+}
 
-// The payloads of a range whose pattern lies in the store alone: the batch is over, and was read
-// back. A fetch, which happens if failed jobs run again, reads the pattern; it may block, and
-// fails, as the store's reads do.
-class StoredRangePayloads final : public BatchPayloads {
+// The payloads of a SUBMIT with RANGE: computed from the range. Its pattern is in memory until the
+// batch is over, and afterwards as long as failed jobs may need it. Then it lies in the store
+// alone, if the store has a row of it: a fetch, which happens if failed jobs run again, reads it;
+// that may block, and fails, as the store's reads do. Nothing else blocks or fails.
+class RangedPayloads final : public BatchPayloads {
  public:
-  // Its pattern has no text. `digest`: of the text, if the client chose the id.
-  StoredRangePayloads(const RangeJobs& range, OpenStoredRange open_stored)
+  // `open_stored`: empty if the store has no row of the pattern.
+  explicit RangedPayloads(RangeJobs range, OpenStoredRange open_stored = {})
+      : low_(range.low),
+        high_(range.high),
+        digest_(range.pattern.digest),
+        open_stored_(std::move(open_stored)),
+        payloads_(std::make_shared<RangePayloads>(range.low, std::move(range.pattern.text))) {}
+  // Of a batch that is over and was read back. The pattern has no text. `digest`: of the text, if
+  // the client chose the id.
+  struct InStoreAlone {};
+  RangedPayloads(InStoreAlone, const RangeJobs& range, OpenStoredRange open_stored)
       : low_(range.low),
         high_(range.high),
         digest_(range.pattern.digest),
@@ -83,10 +50,16 @@ class StoredRangePayloads final : public BatchPayloads {
         stored_(open_stored_(Store::Fetched::kByExecutors)) {}
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override {
+    if (payloads_ != nullptr) return payloads_->fetch(first, out, scratch);
+    check(stored_ != nullptr, "a job of a range runs again although none may");
     return stored_->fetch(first, out, scratch);
   }
-  std::uint64_t memory_bytes() const override { return stored_->memory_bytes(); }
+  std::uint64_t memory_bytes() const override {
+    return (payloads_ != nullptr ? payloads_->memory_bytes() : 0) +
+           (stored_ != nullptr ? stored_->memory_bytes() : 0);
+  }
   const RangePayloads* range() const override {
+    if (payloads_ != nullptr || stored_ == nullptr) return payloads_.get();
     try {
       return stored_->read().get();  // which keeps it
     } catch (const std::runtime_error&) {
@@ -94,25 +67,49 @@ class StoredRangePayloads final : public BatchPayloads {
     }
   }
 
-  Released release(FailedJobs, Repetition) override {
-    const std::uint64_t bytes = stored_->memory_bytes();
-    return {.freed = std::exchange(stored_, open_stored_(Store::Fetched::kByExecutors)),
-            .freed_bytes = bytes};
+  Released release(FailedJobs failed_jobs, Repetition repetition) override {
+    const std::uint64_t bytes = memory_bytes();
+    if (stored_ != nullptr) {  // over again
+      return {.freed = std::exchange(stored_, open_stored_(Store::Fetched::kByExecutors)),
+              .freed_bytes = bytes};
+    }
+    if (payloads_ == nullptr || !payloads_->pattern()) return {};
+    // Without its digest, the pattern itself tells a repetition.
+    const bool is_needed = repetition == Repetition::kPossible && !digest_;
+    const bool may_run = failed_jobs == FailedJobs::kMayRunAgain;
+    if (is_needed || (may_run && !open_stored_)) return {.freed = nullptr, .kept_bytes = bytes};
+    if (may_run) stored_ = open_stored_(Store::Fetched::kByExecutors);
+    return {.freed = std::exchange(payloads_, nullptr), .freed_bytes = bytes};
   }
-  std::optional<HeldPayload> in_memory(std::uint64_t /*index*/) override { return std::nullopt; }
+  std::optional<HeldPayload> in_memory(std::uint64_t index) override {
+    constexpr std::size_t kLong = 64 * 1024;  // some 100 us, if it is full of places
+    if (payloads_ == nullptr) return std::nullopt;
+    if (payloads_->pattern() && payloads_->pattern()->size() > kLong) return std::nullopt;
+    std::string scratch;
+    std::string_view payload;
+    payloads_->fetch(index, {&payload, 1}, scratch);
+    return HeldPayload::of(std::string(payload));
+  }
   OpenRange open_range() const override {
+    if (payloads_ != nullptr) return [range = payloads_] { return range; };
+    if (!open_stored_) return {};
     return [open = open_stored_] { return open(Store::Fetched::kByReader)->read(); };
   }
   bool is_same(const proto::ArgumentList&) const override { return false; }
   bool is_same_range(const RangeJobs& other) const override {
-    return low_ == other.low && high_ == other.high && digest_ && digest_ == other.pattern.digest;
+    if (low_ != other.low || high_ != other.high) return false;
+    // To compare digests is cheaper.
+    if (digest_ && other.pattern.digest) return digest_ == other.pattern.digest;
+    return payloads_ != nullptr && payloads_->pattern() == other.pattern.text;
   }
 
  private:
   const std::int64_t low_;
   const std::int64_t high_;
-  const std::optional<Digest> digest_;
+  const std::optional<Digest> digest_;  // of the pattern
   const OpenStoredRange open_stored_;
+  // At most one of these is there; none: no job can run again.
+  std::shared_ptr<RangePayloads> payloads_;
   std::shared_ptr<StoredRange> stored_;
 };
 

@@ -1,3 +1,4 @@
+// Length: one class; retries have a file of their own.
 #include "daemon/server/batches/intake/intake.h"
 
 #include <fmt/format.h>
@@ -130,7 +131,12 @@ std::shared_ptr<BatchRecord> Intake::make_record(const NewBatch& batch,
 
 std::unique_ptr<BatchPayloads> Intake::payloads_of(AcceptedJobs& accepted, proto::ArgumentList&& arguments,
                                                    const NewBatch& batch, BatchPayloads::Place place) {
-  if (accepted.range != nullptr) return std::make_unique<RangedPayloads>(*accepted.range);
+  if (const RangeJobs* const range = accepted.range) {
+    OpenStoredRange open_range;
+    if (batch.is_stored && has_row_of_its_own(range->pattern))
+      open_range = opens_range(parts_.store, batch.sequence, range->low, batch.customer.tenant->number);
+    return std::make_unique<RangedPayloads>(*range, std::move(open_range));
+  }
   OpenStored open_stored;
   if (batch.is_stored) {
     if (!batch.options.id.empty() && !accepted.digest) accepted.digest = digest_of(arguments);

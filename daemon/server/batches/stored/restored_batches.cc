@@ -121,13 +121,13 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   if (row.range) {
     const auto high = static_cast<std::int64_t>(static_cast<std::uint64_t>(row.range->low) + history.jobs);
     const RangeJobs range{row.range->low, high, {.text = std::move(row.range->payload), .digest = digest}};
+    OpenStoredRange open_stored;
+    if (row.range->is_apart) open_stored = opens_range(parts_.store, sequence, range.low, user);
     if (row.range->is_apart && !range.pattern.text) {
-      payloads = std::make_unique<StoredRangePayloads>(
-          range, [store = parts_.store, sequence, low = range.low, user](Store::Fetched fetched) {
-            return store->range_payloads(sequence, low, user, fetched);
-          });
+      payloads =
+          std::make_unique<RangedPayloads>(RangedPayloads::InStoreAlone(), range, std::move(open_stored));
     } else {
-      payloads = std::make_unique<RangedPayloads>(range);
+      payloads = std::make_unique<RangedPayloads>(range, std::move(open_stored));
     }
   } else if (row.is_streamed) {
     payloads = std::make_unique<StreamedPayloads>(parts_.store->payloads(sequence, user), history.jobs);

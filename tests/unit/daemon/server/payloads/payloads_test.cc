@@ -280,6 +280,50 @@ TEST(BatchPayloadsTest, CompareRanges) {
   EXPECT_FALSE(payloads.is_same(arguments({"x1", "x2"})));
 }
 
+TEST(RangedPayloadsTest, HoldNoPatternAfterReleaseThoughTheyTellARepetition) {
+  RangedPayloads payloads(RangeJobs{1, 3, pattern_of("x{}")});
+  const std::uint64_t bytes = payloads.memory_bytes();
+  EXPECT_EQ(payloads.release(FailedJobs::kMayRunAgain, Repetition::kPossible).kept_bytes, bytes)
+      << "it is in memory alone";
+  EXPECT_EQ(fetch(payloads, 0, 2), (Texts{"x1", "x2"}));
+  const auto released = payloads.release(FailedJobs::kNeverRunAgain, Repetition::kPossible);
+  EXPECT_NE(released.freed, nullptr) << "over for the second time";
+  EXPECT_EQ(released.freed_bytes, bytes);
+  EXPECT_EQ(released.kept_bytes, 0u);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+  EXPECT_EQ(payloads.in_memory(0), std::nullopt);
+  EXPECT_FALSE(payloads.open_range());
+  EXPECT_TRUE(payloads.is_same_range(RangeJobs{1, 3, pattern_of("x{}")}));
+  EXPECT_FALSE(payloads.is_same_range(RangeJobs{1, 3, pattern_of("y{}")}));
+  EXPECT_FALSE(payloads.is_same_range(RangeJobs{1, 3, {}}));
+}
+
+TEST(RangedPayloadsTest, ReadTheirPatternFromTheStoreForARetry) {
+  RangedPayloads payloads(RangeJobs{1, 3, pattern_of("x{}")}, [](Store::Fetched) {
+    return std::make_unique<StoredRange>(std::make_unique<NumberedPayloads>(), 1);
+  });
+  const auto released = payloads.release(FailedJobs::kMayRunAgain, Repetition::kPossible);
+  EXPECT_NE(released.freed, nullptr);
+  EXPECT_EQ(released.kept_bytes, 0u);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+  EXPECT_TRUE(payloads.is_same_range(RangeJobs{1, 3, pattern_of("x{}")}));
+  EXPECT_EQ(fetch(payloads, 0, 1), (Texts{"stored 0"}));
+  EXPECT_GT(payloads.memory_bytes(), 0u);
+  EXPECT_NE(payloads.release(FailedJobs::kMayRunAgain, Repetition::kPossible).freed, nullptr);
+  EXPECT_EQ(payloads.memory_bytes(), 0u);
+  EXPECT_EQ(*payloads.open_range()()->pattern(), "stored 0");
+}
+
+TEST(RangedPayloadsTest, KeepAPatternThatAloneTellsARepetition) {
+  RangedPayloads restored(RangeJobs{1, 3, {.text = "x{}"}});
+  EXPECT_GT(restored.release(FailedJobs::kNeverRunAgain, Repetition::kPossible).kept_bytes, 0u);
+  EXPECT_TRUE(restored.is_same_range(RangeJobs{1, 3, pattern_of("x{}")}));
+  EXPECT_NE(restored.release(FailedJobs::kNeverRunAgain, Repetition::kImpossible).freed, nullptr);
+  RangedPayloads numbers(RangeJobs{1, 3, {}});
+  EXPECT_EQ(numbers.release(FailedJobs::kMayRunAgain, Repetition::kPossible).kept_bytes, 0u);
+  EXPECT_EQ(fetch(numbers, 0, 2), (Texts{"1", "2"}));
+}
+
 TEST(PatternTest, APartAtATimeItIsTheSame) {
   std::string text = "{}{{}}{";
   while (text.size() < 64 * 1024 - 1) text += 'x';

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -80,7 +79,6 @@ Expected<Outcome> Feed::next_payload(std::string& payload) {
 Expected<void> Feed::run() {
   if (arguments_.payloads.range) return submit_range();
   std::vector<std::string> chunk;
-  std::optional<client::ClientError> exists;  // of SUBMIT
   std::size_t bytes = 0;
   std::string payload;
   while (chunk.size() < BatchStream::kChunkJobs && bytes < BatchStream::kChunkBytes) {
@@ -101,10 +99,7 @@ Expected<void> Feed::run() {
       has_sent_ = true;
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
-      if (!id && id.error().code == "EXISTS") {
-        exists = id.error();
-        break;
-      }
+      if (!id && id.error().code == "EXISTS") break;
       if (!id) {
         const auto longest = std::ranges::max_element(chunk, {}, &std::string::size) - chunk.begin();
         return refused(id.error(), static_cast<std::uint64_t>(longest));
@@ -117,7 +112,7 @@ Expected<void> Feed::run() {
     chunk.push_back(std::move(payload));
     payload.clear();
   }
-  return stream(chunk, exists);
+  return stream(chunk);
 }
 
 Expected<void> Feed::submit_range() {
@@ -139,12 +134,9 @@ void Feed::on_resumed(std::uint64_t jobs) {
   events_.on_jobs(jobs);
 }
 
-Expected<void> Feed::stream(const std::vector<std::string>& first_chunk,
-                            const std::optional<client::ClientError>& exists) {
+Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
   has_sent_ = true;
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
-  // It was no stream: so SUBMIT has said what differs.
-  if (!stream && exists && stream.error().code == "EXISTS") return std::unexpected(*exists);
   if (!stream) return std::unexpected(std::move(stream.error()));
   name_ = stream->id();
   auto sent = send_all(*stream, first_chunk);
@@ -162,13 +154,11 @@ std::unexpected<client::ClientError> Feed::refused(client::ClientError error, st
 }
 
 Expected<void> Feed::send_all(BatchStream& stream, const std::vector<std::string>& first_chunk) {
-  if (stream.resumed_at() == 0) {
-    events_.on_jobs(0);
-  } else {
-    on_resumed(stream.resumed_at());
-  }
+  if (stream.resumed_at() == 0) events_.on_jobs(0);
   for (const std::string& job : first_chunk) {
     if (auto added = stream.add(job); !added) return added;
+    // Not before the first job: only then it is known whether the batch is a stream to go on with.
+    if (stream.resumed_at() != 0 && &job == &first_chunk.front()) on_resumed(stream.resumed_at());
   }
   if (auto sent = stream.flush(); !sent) return sent;
   std::string payload;

@@ -54,29 +54,35 @@ BatchStream::BatchStream(Client& client, std::string id, std::chrono::millisecon
 
 Expected<BatchStream> BatchStream::open(Client& client, std::string_view handler, BatchOptions options,
                                         std::chrono::milliseconds full_patience) {
-  const bool may_be_there = !options.id.empty();
-  if (!may_be_there) options.id = random_batch_id();
+  if (options.id.empty()) options.id = random_batch_id();
   OutputBuffer out;
   write_batch_command(out, "OPEN", handler, options, 0);
   auto sent = client.send(buffers_of(out), Repeat::kSafe, deadline_in(client.options().reply_timeout));
+  if (!sent && sent.error().code == "EXISTS") {
+    return resume(client, handler, options, full_patience, std::move(sent.error()));
+  }
   if (!sent) return std::unexpected(std::move(sent.error()));
   auto name = client.name_of(options);
   if (!name) return std::unexpected(std::move(name.error()));
-  BatchStream stream(client, std::move(*name), full_patience);
-  if (may_be_there) {
-    const auto status = client.status(stream.id_);
-    // A user who may not read sends all jobs again; those that are there are not added.
-    if (!status && status.error().code != "NOPERM") return std::unexpected(status.error());
-    if (status) stream.resumed_at_ = status->jobs;
-  }
+  return BatchStream(client, std::move(*name), full_patience);
+}
+
+Expected<BatchStream> BatchStream::resume(Client& client, std::string_view handler,
+                                          const BatchOptions& options,
+                                          std::chrono::milliseconds full_patience, ClientError exists) {
+  const auto id = client.name_of(options);
+  if (!id) return std::unexpected(id.error());
+  const auto status = client.status(*id);
+  if (!status) return std::unexpected(status.error());
+  if (status->handler != handler || status->jobs == 0) return std::unexpected(std::move(exists));
+  BatchStream stream(client, *id, full_patience);
+  stream.resumed_at_ = status->jobs;
+  stream.exists_ = std::move(exists);
   return stream;
 }
 
 Expected<void> BatchStream::add(std::string_view payload) {
-  if (acknowledged_ < resumed_at_) {
-    ++acknowledged_;  // it is there already
-    return {};
-  }
+  if (acknowledged_ < resumed_at_) return pass_over(payload);
   if (pending() > 0 && pending_.size() + payload.size() > kChunkBytes) {
     if (auto sent = send_chunk(); !sent) return sent;
   }
@@ -89,6 +95,18 @@ void BatchStream::append(std::string_view payload) {
   const std::size_t before = pending_.size();
   CommandWriter(pending_).argument(payload);
   sizes_.push_back(pending_.size() - before);
+}
+
+Expected<void> BatchStream::pass_over(std::string_view payload) {
+  if (acknowledged_ != 0) {
+    ++acknowledged_;
+    return {};
+  }
+  // The daemon refuses this one if the batch was not streamed in.
+  append(payload);
+  auto sent = send_chunk();
+  if (!sent && sent.error().code == "CLOSED") return std::unexpected(exists_);
+  return sent;
 }
 
 Expected<void> BatchStream::flush() { return pending() == 0 ? Expected<void>{} : send_chunk(); }
@@ -155,12 +173,10 @@ void BatchStream::drop_front(std::size_t jobs) {
 Expected<std::uint64_t> BatchStream::close() {
   if (auto sent = flush(); !sent) return std::unexpected(std::move(sent.error()));
   if (acknowledged_ < resumed_at_) {
-    return std::unexpected(ClientError{.kind = Kind::kRefused,
-                                       .code = "EXISTS",
-                                       .message = "EXISTS batch " + id_ + " has " +
-                                                  std::to_string(resumed_at_) + " jobs, and the input has " +
-                                                  std::to_string(acknowledged_) +
-                                                  ": it is not what the batch was begun with"});
+    exists_.message = "EXISTS batch " + id_ + " has " + std::to_string(resumed_at_) +
+                      " jobs, and the input has " + std::to_string(acknowledged_) +
+                      ": it is not what the batch was begun with";
+    return std::unexpected(exists_);
   }
   Retries retries(*client_, full_patience_);
   for (;;) {

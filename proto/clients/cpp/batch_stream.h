@@ -22,16 +22,16 @@ namespace locksley::client {
 // daemon (DRAINING, a connection that breaks) and while the disk refuses writes (STORE), as long as
 // its patience lasts.
 //
-// A stream can be resumed. If open() finds a batch with the ID of its options that was streamed in
-// for the same handler, the caller adds all jobs from the first one on: those that are there are
-// passed over, and not compared.
+// A stream can be resumed. If open() finds a batch with the ID of its options, for the same handler
+// and with jobs, the caller adds all jobs from the first one on: those that are there are passed
+// over, and not compared.
 //
 // Owned by its creator and used by the thread that uses the client, which must outlive it. add(),
 // flush() and close() block while a chunk is sent and while the daemon refuses it for the time
 // being. If it is destroyed before close(), the batch stays open; the daemon closes it after its
 // open_timeout. Errors of kind kProtocol: the batch has lost jobs that the daemon had confirmed.
-// Code EXISTS, of open(): the batch was there before, and was not streamed in, or is for another
-// handler; of close(): it has more jobs than the caller added. It is as it was.
+// Code EXISTS: the batch was there before, and was not streamed in, or has more jobs than the
+// caller added; it is as it was.
 class BatchStream {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -64,11 +64,17 @@ class BatchStream {
   class Retries;
 
   BatchStream(Client& client, std::string id, std::chrono::milliseconds full_patience);
+  // The batch that made OPEN fail with `exists`, if it is one to go on with; else that error.
+  static Expected<BatchStream> resume(Client& client, std::string_view handler,
+                                      const proto::BatchOptions& options,
+                                      std::chrono::milliseconds full_patience, ClientError exists);
   Expected<void> send_chunk();
   // One ADDAT of the chunk.
   Expected<void> send_once();
   // After OFFSET: takes those jobs out of the chunk that are there.
   Expected<void> find_place();
+  // A job that a resumed batch has already.
+  Expected<void> pass_over(std::string_view payload);
   void append(std::string_view payload);
   // The first jobs of the chunk are confirmed.
   void drop_front(std::size_t jobs);
@@ -79,6 +85,7 @@ class BatchStream {
   std::chrono::milliseconds full_patience_;
   std::uint64_t acknowledged_ = 0;
   std::uint64_t resumed_at_ = 0;
+  ClientError exists_ = {};        // of OPEN, if the batch was there before
   proto::OutputBuffer pending_;    // the payloads of the next ADDAT, encoded
   std::deque<std::size_t> sizes_;  // of each payload, encoded
 };

@@ -1,4 +1,3 @@
-// Length: one class; retries have a file of their own.
 #include "daemon/server/batches/intake/intake.h"
 
 #include <fmt/format.h>
@@ -213,10 +212,10 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   const auto found = find(by, command.handler, command.options);
   if (!found) return std::unexpected(found.error());
   if (BatchRecord* const known = found->known) {
-    // Whatever has become of it: the client streams its jobs in again, and ADDAT adds what is
-    // missing.
-    auto same = existing(*known, command.handler, Origin::kOpen, /*has_same_jobs=*/true);
-    if (same && is_open(*known) && !parts_.admission.is_draining()) take_over(*known, connection);
+    // An untouched batch may be that of the same OPEN, whose reply was lost. Once it has jobs, it
+    // may be another client's.
+    auto same = existing(*known, command.handler, Origin::kOpen, is_open(*known) && known->terms.jobs == 0);
+    if (same && !parts_.admission.is_draining()) take_over(*known, connection);
     return same;
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
@@ -299,7 +298,7 @@ Intake::Count Intake::add(BatchRecord& record, Account& payer, proto::ArgumentLi
   const std::uint64_t there = record.terms.jobs;
   if (at && record.origin == Origin::kOpen && added <= there && *at <= there - added) {
     if (takes_jobs && !parts_.admission.is_draining()) take_over(record, connection);
-    return *at + added;
+    return there;
   }
   if (!takes_jobs && !parts_.admission.is_draining()) return closed(record);
   if (at && *at != there) return std::unexpected(fmt::format("OFFSET the batch has {} jobs", there));

@@ -115,11 +115,11 @@ class Intake {
                   BatchRecord::Origin origin, const Prepared* prepared = nullptr)
       LOCKSLEY_REQUIRES(kIoThread);
   // `connection` streams the batch in. A repetition, with the same id and handler, returns the
-  // batch that there is, whether or not it has jobs, and is closed or over. `found_dependencies`:
-  // null if they are to be looked up now.
+  // batch that there is, if it is open and has no jobs yet. `found_dependencies`: null if they are
+  // to be looked up now.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns the index after the last of the payloads. `payer`, here and below: the account of the
+  // Returns how many jobs the batch has now. `payer`, here and below: the account of the
   // user whose command it is, which is charged for what it writes. `connection` takes the stream
   // over. `at`: adds only if the batch has this many jobs. If the batch already has all `at` +
   // payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any

@@ -51,7 +51,9 @@ Intake::Accepted Intake::existing(BatchRecord& record, const std::string& handle
     differs = origin == BatchRecord::Origin::kOpen ? "it was submitted, not opened"
                                                    : "it was opened, not submitted";
   } else if (!has_same_jobs) {
-    differs = "it has other jobs";
+    differs = origin == BatchRecord::Origin::kOpen
+                  ? "it has jobs, or was closed; to go on with it, send ADDAT and CLOSE"
+                  : "it has other jobs";
   } else {
     return record.shared();
   }

@@ -130,11 +130,14 @@ async function submit(transport, handler, names, words, chunks, signal, isKnown)
 async function stream(transport, handler, names, words, [payloads, isLast], chunks, signal) {
   let id = names.at(-1);
   const ask = async (commands) => checked(await transport.ask(commands, signal));
-  await ask([['OPEN', handler, 'ID', id, ...words]]);
+  let there = 0;
+  const [opened] = await transport.ask([['OPEN', handler, 'ID', id, ...words]], signal);
+  if (opened instanceof Refused) {
+    const status = opened.code === 'EXISTS' ? asStatus((await ask([['STATUS', await nameOf(transport, names, signal)]]))[0]) : null;
+    if (status?.handler !== handler) throw opened;
+    there = status.jobs;
+  }
   id = await nameOf(transport, names, signal);
-  const [found] = await transport.ask([['STATUS', id]], signal);
-  // A user who may not read sends all of them again.
-  const there = found?.code === 'NOPERM' ? 0 : asStatus(checked([found])[0]).jobs;
   let [window, at, sent, began] = [[], 0, there, Date.now()];
   for (;;) {
     const missing = payloads.slice(Math.max(0, there - at));

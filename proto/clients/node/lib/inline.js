@@ -43,11 +43,9 @@ export class Inline {
 
   async #open(handler, words, isWhole) {
     const id = words[1];
-    const known = this.#batches.get(id);
-    if (known && !isWhole && !known.isWhole && known.handler === handler) return Buffer.from(id);
-    if (known) return new Refused(`EXISTS a batch '${id}' exists`);
+    if (this.#batches.has(id)) return new Refused(`EXISTS a batch '${id}' exists`);
     const option = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : '');
-    const batch = { id, handler, isWhole, name: option('NAME'), retries: Number(option('RETRIES')), state: 'open', payloads: [], rows: [], retried: 0, rounds: 0 };
+    const batch = { id, handler, name: option('NAME'), retries: Number(option('RETRIES')), state: 'open', payloads: [], rows: [], retried: 0, rounds: 0 };
     this.#batches.set(id, batch);
     if (words.includes('JOBS')) await this.#add(batch, 0, words.slice(words.indexOf('JOBS') + 1));
     if (isWhole) batch.state = 'done';

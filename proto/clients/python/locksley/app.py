@@ -120,13 +120,17 @@ async def _add(ask: Ask, id: str, at: int, payloads: list[bytes]) -> None:
 async def stream(ask: Ask, handler: str, id: str, words: list[Any], chunks: Iterator[list[bytes]], customer: str = "") -> str:
     """Goes on where an earlier run of the program with the same id broke off. Returns what the batch is called."""
     at = there = 0
-    await one(ask, "OPEN", handler, "ID", id, *words)
-    id = await _name_of(ask, id, customer)
     try:
-        there = as_status(await one(ask, "STATUS", id)).jobs
+        await one(ask, "OPEN", handler, "ID", id, *words)
+        id = await _name_of(ask, id, customer)
     except Refused as refused:
-        if refused.code != "NOPERM":  # a user who may not read sends all of them again
+        if refused.code != "EXISTS":
             raise
+        id = await _name_of(ask, id, customer)
+        status = as_status(await one(ask, "STATUS", id))
+        if status.handler != handler:
+            raise
+        there = status.jobs
     for chunk in chunks:
         missing = chunk[max(0, there - at) :]
         at += len(chunk)

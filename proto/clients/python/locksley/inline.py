@@ -25,9 +25,8 @@ _FAILED = ("error", "timeout", "crashed")
 class _Stored:
     """A batch. Its methods are commands, and return their replies."""
 
-    def __init__(self, app: App, id: str, handler: str, words: Sequence[Any], begun_by: tuple[str, str]) -> None:
+    def __init__(self, app: App, id: str, handler: str, words: Sequence[Any]) -> None:
         options = dict(zip(words, words[1:]))
-        self.begun_by = begun_by  # the command and the handler
         self._app, self._id, self._handler, self._name, self._retries = app, id, handler, options.get("NAME", ""), options.get("RETRIES", 0)
         self.is_open = True
         self._payloads: list[bytes] = []
@@ -129,10 +128,8 @@ class Inline(contextlib.AbstractContextManager["Inline"]):
 
     def _begin(self, word: str, handler: str, _: str, id: str, *words: Any) -> Any:
         if id in self._batches:
-            if word == "OPEN" and self._batches[id].begun_by == (word, handler):
-                return id
             raise Refused("EXISTS", f"a batch '{id}' exists")
-        batch = self._batches[id] = _Stored(self._app, id, handler, words, (word, handler))
+        batch = self._batches[id] = _Stored(self._app, id, handler, words)
         if "JOBS" in words:
             batch.addat(0, *words[words.index("JOBS") + 1 :])
         batch.is_open = word == "OPEN"

@@ -119,33 +119,6 @@ class Failures(StoreTest):
 
 
 class InMemoryAlone(DaemonTest):
-    def read_to_its_end(self, command, batch):
-        """As PROTOCOL.md advises."""
-        cursor, rows = 0, 0
-        while True:
-            cursor, page = command("RESULTS", batch, "FROM", cursor, "COUNT", 100, "BLOCK", 0, "DISCARD")
-            rows += len(page)
-            if cursor == "0":
-                return rows
-
-    def test_batches_that_were_read_to_their_ends_give_their_last_pages(self):
-        daemon = self.start({"store": {"path": ""}, "pool": {"workers": 1}, "limits": {"max_result_bytes": 1 << 20}})
-        command = self.connect(daemon)
-        command("SUBMIT", "echo", "ID", "unread", "JOBS", "x")
-        command.wait("unread")
-        for number in range(15):
-            command("SUBMIT", "echo", "ID", f"b{number}", "RANGE", 0, 300, "{}" + "x" * 1_000)
-            self.assertEqual(self.read_to_its_end(command, f"b{number}"), 300)
-        self.assert_error("NOBATCH", command.ask("STATUS", "b0"))
-        self.assertEqual(command.map("STATUS", "unread")["ok"], 1, "it would lose its row")
-
-    def test_what_is_kept_about_failed_jobs_goes_once_their_batch_was_read(self):
-        daemon = self.start(merged(Failures.settings, {"store": {"path": ""}}))
-        command = self.connect(daemon)
-        command("SUBMIT", "w", "ID", "b", "RETRIES", 0, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
-        self.assertEqual(self.read_to_its_end(command, "b"), JOBS)
-        wait_for("the room to be free", lambda: command.ask("RUN", "echo", "JOBS", "x") == [["ok", "x"]])
-
     def test_a_batch_whose_reader_discards_stays(self):
         daemon = self.start(merged(Failures.settings, {"store": {"path": ""}}))
         command = self.connect(daemon)

@@ -271,13 +271,6 @@ void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultL
   retention_.results_discarded(record, status.result_bytes);
 }
 
-void Batches::page_given(BatchRecord& record, GivenPage which) {
-  // It may have gone on while another thread read the page.
-  const bool has_all = which == GivenPage::kLast && record.is_over();
-  record.discarder = {.seen = now(), .has_all = has_all};
-  if (has_all && retention_.was_read(record)) relief_.relieve_soon();
-}
-
 void Batches::after_changes() {
   retention_.retire(stored_.settled());
   retention_.evict();

@@ -166,10 +166,6 @@ class Batches {
   // the record is what find() returns.
   void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
-  // A reader that discards is given a page now. kLast: the batch is over, and the page has its last
-  // row.
-  enum class GivenPage : std::uint8_t { kLast, kOther };
-  void page_given(BatchRecord& record, GivenPage which) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- The end ----
 

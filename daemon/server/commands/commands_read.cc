@@ -232,8 +232,6 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
     const bool goes_on = parsed->block && parsed->only_failed && page->shown == 0 && !page->is_end &&
                          page->rows != 0 && now() < deadline;
     if (!goes_on) {
-      using enum Batches::GivenPage;
-      if (parsed->discards) session.state().batches().page_given(*record, page->is_end ? kLast : kOther);
       // A crash loses rows that are not on the disk yet, and others take their places: the next
       // cursor would miss these. The last page has no next cursor.
       if (!page->is_end && page->rows != 0)

@@ -172,13 +172,6 @@ class BatchRecord final : public Batch {
     BatchRecord* next = nullptr;
   } streamed LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The client that reads its results and discards them (RESULTS … DISCARD). Written by Batches and
-  // Retention. Not persistent.
-  struct Discarder {
-    Instant seen = Instant::min();  // when it was given its latest page
-    bool has_all = false;           // that was the last one
-  } discarder LOCKSLEY_GUARDED_BY(kIoThread);
-
   // How fast its jobs end. Written by BatchNews. Not persistent.
   RateMeter rate LOCKSLEY_GUARDED_BY(kIoThread);
 

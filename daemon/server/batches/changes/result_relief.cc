@@ -18,11 +18,7 @@
 namespace locksley::daemon {
 
 ResultRelief::ResultRelief(Parts parts)
-    : parts_(std::move(parts)),
-      evicting_(parts_.slices),
-      timer_(parts_.io),
-      soon_(parts_.io),
-      silence_(parts_.io) {
+    : parts_(std::move(parts)), evicting_(parts_.slices), timer_(parts_.io), soon_(parts_.io) {
   const auto later = [this, &mailbox = IoMailbox::of(parts_.io)] { relieve_later(mailbox); };
   Account& all = parts_.registry.tenants().account_of_all();
   all.results().on_change(later);
@@ -105,18 +101,7 @@ bool ResultRelief::evict_until(Instant until) {
   if (on_room_) on_room_();
   warn_of_full();
   if (parts_.retention.take_awaits_write()) relieve_soon();
-  wait_for_silence();
   return true;
-}
-
-void ResultRelief::wait_for_silence() {
-  const Instant at = parts_.retention.take_silent_at();
-  if (at == kNever) return;
-  silence_.expires_at(at);
-  silence_.async_wait([this](const asio::error_code& error) {
-    kIoThread.assert_held();
-    if (!error) relieve();
-  });
 }
 
 void ResultRelief::warn_of_full() {

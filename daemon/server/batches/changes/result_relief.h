@@ -34,8 +34,8 @@ struct Tenant;
 // Makes room for results in memory, and for what is kept about failed jobs. While an account of
 // results is full, no job of its batches starts; while one of failures is full, no jobs are
 // accepted, and failed ones are not retried. When an account fills up or has room again, when a
-// limit changes, when a batch of a full account has ended or was read, when a reader has been
-// silent for long, or when jobs were refused for failures, relieve() takes these steps:
+// limit changes, when a batch of a full account has ended, or when jobs were refused for failures,
+// relieve() takes these steps:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -87,8 +87,6 @@ class ResultRelief {
   // Goes on until about `until`. True: all is done.
   bool evict_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
-  // Calls relieve() once the next reader will have been silent for long, if batches wait for one.
-  void wait_for_silence() LOCKSLEY_REQUIRES(kIoThread);
   // Warns of accounts that are full after step 4, at once or later.
   void warn_of_full() LOCKSLEY_REQUIRES(kIoThread);
   void look_later() LOCKSLEY_REQUIRES(kIoThread);
@@ -111,7 +109,6 @@ class ResultRelief {
   bool is_timed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   Timer soon_ LOCKSLEY_GUARDED_BY(kIoThread);  // relieve_soon()
   bool is_soon_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
-  Timer silence_ LOCKSLEY_GUARDED_BY(kIoThread);  // wait_for_silence()
   RateGate result_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   RateGate failure_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O

@@ -114,12 +114,7 @@ void Retention::add(BatchRecord& record) {
   Tenant& tenant = registry_.tenant_of(record);
   note_if_over(tenant.account);
   note_if_full(tenant.account);
-  if (!record.is_stored()) {
-    kept_of(tenant).add_ephemeral(record.sequence, bytes_of(record));
-    // By a page that was made before this thread knew that the batch was over.
-    if (record.discarder.has_all) was_read(record);
-    return;
-  }
+  if (!record.is_stored()) return kept_of(tenant).add_ephemeral(record.sequence, bytes_of(record));
   kept_of(tenant).add_stored(record.sequence, bytes_of(record));
   ended_.push_back(record.sequence);
 }
@@ -144,7 +139,6 @@ void Retention::retired_left(const RetainedBatch& batch) {
 
 void Retention::go_on(BatchRecord& record, const BatchStatus& status) {
   remove(record);
-  record.discarder.has_all = false;
   const auto retired = registry_.go_on(record.shared(), status);
   if (!retired) return;
   retired_left(*retired);

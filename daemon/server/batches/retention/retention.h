@@ -1,7 +1,6 @@
 // How long batches that are over stay, and where; what is evicted.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,10 +43,8 @@ class Store;
 //      results cost no lighter user a batch either.
 //   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses
 //      batches.
-// To make room for results in memory, or for what is kept about failed jobs, batches of which
-// nothing is lost come first: those of which a reader that discards has been given all. A batch of
-// which such a reader has discarded a part comes last, and not before the reader has been silent
-// for kReaderSilent: it frees the results itself, and would lose the rows that it has not read yet.
+// To make room for results in memory, no batch is evicted whose results a reader has begun to
+// discard: the reader frees them itself, and would lose the rows that it has not read yet.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
@@ -55,8 +52,6 @@ class Retention {
  public:
   // About what a batch takes in the store without its payloads and results.
   static constexpr std::uint64_t kRowBytes = 300;
-  // Guess: no reader works at a page for so long.
-  static constexpr std::chrono::minutes kReaderSilent{5};
 
   // `store` may be null. `aside` destroys what is large.
   Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside);
@@ -124,17 +119,11 @@ class Retention {
   // that the store may not have written yet: it may find room a little later. Groups that have only
   // steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
-  // Once after evict_results(): the next instant at which a reader will have been silent for so
-  // long that it may find room; kNever: there is none.
-  Instant take_silent_at() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(silent_at_, kNever); }
 
   // ---- Batches that are over ----
 
   // This batch is over: it may be evicted from now on.
   void add(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
-  // A reader that discards has been given all results of this batch, which is over
-  // (BatchRecord::discarder). True: evict_results() may find room now.
-  bool was_read(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   // As add(), for a batch that an earlier process finished. The caller calls Registry::restored()
   // after the last one.
   void add_restored(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
@@ -162,29 +151,18 @@ class Retention {
     std::uint64_t next = 0;  // sequence number
     bool tried_all = false;  // this pass began with the first batch, and none of them has left
   };
-  // The same among part-read batches, for one whose reader has been silent.
-  struct SilentSearch : Search {
-    Instant due = kNever;    // there is none before this instant
-    Instant found = kNever;  // the next `due`, as far as the pass has come
-  };
   // Of a tenant. Each search has a place of its own: else one would end the passes of another,
   // which then began anew in each slice.
   struct Searches {
-    Search read;    // for failures only: for results, the first batch will do
-    Search unread;  // likewise
-    Search stored;
-    SilentSearch part_read;
-  };
-  // Of a tenant: for results, and for what is kept about failed jobs.
-  struct AllSearches {
-    Searches results;
-    Searches failures;
+    Search stored_for_results;
+    Search stored_for_failures;
+    Search ephemeral_for_failures;
   };
 
   void note_if_over(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   void note_if_full(const Account& account) LOCKSLEY_REQUIRES(kIoThread);
   KeptBatches& kept_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread) { return books_.of(tenant.number); }
-  AllSearches& searches_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
+  Searches& searches_of(const Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
   void retired_left(const RetainedBatch& batch) LOCKSLEY_REQUIRES(kIoThread);
   bool try_retire(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
@@ -195,19 +173,11 @@ class Retention {
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them.
+  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them, or if
+  // a reader has begun to discard their results.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // What these consist of. True: a batch has left, or the next call goes on. False: this pass is at
-  // its end. `tried`: how many batches the call has looked at.
-  //   evict_read_or_unread(): of evict_one_with_failures(), the batches of one place.
-  //   retire_one(): retires the next stored batch of the tenant that can be.
-  //   evict_silent(): evicts the next batch whose reader has been silent.
-  using From = std::optional<std::uint64_t> (KeptBatches::*)(std::uint64_t) const;
-  bool evict_read_or_unread(Tenant& tenant, From from, Search& search, int& tried)
-      LOCKSLEY_REQUIRES(kIoThread);
-  bool retire_one(Tenant& tenant, Search& search, int& tried) LOCKSLEY_REQUIRES(kIoThread);
-  bool evict_silent(Tenant& tenant, SilentSearch& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
-  void note_part_read(Tenant& tenant, const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // Retires the next stored batch of the tenant that can be. False: no batch of it can be now.
+  bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks
@@ -236,7 +206,6 @@ class Retention {
   struct Memory {
     const ResultAccount& (*account_of)(const Account&);
     bool (Retention::*evict_one_with)(Tenant&);
-    Searches AllSearches::* searches;
   };
   // Evicts while all users together have reached the limit. False: the budget is used up.
   bool evict_for_all(const Memory& memory, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
@@ -258,9 +227,8 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ LOCKSLEY_GUARDED_BY(kIoThread) = [](std::uint64_t) {
     return false;
   };
-  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;    // take_may_relieve()
-  bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // take_awaits_write()
-  Instant silent_at_ LOCKSLEY_GUARDED_BY(kIoThread) = kNever;  // take_silent_at()
+  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // take_may_relieve()
+  bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_awaits_write()
   // An account, since evict() looked at all of them.
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;
@@ -272,7 +240,7 @@ class Retention {
 
   // The batches that are over.
   RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
-  std::vector<AllSearches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
+  std::vector<Searches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

@@ -29,7 +29,7 @@ void KeptBatches::add_ephemeral(std::uint64_t sequence, const EvictableBytes& by
 }
 
 void KeptBatches::remove(std::uint64_t sequence, const EvictableBytes& bytes) {
-  for (SequenceSet* const place : {&stored_, &pinned_, &ephemeral_, &part_read_, &read_}) {
+  for (SequenceSet* const place : {&stored_, &pinned_, &ephemeral_, &part_read_}) {
     if (place->erase(sequence)) return decrease(bytes);
   }
 }
@@ -58,10 +58,6 @@ bool KeptBatches::unpin(std::uint64_t sequence, bool is_stored) {
 void KeptBatches::note_part_read(std::uint64_t sequence) {
   ephemeral_.erase(sequence);
   part_read_.insert(sequence);
-}
-
-void KeptBatches::note_read(std::uint64_t sequence) {
-  if (ephemeral_.erase(sequence) || part_read_.erase(sequence)) read_.insert(sequence);
 }
 
 void KeptBatches::add_retired(std::uint64_t sequence, const EvictableBytes& bytes) {

@@ -25,7 +25,6 @@ struct EvictableBytes {
 //   - stored: in memory and in the store; it may be retired;
 //   - ephemeral: in memory alone;
 //   - part-read: likewise, and the rest of its results waits for a reader;
-//   - read: likewise, and a reader that discards has been given all of them;
 //   - pinned: stored or ephemeral, and could not leave when it was its turn;
 //   - retired: in the store alone. These are only counted: RetainedBatches has them.
 // Batches of one place leave in the order of their sequence numbers.
@@ -58,25 +57,18 @@ class KeptBatches {
   std::uint64_t first_stored(const IsPinned& is_pinned) { return first_of(stored_, is_pinned); }
   std::uint64_t first_ephemeral(const IsPinned& is_pinned) { return first_of(ephemeral_, is_pinned); }
   std::uint64_t first_part_read(const IsPinned& is_pinned) { return first_of(part_read_, is_pinned); }
-  std::uint64_t first_read(const IsPinned& is_pinned) { return first_of(read_, is_pinned); }
   // It goes back to its place. False, without effect, if it was not pinned.
   bool unpin(std::uint64_t sequence, bool is_stored);
   // A reader has begun to discard the results of this batch, which is ephemeral.
   void note_part_read(std::uint64_t sequence);
-  // That reader has been given all of them. Without effect if the batch is pinned, or not there.
-  void note_read(std::uint64_t sequence);
   // The first stored one with this number or a greater one, pinned ones excepted.
   std::optional<std::uint64_t> stored_from(std::uint64_t sequence) const { return stored_.from(sequence); }
-  // The same of the others.
+  // The same of the ephemeral ones.
   std::optional<std::uint64_t> ephemeral_from(std::uint64_t sequence) const {
     return ephemeral_.from(sequence);
   }
-  std::optional<std::uint64_t> part_read_from(std::uint64_t sequence) const {
-    return part_read_.from(sequence);
-  }
-  std::optional<std::uint64_t> read_from(std::uint64_t sequence) const { return read_.from(sequence); }
-  // Whether one of them waits for no reader.
-  bool has_results_to_free() const { return !ephemeral_.empty() || !stored_.empty() || !read_.empty(); }
+  // Whether one of them is stored or ephemeral.
+  bool has_results_to_free() const { return !ephemeral_.empty() || !stored_.empty(); }
 
   // ---- Retired ----
 
@@ -98,7 +90,6 @@ class KeptBatches {
   SequenceSet stored_;
   SequenceSet ephemeral_;
   SequenceSet part_read_;
-  SequenceSet read_;
   SequenceSet pinned_;
   std::uint64_t retired_ = 0;  // how many
   std::uint64_t first_retired_ = 0;

@@ -15,11 +15,6 @@ namespace {
 constexpr double kAnyBurden = -1;
 constexpr int kMostTried = 16;  // batches that a call looks at; some 3 us
 
-// Whether a reader has discarded a part of its results, and not been given the rest.
-bool is_part_read(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-  return !record.discarder.has_all && record.status().discarded != 0;
-}
-
 // Which tenant loses the next batch, so that all together keep their limit. One walk over all
 // tenants finds the order of all; afterwards only the burden of the tenant that lost a batch
 // changes. For one call.
@@ -179,9 +174,7 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   const std::uint64_t stored = kept.first_stored(is_pinned_);
   if (is_memory && stored != kNone && try_retire(*registry_.by_sequence(stored))) return true;
   const std::uint64_t ephemeral =
-      is_memory ? std::min({kept.first_ephemeral(is_pinned_), kept.first_part_read(is_pinned_),
-                            kept.first_read(is_pinned_)})
-                : kNone;
+      is_memory ? std::min(kept.first_ephemeral(is_pinned_), kept.first_part_read(is_pinned_)) : kNone;
   const RetainedBatch* const retired =
       kept.has_retired() ? registry_.retained().next_of(tenant.number, kept.first_retired()) : nullptr;
   if (retired != nullptr && retired->sequence < std::min(stored, ephemeral)) {
@@ -194,76 +187,44 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
 }
 
-Retention::AllSearches& Retention::searches_of(const Tenant& tenant) {
+Retention::Searches& Retention::searches_of(const Tenant& tenant) {
   if (searches_.size() <= tenant.number) searches_.resize(tenant.number + 1);
   return searches_[tenant.number];
 }
 
-void Retention::note_part_read(Tenant& tenant, const BatchRecord& record) {
-  kept_of(tenant).note_part_read(record.sequence);
-  const Instant due = record.discarder.seen + kReaderSilent;
-  AllSearches& searches = searches_of(tenant);
-  for (SilentSearch* const search : {&searches.results.part_read, &searches.failures.part_read}) {
-    search->due = std::min(search->due, due);
-    search->found = std::min(search->found, due);
-  }
-}
-
-bool Retention::was_read(BatchRecord& record) {
-  if (record.is_active || record.is_stored() || registry_.by_sequence(record.sequence) != &record)
-    return false;
-  const Tenant& tenant = registry_.tenant_of(record);
-  kept_of(tenant).note_read(record.sequence);
-  Search& search = searches_of(tenant).failures.read;
-  search.next = std::min(search.next, record.sequence);
-  return tenant.account.results().is_full() || tenant.account.failures().is_full();
-}
-
 bool Retention::evict_one_with_results(Tenant& tenant) {
   KeptBatches& kept = kept_of(tenant);
-  Searches& searches = searches_of(tenant).results;
-  if (const std::uint64_t first = kept.first_read(is_pinned_); first != KeptBatches::kNone)
-    return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
   int tried = 0;
   for (std::uint64_t first; (first = kept.first_ephemeral(is_pinned_)) != KeptBatches::kNone;) {
     BatchRecord& record = *registry_.by_sequence(first);
-    if (!is_part_read(record)) return forget(record, Urgency::kWithNext).has_value();
-    note_part_read(tenant, record);
+    if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
+    kept.note_part_read(first);
     if (++tried == kMostTried) return true;
   }
-  return retire_one(tenant, searches.stored, tried) || evict_silent(tenant, searches.part_read, tried);
+  return retire_one(tenant, searches_of(tenant).stored_for_results, tried);
 }
 
 bool Retention::evict_one_with_failures(Tenant& tenant) {
-  Searches& searches = searches_of(tenant).failures;
+  KeptBatches& kept = kept_of(tenant);
+  Search& search = searches_of(tenant).ephemeral_for_failures;
   int tried = 0;
-  if (evict_read_or_unread(tenant, &KeptBatches::read_from, searches.read, tried)) return true;
-  if (evict_read_or_unread(tenant, &KeptBatches::ephemeral_from, searches.unread, tried)) return true;
-  const bool tried_all = searches.read.tried_all && searches.unread.tried_all;
-  if (tried_all && retire_one(tenant, searches.stored, tried)) return true;
-  if (tried_all && evict_silent(tenant, searches.part_read, tried)) return true;
-  searches.read.next = searches.unread.next = 0;
-  return !tried_all;  // if not, the next call begins again with the first
-}
-
-bool Retention::evict_read_or_unread(Tenant& tenant, From from, Search& search, int& tried) {
-  const KeptBatches& kept = kept_of(tenant);
   if (search.next == 0) search.tried_all = true;
-  for (auto each = (kept.*from)(search.next); each; each = (kept.*from)(*each + 1)) {
+  for (auto each = kept.ephemeral_from(search.next); each; each = kept.ephemeral_from(*each + 1)) {
     search.next = *each + 1;
     BatchRecord& record = *registry_.by_sequence(*each);
-    if (is_part_read(record)) {
-      note_part_read(tenant, record);
-    } else if (record.failures().charged_bytes() != 0 && !is_pinned_(*each)) {
+    if (record.failures().charged_bytes() != 0 && record.status().discarded == 0 && !is_pinned_(*each)) {
       search.tried_all = false;
       return forget(record, Urgency::kWithNext).has_value();
     }
     if (++tried == kMostTried) return true;
   }
-  return false;
+  const bool tried_all = search.tried_all;
+  if (tried_all && retire_one(tenant, searches_of(tenant).stored_for_failures, tried)) return true;
+  search.next = 0;
+  return !tried_all;  // if not, the next call begins again with the first
 }
 
-bool Retention::retire_one(Tenant& tenant, Search& search, int& tried) {
+bool Retention::retire_one(Tenant& tenant, Search& search, int tried) {
   KeptBatches& kept = kept_of(tenant);
   if (search.next == 0) search.tried_all = true;
   for (auto each = kept.stored_from(search.next); each; each = kept.stored_from(*each + 1)) {
@@ -272,49 +233,19 @@ bool Retention::retire_one(Tenant& tenant, Search& search, int& tried) {
       search.tried_all = false;
       return true;
     }
-    awaits_write_ = awaits_write_ || &search == &searches_of(tenant).failures.stored;
+    awaits_write_ = awaits_write_ || &search == &searches_of(tenant).stored_for_failures;
     if (++tried == kMostTried) return true;
   }
   search.next = 0;
   return !search.tried_all;  // if not, the next call begins again with the first
 }
 
-bool Retention::evict_silent(Tenant& tenant, SilentSearch& search, int tried) {
-  const KeptBatches& kept = kept_of(tenant);
-  const bool is_for_failures = &search == &searches_of(tenant).failures.part_read;
-  const Instant at = now();
-  if (at >= search.due) {
-    if (search.next == 0) {
-      search.tried_all = true;
-      search.found = kNever;
-    }
-    for (auto each = kept.part_read_from(search.next); each; each = kept.part_read_from(*each + 1)) {
-      search.next = *each + 1;
-      BatchRecord& record = *registry_.by_sequence(*each);
-      if (!is_for_failures || record.failures().charged_bytes() != 0) {
-        const Instant due = (is_pinned_(*each) ? at : record.discarder.seen) + kReaderSilent;
-        if (due <= at) {
-          search.tried_all = false;
-          return forget(record, Urgency::kWithNext).has_value();
-        }
-        search.found = std::min(search.found, due);
-      }
-      if (++tried == kMostTried) return true;
-    }
-    search.next = 0;
-    if (!search.tried_all) return true;  // the next call begins again with the first
-    search.due = search.found;
-  }
-  silent_at_ = std::min(silent_at_, search.due);
-  return false;
-}
-
 bool Retention::evict_results(Instant until) {
   static constexpr std::array kMemories{
       Memory{[](const Account& account) -> const ResultAccount& { return account.results(); },
-             &Retention::evict_one_with_results, &AllSearches::results},
+             &Retention::evict_one_with_results},
       Memory{[](const Account& account) -> const ResultAccount& { return account.failures(); },
-             &Retention::evict_one_with_failures, &AllSearches::failures},
+             &Retention::evict_one_with_failures},
   };
   EvictionBudget budget(~std::size_t{0}, until);
   std::deque<Tenant>& tenants = registry_.tenants().all();
@@ -338,11 +269,10 @@ bool Retention::evict_for_all(const Memory& memory, EvictionBudget& budget) {
   const ResultAccount& all = memory.account_of(registry_.tenants().account_of_all());
   if (all.bytes() < all.limit()) return true;
   if (budget.is_used_up()) return false;
-  const auto has_batches = [this, &memory](const Tenant& tenant) {
+  const auto has_batches = [this](const Tenant& tenant) {
     kIoThread.assert_held();
     const KeptBatches* const kept = books_.find(tenant.number);
-    if (kept == nullptr) return false;
-    return kept->has_results_to_free() || now() >= (searches_of(tenant).*memory.searches).part_read.due;
+    return kept != nullptr && kept->has_results_to_free();
   };
   tenants_looked_at_ += tenants.size();
   Victims victims(

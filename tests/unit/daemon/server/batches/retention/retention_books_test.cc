@@ -66,30 +66,6 @@ TEST_F(RetentionBooksTest, ABatchThatLeavesIsTakenAwayOnceWhereverItIs) {
   EXPECT_FALSE(kept.has_results_to_free());
 }
 
-TEST_F(RetentionBooksTest, WhatWasReadIsAPlaceOfItsOwn) {
-  KeptBatches& kept = books_.of(kAlice);
-  for (const std::uint64_t sequence : {1U, 2U, 3U}) kept.add_ephemeral(sequence, kInMemoryAlone);
-  kept.note_part_read(1);
-  kept.note_read(1);
-  kept.note_read(3);
-  kept.note_read(4);
-  EXPECT_EQ(kept.first_part_read(is_pinned_), KeptBatches::kNone);
-  EXPECT_EQ(kept.first_ephemeral(is_pinned_), 2U);
-  EXPECT_EQ(kept.read_from(0), 1U);
-  EXPECT_EQ(kept.read_from(2), 3U);
-  EXPECT_EQ(kept.read_from(4), std::nullopt) << "it is not there";
-  kept.remove(2, kInMemoryAlone);
-  EXPECT_TRUE(kept.has_results_to_free());
-  must_stay_ = {1};
-  EXPECT_EQ(kept.first_read(is_pinned_), 3U);
-  kept.note_read(1);
-  EXPECT_EQ(kept.read_from(0), 3U) << "the other one is pinned";
-  kept.remove(1, kInMemoryAlone);
-  kept.remove(3, kInMemoryAlone);
-  expect_evictable_of_all(0, 0);
-  EXPECT_FALSE(kept.has_results_to_free());
-}
-
 TEST_F(RetentionBooksTest, BatchesOfAPlaceLeaveInTheOrderOfTheirAcceptance) {
   KeptBatches& kept = books_.of(kAlice);
   for (const std::uint64_t sequence : {500U, 20U, 100U}) kept.add_stored(sequence, kBytes);

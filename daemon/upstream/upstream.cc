@@ -43,7 +43,11 @@ Upstream::Upstream(Parts parts)
   });
 }
 
-Upstream::~Upstream() { end(std::chrono::milliseconds(0)); }
+Upstream::~Upstream() {
+  end(std::chrono::milliseconds(0));
+  // Connections refund what they have charged when they are destroyed: no lane needs to know.
+  results_.on_change(nullptr);
+}
 
 template <class Function>
 void Upstream::post(Function function) {

@@ -126,18 +126,18 @@ class Upstream {
   ResultAccount results_;
   IoStretches stretches_;
 
+  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is
+  // removed, since connections refer to the meters; their members need no lock.
+  mutable Mutex mutex_;
+  std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::map<std::string, MeteredLane, std::less<>> meters_ LOCKSLEY_GUARDED_BY(mutex_);
+
   std::vector<Served> served_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   // Connections of earlier offers. Kept, because Asio may hold callbacks for them.
   std::vector<Served> retired_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   std::function<void()> done_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // empty: not asked for, or called
   bool is_draining_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   std::uint64_t seed_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-
-  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is
-  // removed, since connections refer to the meters; their members need no lock.
-  mutable Mutex mutex_;
-  std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::map<std::string, MeteredLane, std::less<>> meters_ LOCKSLEY_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

@@ -23,7 +23,7 @@ from scratch import scratch
 from scripted_upstream import ScriptedUpstream
 from users import PASSWORD, users
 
-OK, NO_PERMISSION, CONFIG = 0, 77, 78
+OK, NO_PERMISSION, CONFIG, SECOND_SIGNAL = 0, 77, 78, 143
 
 
 def user_timeout(pid, port):
@@ -300,6 +300,25 @@ class Faults(UpstreamTest):
             remote.read()
         upstream.accept().join(["echo"])
         self.assertIn("what it sends is not RESP3, as of a port for HTTP; the port for workers is its workers.port (7771 by default)", daemon.log())
+
+
+class Memory(UpstreamTest):
+    def test_it_ends_although_results_that_wait_for_the_upstream_fill_their_memory(self):
+        upstream = self.upstream()
+        settings = {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["script"], "max_leased_bytes": "1MiB"}
+        daemon = self.start({"upstream": settings, "handlers": {"script": shell(concurrency=1)}, "lanes": {"processes": {"slots": 1}}})
+        remote = upstream.accept()
+        remote.join(["script"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "script", 0, ["head -c 2000000 /dev/zero"] * 8)
+        remote.expect("SETTLE", "l-1")
+        upstream.close()
+        kept = 'locksley_upstream_unacknowledged_result_bytes{lane="processes"}'
+        wait_for("the results to be kept", lambda: daemon.metrics().get(kept, 0) >= 2_000_000)
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait_for_log("draining")
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait_end(), SECOND_SIGNAL)
 
 
 class Login(UpstreamTest):

@@ -234,7 +234,7 @@ void ProcessLane::arm_room_timer() {
 void ProcessLane::check_cancelled() {
   for (const auto& slot : slots_.all()) {
     for (const auto& runner : slot->runners) runner->check_cancelled();
-    if (slot->waiting == nullptr || !slot->waiting->batch().is_aborting()) continue;
+    if (slot->waiting == nullptr || !slot->waiting->batch().is_stopping()) continue;
     give_up(std::move(slot->waiting));
     slots_.update(*slot);
   }

@@ -116,11 +116,15 @@ std::uint64_t LeaseRunner::withdraw(LeaseKey lease, std::uint64_t at) {
   return first.value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
-void LeaseRunner::stop(LeaseKey lease) {
+void LeaseRunner::finish(LeaseKey lease) { cancel(lease, RunningJobs::kGoOn); }
+
+void LeaseRunner::stop(LeaseKey lease) { cancel(lease, RunningJobs::kStop); }
+
+void LeaseRunner::cancel(LeaseKey lease, RunningJobs running) {
   const auto found = leases_.find(lease);
   if (found == leases_.end()) return;
   const std::shared_ptr<LeaseBatch> batch = found->second;
-  lane_.cancel(*batch, "stopped by the upstream daemon");
+  lane_.cancel(*batch, "stopped by the upstream daemon", running);
 }
 
 std::uint64_t LeaseRunner::next(LeaseKey lease) {

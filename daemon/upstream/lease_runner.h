@@ -75,6 +75,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   bool begin(LeaseKey lease, LeasedJobs jobs) override LOCKSLEY_REQUIRES(kUpstreamThread);
   std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) override LOCKSLEY_REQUIRES(kUpstreamThread);
+  void finish(LeaseKey lease) override LOCKSLEY_REQUIRES(kUpstreamThread);
   void stop(LeaseKey lease) override LOCKSLEY_REQUIRES(kUpstreamThread);
   std::uint64_t next(LeaseKey lease) override LOCKSLEY_REQUIRES(kUpstreamThread);
 
@@ -125,6 +126,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
   void handler_threw(const Batch& batch, std::uint64_t index, std::string_view what) override;
   void attempt_failed(const Batch&, std::uint64_t, JobStatus, std::string_view) override {}
   LeaseBatch* find(LeaseKey lease) const LOCKSLEY_REQUIRES(kUpstreamThread);
+  void cancel(LeaseKey lease, RunningJobs running) LOCKSLEY_REQUIRES(kUpstreamThread);
   static void pass_on(LeaseBatch& batch, LeaseSink& sink);
   // The last news of this job, which has ended; empty: none.
   static JobNews last_news(LeaseBatch& batch, const ResultRow& row);

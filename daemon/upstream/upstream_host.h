@@ -25,7 +25,10 @@ class UpstreamHost {
   // jobs have left the lease, at least `at`; the end of the lease or higher if none has. These will
   // neither run nor be reported.
   virtual std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) = 0;
-  // No job of the lease is to start, and those that run should stop. ended() follows.
+  // No more jobs of the lease are to start; those that run end as they would have ended. ended()
+  // follows.
+  virtual void finish(LeaseKey lease) = 0;
+  // The same, and those that run should stop.
   virtual void stop(LeaseKey lease) = 0;
   // The lowest index that has not started. A hint.
   virtual std::uint64_t next(LeaseKey lease) = 0;

@@ -219,8 +219,12 @@ void UpstreamLink::drain(Nanoseconds now) {
   std::vector<LeaseKey> keys;
   for (const auto& [key, lease] : leases_) keys.push_back(key);
   for (const LeaseKey key : keys) {
-    HeldLease* const lease = find(key);
+    HeldLease* lease = find(key);
     if (lease != nullptr) cut(*lease, lease->range.low);
+    // Jobs that an executor has claimed, and does not start, would wait here, where perhaps nothing
+    // runs them any more.
+    lease = find(key);
+    if (lease != nullptr && lease->state == HeldLease::State::kRunning) host_.finish(key);
   }
   leave_if_idle();
 }

@@ -10,20 +10,35 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from certificates import Authority
 from held_port import hold_port
-from locksley_daemon import DaemonTest, end_with_parent, merged, program, wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, end_with_parent, merged, program, wait_for
 from programs import shell, worker
 from remote_worker import port_for_workers
 from resp import Closed, Connection
 from scratch import scratch
-from scripted_upstream import ScriptedUpstream
+from scripted_upstream import NULL, ScriptedUpstream, array, number
 from users import PASSWORD, users
 
 OK, NO_PERMISSION, CONFIG, SECOND_SIGNAL = 0, 77, 78, 143
+
+# Answers the first 2000 jobs at once. With the next it says that it has begun, and dies when it may.
+DIES = """
+import os, sys, time
+for done in range(2001):
+    for _ in range(int(sys.stdin.buffer.readline()[1:])):
+        sys.stdin.buffer.read(int(sys.stdin.buffer.readline()[1:]) + 2)
+    if done == 2000:
+        open(sys.argv[1], "w").close()
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.01)
+        os._exit(1)
+    os.write(1, b"$2\\r\\nok\\r\\n")
+"""
 
 
 def user_timeout(pid, port):
@@ -364,6 +379,38 @@ class Reload(UpstreamTest):
         remote = upstream.accept()
         join, _ = remote.join(["two"])
         self.assertIn("two", join)
+
+    def test_the_lease_of_a_handler_that_is_removed_ends_with_what_runs(self):
+        """The program has been sent some jobs when it dies, and nothing runs these any more."""
+        folder, upstream = scratch(self), self.upstream()
+        mark, go, jobs = folder / "begun", folder / "go", 4000
+        settings = {"upstream": {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["dies"]}, "lanes": {"processes": {"slots": 1}}}
+        dies = {"worker": [sys.executable, "-S", "-c", DIES, str(mark), str(go)], "grace": "200ms"}
+        daemon = self.start({**settings, "handlers": {"dies": dies}})
+        remote = upstream.accept()
+        remote.join(["dies"])
+        remote.expect("CLAIM")
+        remote.lease("l-1", "dies", 0, ["x"] * jobs)
+        wait_for("the job before the program's end", mark.exists)
+        daemon.configure({**settings, "handlers": {}})
+        daemon.send_signal(signal.SIGHUP)
+        results, yielded, end = {}, [], time.monotonic() + DEADLINE_S
+        while len(yielded) < 2:
+            self.assertLess(time.monotonic(), end, yielded)
+            command = remote.expect()
+            if command[0] == "SETTLE":
+                results.update(enumerate(command[4:], int(command[3])))
+                remote.send(array(number(len(command[4:])), number(0)))
+            elif command[0] == "YIELD":
+                yielded.append(command)
+                remote.send(number(0))
+                go.touch()
+            else:
+                remote.send({"CLAIM": NULL, "BEAT": array(), "NOTE": b"+OK\r\n"}[command[0]])
+        self.assertEqual(yielded[1], ["YIELD", "l-1"])
+        self.assertEqual(sorted(results), list(range(len(results))))
+        self.assertLess(len(results), int(yielded[0][2]))
+        remote.expect("LEAVE")
 
 
 class Work(UpstreamTest):

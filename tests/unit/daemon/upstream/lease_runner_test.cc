@@ -241,6 +241,32 @@ TEST_F(LeaseRunnerTest, AStoppedLeaseReportsNoCancelledJob) {
   EXPECT_THAT(ledger.results[1], ElementsAre(std::pair(0, std::pair(JobStatus::kOk, std::string("done")))));
 }
 
+// Also where nothing can claim again what an executor gives back.
+TEST_F(LeaseRunnerTest, AFinishedLeaseEndsWithWhatRunsAlthoughItsExecutorHasClaimedMore) {
+  Lane processes{"processes", FairRing::Options{.parallelism = 1}};
+  ExternalExecutor executor{processes};
+  const ThreadRoleScope role(kUpstreamThread);
+  Handler& program = handler([](JobContext&, std::string_view) {});
+  LeaseRunner leases(
+      processes, {{.handler = &program}}, use, nullptr, [] {},
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
+  ASSERT_TRUE(leases.begin(1, jobs(500, 503)));
+  ASSERT_TRUE(executor.begin_turn(3, 1'000));
+  ASSERT_TRUE(executor.start_job());
+  leases.finish(1);
+  EXPECT_FALSE(executor.start_job()) << "no more jobs of it start";
+  leases.take(ledger);
+  EXPECT_FALSE(ledger.over.contains(1));
+  EXPECT_FALSE(use.is_at_rest(program));
+  executor.end_job(JobStatus::kOk, "done");
+  executor.end_turn();
+  leases.take(ledger);
+  EXPECT_TRUE(ledger.over.contains(1));
+  EXPECT_THAT(ledger.results[1], ElementsAre(std::pair(500, std::pair(JobStatus::kOk, std::string("done")))));
+  EXPECT_TRUE(use.is_at_rest(program));
+  processes.detach_all();
+}
+
 TEST_F(LeaseRunnerTest, AHandlerThatIsNotThereIsRefused) {
   serve([](JobContext&, std::string_view) {});
   LeasedJobs leased = jobs(0, 1);

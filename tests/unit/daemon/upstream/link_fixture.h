@@ -26,6 +26,7 @@ class FakeRunner final : public UpstreamHost {
   struct Running {
     IndexRange range;
     std::uint64_t next = 0;
+    bool is_finishing = false;
     bool is_stopped = false;
   };
 
@@ -50,6 +51,7 @@ class FakeRunner final : public UpstreamHost {
     it.range.high = from;
     return from;
   }
+  void finish(LeaseKey lease) override { running.at(lease).is_finishing = true; }
   void stop(LeaseKey lease) override { running.at(lease).is_stopped = true; }
   std::uint64_t next(LeaseKey lease) override { return running.at(lease).next; }
 

@@ -590,6 +590,25 @@ TEST_F(UpstreamLinkTest, DrainingFinishesWhatRunsYieldsTheRestAndLeaves) {
   EXPECT_TRUE(host->running.empty());
 }
 
+TEST_F(UpstreamLinkTest, WhatAnExecutorHasClaimedAndDoesNotStartGoesBackToo) {
+  make(8, 1);
+  join();
+  const LeaseKey key = host->running.begin()->first;
+  host->running.at(key).next = 4;  // one job runs, and three more are claimed
+  link->drain(now);
+  exchange();
+  EXPECT_TRUE(host->running.at(key).is_finishing);
+  EXPECT_FALSE(host->running.at(key).is_stopped);
+  EXPECT_EQ(upstream->count_of("YIELD"), 1U);
+  link->settle(key, JobStatus::kOk, 0, 1, bulk("r0"), now);
+  host->running.erase(key);
+  link->ended(key, now);
+  exchange();
+  EXPECT_EQ(upstream->count_of("YIELD"), 2U);
+  EXPECT_TRUE(upstream->leases.empty());
+  EXPECT_TRUE(link->is_done());
+}
+
 TEST_F(UpstreamLinkTest, ALeaseThatArrivesWhileItDrainsGoesBackAtOnce) {
   make(8, 1);
   connect();

@@ -14,6 +14,9 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
+// Of max_leased_bytes: what a lane has if others have filled them all, perhaps with results that no
+// upstream takes. A guess: results of many jobs, and little memory beside the limit.
+constexpr std::uint64_t kSparePart = 8;
 
 // Whether there is a connection for it.
 bool is_served(const OfferedLane& offered) { return offered.slots != 0 && !offered.handlers.empty(); }
@@ -117,7 +120,7 @@ void Upstream::offer(std::vector<OfferedLane> lanes) {
     for (const OfferedLane& offered : lanes) {
       if (std::ranges::find(lanes_, offered.lane) == lanes_.end()) lanes_.push_back(offered.lane);
     }
-    set_metered(lanes);
+    set_known(lanes);
   }
   post([this, lanes = std::move(lanes)]() mutable {
     kUpstreamThread.assert_held();
@@ -125,18 +128,21 @@ void Upstream::offer(std::vector<OfferedLane> lanes) {
   });
 }
 
-void Upstream::set_metered(const std::vector<OfferedLane>& lanes) {
-  for (auto& [name, metered] : meters_) metered.is_offered = false;
+void Upstream::set_known(const std::vector<OfferedLane>& lanes) {
+  for (auto& [name, known] : known_) known.is_offered = false;
   for (const OfferedLane& offered : lanes) {
-    if (is_served(offered)) meters_[offered.lane->name()].is_offered = true;
+    if (!is_served(offered)) continue;
+    KnownLane& known = known_.try_emplace(offered.lane->name(), results_).first->second;
+    known.is_offered = true;
+    known.results.set_limit(ResultAccount::kNoLimit, results_.limit() / kSparePart);
   }
 }
 
 std::vector<UpstreamLaneView> Upstream::lanes() const {
   const MutexLock lock(mutex_);
   std::vector<UpstreamLaneView> views;
-  for (const auto& [name, metered] : meters_) {
-    if (metered.is_offered) views.push_back(UpstreamLaneView::of(name, metered.meter));
+  for (const auto& [name, known] : known_) {
+    if (known.is_offered) views.push_back(UpstreamLaneView::of(name, known.meter));
   }
   return views;
 }
@@ -173,9 +179,9 @@ void Upstream::add(OfferedLane offer) {
   options.grace = offer.grace;
   options.max_kept_bytes = parts_.settings.max_leased_bytes.count;
   options.seed = seed_++;
-  UpstreamMeter& meter = [&]() -> UpstreamMeter& {
+  KnownLane& known = [&]() -> KnownLane& {
     const MutexLock lock(mutex_);
-    return meters_.at(offer.lane->name()).meter;
+    return known_.at(offer.lane->name());
   }();
   auto connection = std::make_unique<UpstreamConnection>(
       UpstreamConnection::Parts{.io = io_,
@@ -184,8 +190,8 @@ void Upstream::add(OfferedLane offer) {
                                 .handlers = offer.handlers,
                                 .are_handlers_named = !parts_.settings.handlers.empty(),
                                 .use = parts_.use,
-                                .results = results_,
-                                .meter = meter,
+                                .results = known.results,
+                                .meter = known.meter,
                                 .changed =
                                     [this] {
                                       kUpstreamThread.assert_held();

@@ -91,8 +91,11 @@ class Upstream {
   std::vector<UpstreamLaneView> lanes() const LOCKSLEY_EXCLUDES(mutex_);
 
  private:
-  struct MeteredLane {
+  // A lane that was offered at some time.
+  struct KnownLane {
+    explicit KnownLane(ResultAccount& all) : results(&all) {}
     UpstreamMeter meter;
+    ResultAccount results;  // of all its connections
     bool is_offered = false;
   };
 
@@ -102,8 +105,8 @@ class Upstream {
   };
 
   void run();
-  // Adds meters for lanes that had none, and marks those that are offered now.
-  void set_metered(const std::vector<OfferedLane>& lanes) LOCKSLEY_REQUIRES(mutex_);
+  // Adds lanes that were not known, and marks those that are offered now.
+  void set_known(const std::vector<OfferedLane>& lanes) LOCKSLEY_REQUIRES(mutex_);
   void take_offer(std::vector<OfferedLane> lanes) LOCKSLEY_REQUIRES(kUpstreamThread);
   void add(OfferedLane offer) LOCKSLEY_REQUIRES(kUpstreamThread);
   std::string name_of(const Lane& lane) const;
@@ -123,14 +126,14 @@ class Upstream {
 
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_;
-  ResultAccount results_;
+  ResultAccount results_;  // of all lanes
   IoStretches stretches_;
 
-  // The lanes that were ever offered: for results_, and by name for the metrics. No entry is
-  // removed, since connections refer to the meters; their members need no lock.
+  // The lanes that were ever offered: for results_, and by name. No entry is removed, since
+  // connections refer to the meters and the accounts, which need no lock.
   mutable Mutex mutex_;
   std::vector<Lane*> lanes_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::map<std::string, MeteredLane, std::less<>> meters_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::map<std::string, KnownLane, std::less<>> known_ LOCKSLEY_GUARDED_BY(mutex_);
 
   std::vector<Served> served_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   // Connections of earlier offers. Kept, because Asio may hold callbacks for them.

@@ -43,7 +43,8 @@ class UpstreamConnection final : private LeaseSink {
     std::vector<LeaseHandler> handlers;
     bool are_handlers_named;  // by `upstream.handlers`; else all that there are
     HandlerUse& use;
-    ResultAccount& results;         // memory that results take: in batches, and until they are acknowledged
+    // Of the lane: the memory that results take, in batches and until they are acknowledged.
+    ResultAccount& results;
     UpstreamMeter& meter;           // of the lane
     std::function<void()> changed;  // is_done() may have changed
     std::function<void(const std::string&)> refused;  // Upstream::Parts; may be called several times

@@ -336,6 +336,23 @@ class Memory(UpstreamTest):
         self.assertEqual(daemon.wait_end(), SECOND_SIGNAL)
 
 
+    def test_results_that_the_upstream_does_not_take_of_one_lane_do_not_stop_another(self):
+        upstream = self.upstream()
+        handlers = {"one": shell(lane="a"), "two": shell(lane="b")}
+        settings = {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7", "handlers": list(handlers), "max_leased_bytes": "1MiB"}
+        daemon = self.start({"upstream": settings, "handlers": handlers, "lanes": {"a": {"slots": 1}, "b": {"slots": 1}}})
+        joined = upstream.workers(2, list(handlers))
+        full, other = (joined[f"host-7/{lane}"][0] for lane in "ab")
+        full.expect("CLAIM")
+        full.lease("l-1", "one", 0, ["head -c 2000000 /dev/zero"])
+        full.expect("SETTLE", "l-1")
+        kept = 'locksley_upstream_unacknowledged_result_bytes{lane="a"}'
+        wait_for("the results to be kept", lambda: daemon.metrics().get(kept, 0) >= 2_000_000)
+        other.expect("CLAIM")
+        other.lease("l-2", "two", 0, ["echo yes"] * 3)
+        self.assertEqual(other.settled("l-2", 3), dict.fromkeys(range(3), ("ok", "yes\n")))
+
+
 class Login(UpstreamTest):
     def test_the_password_comes_from_its_file_and_the_connection_is_tls(self):
         folder = scratch(self)

@@ -254,7 +254,7 @@ void LinkService::after_link() {
     if (const auto session = sessions_.find(id); session != sessions_.end()) session->second->send();
   }
   arm_timer();
-  if (!has_room()) watch_room();
+  if (link_->lacks_room() || !has_room()) watch_room();
   publish_soon();
 }
 
@@ -286,6 +286,8 @@ void LinkService::watch_room() {
     if (link_ == nullptr) return;
     if (has_room()) {
       for (const auto& [id, session] : sessions_) session->wake();
+    } else {
+      watch_room();  // also if there is room a moment later: connections that pause were not woken
     }
     link_->wake(boot_time());
     after_link();

@@ -375,6 +375,7 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
 
 void WorkerLink::wake(Nanoseconds now) {
   now_ = std::max(now_, now);
+  lacks_room_ = false;
   serve_waiting();
   cut_for_idle_workers();
 }

@@ -141,6 +141,9 @@ class WorkerLink {
   // There may be more to claim (RemoteExecutors::lane_has_work(), which must post this call), or
   // the store has room again.
   void wake(Nanoseconds now);
+  // Since the last wake(), something was not claimed because the store had no room. The owner then
+  // calls wake() soon: it may have got room since.
+  bool lacks_room() const { return lacks_room_; }
   // Batches were cancelled or paused: workers that get pushes are told at once.
   void check_batches(Nanoseconds now);
   // Results up to this number are written: WorkerHost::last_write().
@@ -224,7 +227,7 @@ class WorkerLink {
   // True: it has a lease, and the reply is written.
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
-  bool may_claim() const;
+  bool may_claim();
   void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
@@ -359,6 +362,7 @@ class WorkerLink {
   Nanoseconds returning_until_{};
   Nanoseconds listens_since_{};  // before, the owner did not read for a while
   bool lacked_room_ = false;     // since the last advance()
+  bool lacks_room_ = false;      // lacks_room()
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
   bool is_draining_ = false;

@@ -54,7 +54,12 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
   return lanes_of(handlers);
 }
 
-bool WorkerLink::may_claim() const { return !is_draining_ && now_ >= new_life_until_ && host_.has_room(); }
+bool WorkerLink::may_claim() {
+  if (is_draining_ || now_ < new_life_until_) return false;
+  const bool has_room = host_.has_room();
+  lacks_room_ = lacks_room_ || !has_room;
+  return has_room;
+}
 
 bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
                            std::span<const ServedLane> lanes) {

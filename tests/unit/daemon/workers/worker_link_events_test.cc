@@ -522,6 +522,22 @@ TEST_F(WorkerLinkEventsTest, WhileTheStoreHasNoRoomNothingIsClaimedOrRead) {
   EXPECT_TRUE(parse(sent(id)));
 }
 
+// The owner learns of it although the store has room again when it looks.
+TEST_F(WorkerLinkEventsTest, AClaimThatFoundNoRoomIsRememberedUntilTheNextWake) {
+  const WorkerLink::Id id = joined();
+  ASSERT_EQ(say(id, "CLAIM BLOCK 1000"), "");
+  EXPECT_FALSE(link->lacks_room());
+  host.room = false;
+  host.submit("echo", 1);
+  link->wake(now);
+  host.room = true;
+  EXPECT_TRUE(link->lacks_room());
+  EXPECT_EQ(sent(id), "");
+  link->wake(now);
+  EXPECT_FALSE(link->lacks_room());
+  EXPECT_TRUE(parse(sent(id)));
+}
+
 TEST_F(WorkerLinkEventsTest, RepliesThatWaitAreBounded) {
   const WorkerLink::Id id = joined();
   host.submit("echo", 2'000);

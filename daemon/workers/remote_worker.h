@@ -188,9 +188,10 @@ class RemoteWorker {
   // begun none since; none: it has not.
   std::optional<Nanoseconds> held_up;
   bool is_silent = false;  // it lost its leases since it said nothing, and has said nothing since
-  // It has reclaimed leases of this connection on another one, so it has given this one up; or the
-  // owner has closed this one.
-  bool is_given_up = false;
+  // The worker has reclaimed leases of this connection on another one, so it had given this one up;
+  // or the owner has closed this one. The leases up to this number end without a loss: those that
+  // it does not reclaim, it never got. 0: none.
+  std::uint64_t given_up = 0;
   // Whether the owner reads what it sends, and since when; 0: always.
   bool is_read = true;
   Nanoseconds read_since{};

@@ -65,8 +65,7 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
-    const bool is_no_loss = may_return || worker->second.is_given_up;
-    remove(worker->second, is_no_loss ? End::kSettled : End::kDisconnected);
+    remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
   }
   accounts_.drop_unsent(id);
   serve_waiting();
@@ -110,8 +109,10 @@ void WorkerLink::show_life(Id id) {
 }
 
 void WorkerLink::send_away(Id id) {
-  if (const auto worker = workers_.find(id); worker != workers_.end())
-    worker->second.is_given_up = worker->second.is_silent = true;
+  const auto worker = workers_.find(id);
+  if (worker == workers_.end()) return;
+  worker->second.given_up = last_lease_;
+  worker->second.is_silent = true;
 }
 
 bool WorkerLink::has_leases(Id id) const {

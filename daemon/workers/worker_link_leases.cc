@@ -174,6 +174,7 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end) {
 
 void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
+  if (end != End::kReclaimed && out.number <= worker.given_up) end = End::kSettled;
   out.save_notes();
   const Nanoseconds occupied = worker.slots.release(out.occupation, now_, out.may_have_begun());
   const bool is_free = out.untouched == OutLease::Untouched::kHeldUp;

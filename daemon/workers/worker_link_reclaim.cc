@@ -101,7 +101,8 @@ std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker&
 }
 
 void WorkerLink::give_up(RemoteWorker& worker, std::uint64_t lease) {
-  worker.is_given_up = worker.is_silent = true;
+  worker.given_up = last_lease_;
+  worker.is_silent = true;
   if (worker.waiting) {
     end_wait(worker);
     connections_.reply(worker.connection).null();

@@ -145,7 +145,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   if (loses_all) {
     worker.is_silent = true;
     for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
-    end_all(worker, worker.is_given_up ? End::kSettled : End::kSilent);
+    end_all(worker, End::kSilent);
   }
   std::vector<std::uint64_t> late;
   for (const auto& [number, out] : worker.leases) {
@@ -154,9 +154,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   }
   for (const std::uint64_t number : late) {
     push_stop(worker, *worker.find(number));
-    // On a connection that it has given up, a lease that the worker has not reclaimed is one that
-    // it never got.
-    end_lease(worker, *worker.find(number), worker.is_given_up ? End::kSettled : End::kTimedOut);
+    end_lease(worker, *worker.find(number), End::kTimedOut);
   }
 
   if (worker.waiting) arm(worker, worker.waiting->until);

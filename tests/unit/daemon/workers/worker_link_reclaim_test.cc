@@ -269,6 +269,13 @@ TEST_F(HalfOpenTest, OtherLeasesOfTheConnectionEndWithoutALoss) {
   EXPECT_EQ(lost(), 0U);
 }
 
+TEST_F(HalfOpenTest, LeasesThatTheConnectionGetsAfterwardsCountLosses) {
+  reclaim(joined(), lease);
+  ASSERT_TRUE(claim(broken, "JOBS 1"));
+  link->disconnect(broken, now);
+  EXPECT_EQ(lost(), 1U);
+}
+
 TEST_F(HalfOpenTest, NoJobOfALeaseThatTheWorkerNeverGotTimesOut) {
   BatchOptions options;
   options.timeout = 1s;

@@ -45,8 +45,8 @@ class UpstreamConnection final : private LeaseSink {
     HandlerUse& use;
     // Of the lane: the memory that results take, in batches and until they are acknowledged.
     ResultAccount& results;
-    UpstreamMeter& meter;           // of the lane
-    std::function<void()> changed;  // is_done() may have changed
+    UpstreamMeter& meter;                             // of the lane
+    std::function<void()> changed;                    // is_done() may have changed
     std::function<void(const std::string&)> refused;  // Upstream::Parts; may be called several times
     std::shared_ptr<spdlog::logger> log;
   };

@@ -1,3 +1,4 @@
+// Length: one class, the rest of which has files of its own.
 #include "daemon/workers/worker_link.h"
 
 #include <fmt/format.h>

@@ -17,6 +17,45 @@ from users import ALL, BUILTIN, PASSWORD, UsersTest, users
 MIB = 1 << 20
 # Of a process without any batch: libraries, threads, buffers.
 BASE = 128 * MIB
+HOUR_MS = 3_600_000
+
+
+def used(connection, name):
+    """What the user has in use, by INFO."""
+    line = next(line for line in connection("INFO", "account").splitlines() if line.startswith(f"account_{name}:"))
+    return int(line.split("used=")[1].split(",")[0])
+
+
+def assert_waits_count(test, alice):
+    """In memory, AFTER takes room for each batch that is waited for, and only until the end of the batch that waits."""
+    alice("SUBMIT", "echo", "ID", "over", "JOBS", "x")
+    alice.wait("over")
+    alice("OPEN", "echo", "ID", "open")
+
+    def taken(*after):
+        before = used(alice, "record_bytes")
+        alice("SUBMIT", "echo", "ID", "waits", "DELAY", HOUR_MS, *after, "JOBS", "x")
+        waiting = used(alice, "record_bytes")
+        alice("CANCEL", "waits")
+        alice.wait("waits")
+        ended = used(alice, "record_bytes")
+        alice("FORGET", "waits")
+        test.assertEqual(used(alice, "record_bytes"), before)
+        return waiting - before, ended - before
+
+    plain = taken()
+    one = taken("AFTER", "open")
+    test.assertGreater(one[0], plain[0])
+    test.assertEqual(one[1], plain[1], "it is over, and waits for nothing")
+    test.assertEqual(taken(*["AFTER", "open"] * 100), one, "it waits once for each")
+    test.assertEqual(taken(*["AFTER", "over"] * 100), plain, "it does not wait for what is over")
+    # And the eviction of such a batch frees what the batch takes, not more.
+    after = [word for _ in range(20) for word in ("AFTER", alice("OPEN", "echo", "EPHEMERAL"))]
+    alice("SUBMIT", "echo", "ID", "waits", *after, "JOBS", "x")
+    alice("CANCEL", "waits")
+    alice.wait("waits")
+    while not isinstance(alice.ask("OPEN", "echo", "EPHEMERAL"), Error):
+        test.assertLessEqual(used(alice, "record_bytes"), 256 << 10)
 
 
 class Shown(UsersTest):
@@ -200,6 +239,10 @@ class Records(UsersTest):
             self.assertLess(waits, 2000, "waits have no bound")
         self.assert_error("QUEUEFULL .*users.alice.max_record_bytes", reply)
 
+    def test_only_what_is_waited_for_counts_and_only_until_the_end(self):
+        daemon = self.start_with({}, alice={**BUILTIN, "max_record_bytes": "256KiB"}, bob=BUILTIN)
+        assert_waits_count(self, self.log_in(daemon, "alice"))
+
 
 class InTheStore(StoreTest):
     def log_in(self, name):
@@ -214,6 +257,10 @@ class InTheStore(StoreTest):
         alice("SUBMIT", "echo", "ID", "large", "RANGE", 0, 2000, "x" * 60_000)
         self.assertEqual(alice.wait("large")["ok"], 2000)
         self.assertEqual(len(alice.results("large")), 2000)
+
+    def test_only_what_is_waited_for_counts_and_only_until_the_end(self):
+        self.begin(users(alice={**BUILTIN, "max_record_bytes": "256KiB"}))
+        assert_waits_count(self, self.log_in("alice"))
 
     def test_a_user_s_batches_evict_its_own(self):
         """Eight batches of one user must not evict another user's result, and with it the idempotence of its id."""

@@ -101,6 +101,7 @@ void BatchCharges::set_jobs_and_memory(BatchRecord& record, std::uint64_t jobs, 
 void BatchCharges::end(BatchRecord& record) {
   set_jobs_and_memory(record, 0, 0);
   count_payloads(record, 0);
+  if (!record.waits.all.empty()) count_record(record, record_bytes(record.options(), 0));
   if (std::exchange(record.charged.is_counted, false)) {
     account_of(record).refund(Resource::kBatches, 1);
   }

@@ -68,7 +68,8 @@ class BatchCharges {
   void count_payloads(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
   // Sets the bytes that the batch is charged for the record itself.
   void count_record(BatchRecord& record, std::uint64_t bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // The batch is over: it is charged for its record only, and uses its customer no more.
+  // The batch is over: it is charged for its record only, without the batches that it waited for,
+  // and uses its customer no more.
   void end(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
@@ -76,7 +77,7 @@ class BatchCharges {
   }
   // About how many bytes memory keeps of a batch that is not in the store alone, besides its
   // payloads and results. `options`: those of the command that makes it, or its own. `waits`: for
-  // how many batches it waits.
+  // how many batches it waits, at most.
   static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
     return record_bytes_with(
         options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);

@@ -38,6 +38,13 @@ std::uint64_t longest_payload(const RangeJobs& range) {
   return range.pattern.text->size() - 2 * places + digits * places;
 }
 
+// What the record of a new batch takes, at most: it waits for all batches that its options name.
+std::uint64_t record_bytes_of(const Admission::Demand& demand) LOCKSLEY_REQUIRES(kIoThread) {
+  return demand.options == nullptr
+             ? 0
+             : BatchCharges::record_bytes(*demand.options, demand.options->after.size());
+}
+
 // Whether finished batches give way to new ones.
 bool is_evictable(Resource resource) {
   return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes;
@@ -59,9 +66,13 @@ Admission::Reservation::Reservation(Admission& admission, Customer& customer,
 
 void Admission::Reservation::commit(BatchRecord& record) {
   Admission& admission = *std::exchange(admission_, nullptr);
-  admission.registry_.charges().assign(record, charge_);
-  admission.retention_.assign(record, stored_bytes_);
   Tenant* const tenant = customer_->tenant;
+  BatchCharges& charges = admission.registry_.charges();
+  charges.assign(record, charge_);
+  if (const bool is_new = charge_.record_bytes != 0; is_new) {
+    charges.count_record(record, BatchCharges::record_bytes(record.options(), record.waits.all.size()));
+  }
+  admission.retention_.assign(record, stored_bytes_);
   admission.registry_.customers().drop(*customer_);
   admission.retention_.evict(tenant);
 }
@@ -130,7 +141,7 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
                       .batches = demand.new_batches,
                       .payload_bytes = bytes,
                       .memory_bytes = keeps_in_memory ? bytes : 0,
-                      .record_bytes = demand.record_bytes},
+                      .record_bytes = record_bytes_of(demand)},
                      demand.is_stored ? bytes + Retention::kRowBytes : 0,
                      keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
 }
@@ -196,7 +207,7 @@ Admission::Checked Admission::check_room(const Demand& demand) {
       {Resource::kPayloadBytes, bytes, "bytes of the batch:"},
       {Resource::kQueuedBytes, needs_memory ? bytes : 0, "bytes of the batch:"},
       {Resource::kBatches, demand.new_batches, "batches:"},
-      {Resource::kRecordBytes, demand.record_bytes, "bytes of the batch's record:"},
+      {Resource::kRecordBytes, record_bytes_of(demand), "bytes of the batch's record:"},
       {Resource::kStoredBytes, demand.is_stored ? bytes + Retention::kRowBytes : 0, "bytes in the store:"},
   };
   for (const Rule& rule : rules) {

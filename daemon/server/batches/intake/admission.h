@@ -17,6 +17,7 @@
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
 #include "proto/argument_list.h"
+#include "proto/batch_options.h"
 
 namespace spdlog {
 class logger;
@@ -61,8 +62,9 @@ class Admission {
 
     // kStore: memory has no room for the payloads, so only the store keeps them.
     BatchPayloads::Place place_of_payloads() const { return place_; }
-    // The batch has taken the jobs and their payloads: it bears the charge from now on. Evicts
-    // batches that are over, if the store needs the room.
+    // The batch has taken the jobs and their payloads: it bears the charge from now on. A new batch
+    // is charged for the batches that it waits for, which are known by now, and not for others that
+    // its options name. Evicts batches that are over, if the store needs the room.
     void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
    private:
@@ -92,10 +94,10 @@ class Admission {
     std::uint64_t new_jobs;
     const proto::ArgumentList* payloads;  // null: none
     bool is_stored;
-    const RangeJobs* range = nullptr;  // whose numbers are the payloads; null: none
-    std::uint64_t record_bytes = 0;    // of the batch, if it is new
-    bool awaits_results = false;       // RUN: its results stay until all its jobs have ended
-    BatchRecord* record = nullptr;     // of ADD and RETRY; null: the batch is new
+    const RangeJobs* range = nullptr;              // whose numbers are the payloads; null: none
+    const proto::BatchOptions* options = nullptr;  // of a new batch; null: it is there
+    bool awaits_results = false;                   // RUN: its results stay until all its jobs have ended
+    BatchRecord* record = nullptr;                 // of ADD and RETRY; null: the batch is new
 
     Tenant& tenant() const { return *customer.tenant; }
   };

@@ -169,19 +169,18 @@ Intake::Accepted Intake::submit(const User& by, const proto::SubmitCommand& comm
   }
   const bool is_stored = parts_.store != nullptr && origin != Origin::kRun && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
-  auto admitted =
-      admit(by, command.handler, command.options,
-            {.customer = *customer,
-             .handler = command.handler,
-             .new_batches = 1,
-             .batch_jobs = jobs,
-             .new_jobs = jobs,
-             .payloads = range == nullptr ? &arguments : nullptr,
-             .is_stored = is_stored,
-             .range = range,
-             .record_bytes = BatchCharges::record_bytes(command.options, command.options.after.size()),
-             .awaits_results = origin == Origin::kRun},
-            prepared == nullptr ? nullptr : &prepared->dependencies);
+  auto admitted = admit(by, command.handler, command.options,
+                        {.customer = *customer,
+                         .handler = command.handler,
+                         .new_batches = 1,
+                         .batch_jobs = jobs,
+                         .new_jobs = jobs,
+                         .payloads = range == nullptr ? &arguments : nullptr,
+                         .is_stored = is_stored,
+                         .range = range,
+                         .options = &command.options,
+                         .awaits_results = origin == Origin::kRun},
+                        prepared == nullptr ? nullptr : &prepared->dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const bool is_due =
@@ -220,17 +219,16 @@ Intake::Accepted Intake::open(const User& by, const proto::OpenCommand& command,
   }
   const bool is_stored = parts_.store != nullptr && !command.options.ephemeral;
   const CustomerUse customer(parts_.registry.customers(), *found->customer.tenant, found->customer.name);
-  auto admitted =
-      admit(by, command.handler, command.options,
-            {.customer = *customer,
-             .handler = command.handler,
-             .new_batches = 1,
-             .batch_jobs = 0,
-             .new_jobs = 0,
-             .payloads = nullptr,
-             .is_stored = is_stored,
-             .record_bytes = BatchCharges::record_bytes(command.options, command.options.after.size())},
-            found_dependencies);
+  auto admitted = admit(by, command.handler, command.options,
+                        {.customer = *customer,
+                         .handler = command.handler,
+                         .new_batches = 1,
+                         .batch_jobs = 0,
+                         .new_jobs = 0,
+                         .payloads = nullptr,
+                         .is_stored = is_stored,
+                         .options = &command.options},
+                        found_dependencies);
   if (!admitted) return std::unexpected(std::move(admitted.error()));
 
   const NewBatch batch{.customer = *customer,
@@ -344,7 +342,6 @@ void Intake::restore(StoredBatch stored) {
   ++history.attempt;
   const auto record = parts_.restored.record_of(stored);
   registry.add(record);
-  registry.charges().count_record(*record, BatchCharges::record_bytes(record->options(), row.after.size()));
   parts_.retention.update(*record, record->status().result_bytes);
   const RestoredTimes::Due due = parts_.times.due_of(stored);
   StartCondition condition = parts_.dependencies.resolve_restored(row, history.cancelled, stored.changes);
@@ -352,6 +349,8 @@ void Intake::restore(StoredBatch stored) {
   if (due.start > now() && !history.cancelled) condition.delay = std::chrono::milliseconds(0);
   const std::string broken = condition.broken;
   parts_.dependencies.hold(*record, std::move(condition), due.start);
+  registry.charges().count_record(*record,
+                                  BatchCharges::record_bytes(record->options(), record->waits.all.size()));
   using Payloads = StoredBatches::Payloads;
   parts_.stored.write_restored(*record, history.closed ? Payloads::kKeep : Payloads::kTrim);
   registry.schedule(*record, Due::kDeadline, due.deadline);

@@ -71,11 +71,8 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
     const bool frees_payloads = status.failed == 0 && record.stored.parts != PayloadParts::kInRow;
     if (is_over && frees_payloads) record.stored.payload_bytes = 0;
     parts_.retention.update(record, status.result_bytes);
-    if (is_over) {
-      // Its last step was put before its status said so.
-      record.stored.end_ticket = parts_.store->last_put();
-      parts_.retention.add(record);
-    }
+    // Its last step was put before its status said so.
+    if (is_over) record.stored.end_ticket = parts_.store->last_put();
   }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) publish(record, status, at);
   if (parts_.registry.update(record, status, at)) batch_ended(record, status);
@@ -120,7 +117,7 @@ void BatchNews::batch_ended(BatchRecord& record, const BatchStatus& status) {
   if (record.origin == BatchRecord::Origin::kRun) return;
   if (record.origin == BatchRecord::Origin::kOpen) parts_.streams.remove(record);
   release_payloads(record, status);
-  if (!record.is_stored()) parts_.retention.add(record);
+  parts_.retention.add(record);
   if (!is_rejected) log_end(record, status);
 }
 

@@ -89,6 +89,21 @@ TEST_F(BatchChargesTest, TheBatchBearsAChargeUntilItIsOverWithTheMemoryThatItRea
   EXPECT_EQ(of_alice(Resource::kRecordBytes), 0U);
 }
 
+TEST_F(BatchChargesTest, ABatchThatIsOverIsNotChargedForTheBatchesThatItWaitedFor) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = begin();
+  const std::uint64_t plain = BatchCharges::record_bytes(record->options(), 0);
+  const std::uint64_t before = of_alice(Resource::kRecordBytes);
+  record->waits.all = {{.sequence = 1, .id = "a", .only_if_ok = false},
+                       {.sequence = 2, .id = "b", .only_if_ok = true}};
+  charges_.count_record(*record, BatchCharges::record_bytes(record->options(), 2));
+  EXPECT_GT(of_alice(Resource::kRecordBytes), before + plain);
+  charges_.end(*record);
+  EXPECT_EQ(of_alice(Resource::kRecordBytes), plain);
+  EXPECT_EQ(record->charged.record_bytes, plain);
+  charges_.count_record(*record, 0);
+}
+
 TEST_F(BatchChargesTest, ARestoredBatchCountsOnceHoweverOftenItIsCounted) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto record = begin();

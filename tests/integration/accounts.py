@@ -262,6 +262,53 @@ class InTheStore(StoreTest):
         self.begin(users(alice={**BUILTIN, "max_record_bytes": "256KiB"}))
         assert_waits_count(self, self.log_in("alice"))
 
+    def test_texts_and_what_a_batch_waits_for_count_in_the_store(self):
+        """Until it is forgotten, and after a restart to the byte."""
+        settings = users(alice=BUILTIN)
+        self.begin(settings)
+        alice = self.log_in("alice")
+        after = [word for number in range(20) for word in ("AFTER", alice("OPEN", "echo", "EPHEMERAL", "ID", f"{number:0128}"))]
+
+        def taken(batch, *options, source=("JOBS", "x")):
+            before = used(alice, "stored_bytes")
+            alice("SUBMIT", "echo", "ID", batch, "DELAY", HOUR_MS, *options, *source)
+            return used(alice, "stored_bytes") - before
+
+        plain = taken("b0")
+        self.assertEqual(taken("b1" + "i" * 100), plain + 100)
+        self.assertEqual(taken("b2", "NAME", "n" * 200), plain + 200)
+        self.assertEqual(taken("b3", "FOR", "c" * 60), plain + 60)
+        self.assertGreaterEqual(taken("b4", source=("RANGE", 0, 1, "p" * 4000)), plain + 4000 - 1)
+        self.assertGreaterEqual(taken("b5", *after), plain + 20 * 128)
+        self.assertEqual(taken("b6", *["AFTER", after[1]] * 20), taken("b7", "AFTER", after[1]))
+        all_of_them = used(alice, "stored_bytes")
+        for batch in ("b0", "b2", "b4", "b5"):
+            alice("CANCEL", batch)
+            alice.wait(batch)
+        self.assertGreater(used(alice, "stored_bytes"), all_of_them - 10, "only payloads have gone")
+        before = used(alice, "stored_bytes")
+        self.stop_and_begin(settings)
+        alice = self.log_in("alice")
+        self.assertEqual(used(alice, "stored_bytes"), before)
+        for batch in alice.listed():
+            alice("CANCEL", batch["id"])
+            alice.wait(batch["id"])
+            alice("FORGET", batch["id"])
+        self.assertEqual(used(alice, "stored_bytes"), 0)
+
+    def test_a_store_that_is_full_of_what_batches_waited_for_evicts(self):
+        self.begin(users(alice={**BUILTIN, "max_stored_bytes": "64KiB"}))
+        alice = self.log_in("alice")
+        after = [word for number in range(20) for word in ("AFTER", alice("OPEN", "echo", "EPHEMERAL", "ID", f"{number:0128}"))]
+        for number in range(100):
+            alice("SUBMIT", "echo", "ID", f"b{number}", *after, "JOBS", "x")
+            alice("CANCEL", f"b{number}")
+            alice.wait(f"b{number}")
+            self.assertLessEqual(used(alice, "stored_bytes"), 64 << 10)
+        kept = sum(batch["id"].startswith("b") for batch in alice.listed())
+        self.assertGreater(kept, 10)
+        self.assertLess(kept, (64 << 10) / (20 * 128))
+
     def test_a_user_s_batches_evict_its_own(self):
         """Eight batches of one user must not evict another user's result, and with it the idempotence of its id."""
         self.begin(merged({"store": {"max_bytes": "4MiB"}}, users(alice=BUILTIN, bob=BUILTIN)))

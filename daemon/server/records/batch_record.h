@@ -120,6 +120,7 @@ class BatchRecord final : public Batch {
     // refused as well, at the latest with this ticket. Until then no jobs are added.
     Ticket refused_until = 0;
     Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
+    std::uint64_t text_bytes = 0;     // in the row of its acceptance (text_bytes() in store/rows)
     std::uint64_t payload_bytes = 0;  // of its payloads in the store
     std::uint64_t bytes = 0;          // of all that it has in the store, results included
     PayloadParts parts = PayloadParts::kUnknown;

@@ -65,6 +65,11 @@ bool lies_apart(const AcceptedRow::Range& range) {
   return range.is_apart || (range.payload && range.payload->size() > kMostPatternInside);
 }
 
+std::uint64_t text_bytes(const AcceptedRow& row) {
+  const bool has_pattern = row.range && row.range->payload && !lies_apart(*row.range);
+  return text_bytes(row.options, row.after) + (has_pattern ? row.range->payload->size() : 0);
+}
+
 std::string encode(const AcceptedRow& row) {
   constexpr std::size_t kUsual = 160;
   std::string bytes;

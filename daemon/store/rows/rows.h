@@ -95,6 +95,20 @@ struct CustomerRow {
 // Whether the row leaves the pattern out, so that a row of payloads must have it, as its only
 // payload. A look at the batch then reads some hundred bytes, however long its pattern is.
 bool lies_apart(const AcceptedRow::Range& range);
+
+// The bytes of the texts of a batch in the row of its acceptance, and of the batches that it waits
+// for: what a command may make long there, besides payloads. `options`: those of the command, or of
+// the batch. `after`: a list of batches with their ids.
+std::uint64_t text_bytes(const auto& options, const auto& after) {
+  constexpr std::uint64_t kAfterBytes =
+      12;  // the number of a batch, the length of its id, and a flag, at most
+  std::uint64_t bytes =
+      options.id.size() + options.name.size() + options.customer.size() + options.trace.size();
+  for (const auto& each : after) bytes += kAfterBytes + each.id.size();
+  return bytes;
+}
+// The same of a whole row, and of a pattern inside it.
+std::uint64_t text_bytes(const AcceptedRow& row);
 // As above, for a pattern of so many bytes that is written now. Guess: a page of a file.
 inline constexpr std::size_t kMostPatternInside = 4096;
 

@@ -12,6 +12,7 @@
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/retention.h"
 #include "daemon/server/batches/stored/stored_batches.h"
+#include "daemon/store/rows/rows.h"
 #include "proto/command_table.h"
 
 namespace locksley::daemon {
@@ -45,6 +46,19 @@ std::uint64_t record_bytes_of(const Admission::Demand& demand) LOCKSLEY_REQUIRES
              : BatchCharges::record_bytes(*demand.options, demand.options->after.size());
 }
 
+// What a batch takes in the store besides payloads and results. `after`: the batches that it waits
+// for.
+std::uint64_t row_bytes(const auto& options, const auto& after) {
+  return Retention::kRowBytes + text_bytes(options, after);
+}
+
+// What is to be written takes in the store, at most.
+std::uint64_t stored_bytes_of(const Admission::Demand& demand) {
+  if (!demand.is_stored) return 0;
+  const std::uint64_t bytes = bytes_of(demand);
+  return demand.options == nullptr ? bytes : bytes + row_bytes(*demand.options, demand.options->after);
+}
+
 // Whether finished batches give way to new ones.
 bool is_evictable(Resource resource) {
   return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes;
@@ -71,6 +85,12 @@ void Admission::Reservation::commit(BatchRecord& record) {
   charges.assign(record, charge_);
   if (const bool is_new = charge_.record_bytes != 0; is_new) {
     charges.count_record(record, BatchCharges::record_bytes(record.options(), record.waits.all.size()));
+    if (record.is_stored()) {
+      const std::uint64_t most =
+          std::exchange(stored_bytes_, charge_.payload_bytes + row_bytes(record.options(), record.waits.all));
+      admission.retention_.reserve(*tenant, stored_bytes_);
+      admission.retention_.release(*tenant, most);
+    }
   }
   admission.retention_.assign(record, stored_bytes_);
   admission.registry_.customers().drop(*customer_);
@@ -142,7 +162,7 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
                       .payload_bytes = bytes,
                       .memory_bytes = keeps_in_memory ? bytes : 0,
                       .record_bytes = record_bytes_of(demand)},
-                     demand.is_stored ? bytes + Retention::kRowBytes : 0,
+                     stored_bytes_of(demand),
                      keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
 }
 
@@ -208,7 +228,7 @@ Admission::Checked Admission::check_room(const Demand& demand) {
       {Resource::kQueuedBytes, needs_memory ? bytes : 0, "bytes of the batch:"},
       {Resource::kBatches, demand.new_batches, "batches:"},
       {Resource::kRecordBytes, record_bytes_of(demand), "bytes of the batch's record:"},
-      {Resource::kStoredBytes, demand.is_stored ? bytes + Retention::kRowBytes : 0, "bytes in the store:"},
+      {Resource::kStoredBytes, stored_bytes_of(demand), "bytes in the store:"},
   };
   for (const Rule& rule : rules) {
     if (auto fit = check(demand, rule.resource, rule.more, rule.what); !fit) return fit;

@@ -11,6 +11,11 @@ namespace locksley::daemon {
 
 namespace {
 
+// What the batch takes in the store.
+std::uint64_t stored_bytes_of(const BatchRecord& record, std::uint64_t result_bytes)
+    LOCKSLEY_REQUIRES(kIoThread) {
+  return Retention::kRowBytes + record.stored.text_bytes + record.stored.payload_bytes + result_bytes;
+}
 // What the record takes in memory, and its batch in the store.
 EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
   return {.stored = record.is_stored() ? record.stored.bytes : 0, .record = record.charged.record_bytes};
@@ -63,7 +68,7 @@ const Account* Retention::first_without_room(Tenant& asker, Resource resource, s
 }
 
 void Retention::update(BatchRecord& record, std::uint64_t result_bytes) {
-  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  const std::uint64_t bytes = stored_bytes_of(record, result_bytes);
   Account& account = registry_.tenant_of(record).account;
   account.charge(Resource::kStoredBytes, bytes);
   account.refund(Resource::kStoredBytes, std::exchange(record.stored.bytes, bytes));
@@ -82,7 +87,7 @@ void Retention::results_discarded(BatchRecord& record, std::uint64_t result_byte
   RetainedBatch* const retired = registry_.retained().find(record.sequence);
   if (retired == nullptr) return;
   retired->rows.may_have_changes = true;
-  const std::uint64_t bytes = kRowBytes + record.stored.payload_bytes + result_bytes;
+  const std::uint64_t bytes = stored_bytes_of(record, result_bytes);
   if (bytes >= retired->stored_bytes) return;
   const std::uint64_t freed = retired->stored_bytes - bytes;
   retired->stored_bytes = bytes;

@@ -50,7 +50,9 @@ class Store;
 // next group.
 class Retention {
  public:
-  // About what a batch takes in the store without its payloads and results.
+  // About what a batch takes in the store without its payloads, its results, and the texts in its
+  // row (BatchRecord::Stored::text_bytes). Which of its jobs failed, and the notes of its last
+  // step, are not counted: a batch that is over is indexed at a start without these.
   static constexpr std::uint64_t kRowBytes = 300;
 
   // `store` may be null. `aside` destroys what is large.

@@ -90,7 +90,8 @@ void RestoredBatches::index_finished(const StoredBatch& stored) {
       {.sequence = stored.sequence,
        .id_hash = parts_.registry.retained().hash_of(tenant.number, stored.accepted.options.id),
        .forget_at = parts_.times.forget_at(stored),
-       .stored_bytes = Retention::kRowBytes + stored.payload_bytes + stored.history.result_bytes -
+       .stored_bytes = Retention::kRowBytes + text_bytes(stored.accepted) + stored.payload_bytes +
+                       stored.history.result_bytes -
                        std::min(stored.history.result_bytes, stored.history.discarded_bytes),
        .tenant = tenant.number,
        .rows = {.parts = stored.parts,
@@ -114,6 +115,7 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   BatchHistory& history = stored.history;
   const std::uint64_t sequence = stored.sequence;
   const HandlerDirectory::Entry& entry = entry_for(row.handler);
+  const std::uint64_t texts = text_bytes(row);  // before parts of it move
   std::optional<Digest> digest;
   if (row.digest) digest = Digest{row.digest->low, row.digest->high};
   const Reader::User user = parts_.registry.tenants().of(row.options.tenant).number;
@@ -153,6 +155,7 @@ std::shared_ptr<BatchRecord> RestoredBatches::record_of(StoredBatch& stored) {
   record->terms.is_closed = history.closed;
   record->terms.has_no_deadline = stored.changes.has_no_deadline;
   record->terms.stop_reason = history.stop_reason;
+  record->stored.text_bytes = texts;
   record->stored.payload_bytes = stored.payload_bytes;
   record->stored.parts = stored.parts;
   record->stored.has_changes = true;  // soon, if it goes on

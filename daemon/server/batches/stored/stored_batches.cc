@@ -90,6 +90,7 @@ void StoredBatches::accept(const std::shared_ptr<BatchRecord>& record, Account& 
   }
   if (accept.payloads != nullptr) row.payload_bytes = accept.payloads->payload_bytes();
   if (accepted.digest) row.digest = {accepted.digest->low, accepted.digest->high};
+  record->stored.text_bytes = text_bytes(row);
   record->stored.payload_bytes = row.payload_bytes;
   parts_.retention.update(*record, 0);
   record->terms.is_closed = !accepted.open;

@@ -150,6 +150,31 @@ TEST(StoreRowsTest, WhatWasAcceptedIsWrittenAsItAlwaysWas) {
   EXPECT_EQ(encode(row), first + std::string("\2\0\1\7\1a\1\1c", 9));
 }
 
+TEST(StoreRowsTest, TheTextsOfARowAreAboutWhatTheyMakeItLonger) {
+  AcceptedRow row;
+  row.handler = "echo";
+  row.range = {.low = 0, .payload = std::string()};
+  const std::size_t plain = encode(row).size();
+  EXPECT_EQ(text_bytes(row), 0U);
+  row.options.id = std::string(128, 'i');
+  row.options.name = std::string(256, 'n');
+  row.options.customer = std::string(128, 'c');
+  row.options.trace = std::string(55, 't');
+  row.range->payload = std::string(4000, 'p');
+  for (std::uint64_t i = 0; i < 1000; ++i)
+    row.after.push_back({(std::uint64_t{1} << 40) + i, std::string(128, 'a'), i % 2 == 0});
+  const std::size_t longer = encode(row).size() - plain;
+  constexpr std::size_t kLengths = 16;  // some numbers become longer, too
+  EXPECT_LE(longer, text_bytes(row) + kLengths);
+  EXPECT_GE(longer, text_bytes(row) * 9 / 10);
+  const std::optional<AcceptedRow> read = decode_accepted(encode(row));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(text_bytes(*read), text_bytes(row)) << "a start counts the same";
+  // A longer pattern is a row of payloads, and counts with these.
+  row.range->payload = std::string(kMostPatternInside + 1, 'p');
+  EXPECT_LT(text_bytes(row), longer);
+}
+
 TEST(StoreRowsTest, SettingsOfACustomerSurvive) {
   const proto::CustomerRate rate{7, std::chrono::hours(1)};
   for (int which = 0; which < 16; ++which) {

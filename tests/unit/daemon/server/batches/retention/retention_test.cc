@@ -112,6 +112,20 @@ TEST_F(RetentionTest, ABatchIsChargedForItsPayloadsAndItsResults) {
   EXPECT_EQ(stored_bytes(), kBytes + 20);
 }
 
+TEST_F(RetentionTest, ABatchIsChargedForTheTextsInItsRowUntilItIsForgotten) {
+  const ThreadRoleScope io_thread(kIoThread);
+  const auto record = add_stored("a");
+  record->stored.text_bytes = 4000;
+  retention_.update(*record, 500);
+  EXPECT_EQ(stored_bytes(), kBytes + 4500);
+  end(*record);
+  retention_.add(*record);
+  retention_.results_discarded(*record, 100);
+  EXPECT_EQ(stored_bytes(), kBytes + 4100);
+  ASSERT_TRUE(retention_.forget(*record, Urgency::kWithNext).has_value());
+  EXPECT_EQ(stored_bytes(), 0u);
+}
+
 TEST_F(RetentionTest, TheBatchThatWasAcceptedFirstIsEvictedFirstAndNoMoreThanMustBe) {
   const ThreadRoleScope io_thread(kIoThread);
   const auto a = add_stored("a");

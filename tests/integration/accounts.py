@@ -4,6 +4,7 @@
 import base64
 import json
 import pathlib
+import re
 import sys
 import unittest
 
@@ -238,6 +239,23 @@ class Records(UsersTest):
             waits += 20
             self.assertLess(waits, 2000, "waits have no bound")
         self.assert_error("QUEUEFULL .*users.alice.max_record_bytes", reply)
+
+    def test_a_refusal_names_the_limit_that_others_leave(self):
+        """Two users share 1 MiB; each may have half of it, and the second no more than the half of what the first has left."""
+        daemon = self.start_with({"limits": {"max_record_bytes": "1MiB"}}, alice=BUILTIN, bob=BUILTIN)
+        alice, bob = self.log_in(daemon, "alice"), self.log_in(daemon, "bob")
+        for user in (alice, bob):
+            while not isinstance(refused := user.ask("OPEN", "echo", "EPHEMERAL"), Error):
+                pass
+        customers = 0
+        while not isinstance(error := bob.ask("CUSTOMER", "SET", f"c{customers:0100}", "WEIGHT", 2), Error):
+            customers += 1
+        for reply in (refused, error):
+            found = re.match(r"QUEUEFULL users.bob.max_record_bytes is (\d+) now, as much as all others have left of "
+                             r"limits.max_record_bytes, and (\d+) are in use: nothing was (?:accepted|set), try again; to make room", str(reply))
+            self.assertTrue(found, reply)
+            self.assertLess(int(found[1]), MIB // 2)
+            self.assertLess(int(found[1]) - int(found[2]), 4096, "it is reached")
 
     def test_only_what_is_waited_for_counts_and_only_until_the_end(self):
         daemon = self.start_with({}, alice={**BUILTIN, "max_record_bytes": "256KiB"}, bob=BUILTIN)

@@ -22,6 +22,15 @@ std::string_view what_makes_room(Resource resource) {
   return {};
 }
 
+std::string queue_full_text(std::string_view limit, std::uint64_t most, const Account& full,
+                            Resource resource) {
+  std::string text = fmt::format("QUEUEFULL {} is {}", limit, most);
+  if (most < full.limit(resource)) {
+    text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
+  }
+  return text + fmt::format(", and {} are in use", full.used(resource));
+}
+
 std::string results_at_limit(const Account& account) {
   const bool is_own = account.results().bytes() >= account.results().limit() || account.parent() == nullptr;
   const Account& full = is_own ? account : *account.parent();

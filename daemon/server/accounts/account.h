@@ -173,6 +173,11 @@ class Account {
   ResultAccount failures_;
 };
 
+// The beginning of a refusal: what is full, and how much of it is in use. `limit`: how the client
+// calls the limit. `most`: what may be in use now, which is less than the account's limit if others
+// leave less.
+std::string queue_full_text(std::string_view limit, std::uint64_t most, const Account& full,
+                            Resource resource);
 // Why no job of the account's batches can start: which account's limit of results is reached.
 // Needs: one is.
 std::string results_at_limit(const Account& account);

@@ -69,9 +69,11 @@ CustomerChanges::Refusal CustomerChanges::refusal_of_one_more(Tenant& user, std:
   const Account* const full =
       retention_.first_without_room(user, Resource::kRecordBytes, Customers::record_bytes(customer));
   if (full == nullptr) return {};
-  return fmt::format("QUEUEFULL {} is {}, and {} are in use: nothing was set, try again{}",
-                     full->key(Resource::kRecordBytes), full->limit(Resource::kRecordBytes),
-                     full->used(Resource::kRecordBytes), what_makes_room(Resource::kRecordBytes));
+  const std::uint64_t most_now = retention_.most_now(*full, Resource::kRecordBytes);
+  return fmt::format(
+      "{}: nothing was set, try again{}",
+      queue_full_text(full->key(Resource::kRecordBytes), most_now, *full, Resource::kRecordBytes),
+      what_makes_room(Resource::kRecordBytes));
 }
 
 Ticket CustomerChanges::write(const Tenant& user, std::string_view customer, Account& payer,

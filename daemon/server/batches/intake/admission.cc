@@ -129,12 +129,8 @@ std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, 
         .with("unlogged", full_lines_.held_back())
         .write(*log_, spdlog::level::warn);
   }
-  std::string text = fmt::format("QUEUEFULL {} is {}", limit, most);
-  if (most < full.limit(resource)) {
-    text += fmt::format(" now, as much as all others have left of {}", full.parent()->key(resource));
-  }
   return std::unexpected(
-      fmt::format("{}, and {} are in use: nothing was accepted, try again{}", text, full.used(resource),
+      fmt::format("{}: nothing was accepted, try again{}", queue_full_text(limit, most, full, resource),
                   is_customers ? " when jobs of the customer have ended, or raise the limit (CUSTOMER SET)"
                                : what_makes_room(resource)));
 }

@@ -164,6 +164,11 @@ std::uint64_t Machine::withdraw(LeaseKey lease, std::uint64_t at) {
   return from;
 }
 
+void Machine::finish(LeaseKey lease) {
+  const auto found = running_.find(lease);
+  if (found != running_.end()) found->second.range.high = found->second.next;  // the burst goes on
+}
+
 void Machine::stop(LeaseKey lease) {
   const auto found = running_.find(lease);
   if (found == running_.end() || std::exchange(found->second.is_stopped, true)) return;

@@ -52,6 +52,7 @@ class Machine final : public UpstreamHost {
 
   bool begin(LeaseKey lease, LeasedJobs jobs) override;
   std::uint64_t withdraw(LeaseKey lease, std::uint64_t at) override;
+  void finish(LeaseKey lease) override;
   void stop(LeaseKey lease) override;
   std::uint64_t next(LeaseKey lease) override;
 

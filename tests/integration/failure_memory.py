@@ -119,6 +119,30 @@ class Failures(StoreTest):
 
 
 class InMemoryAlone(DaemonTest):
+    def test_what_is_kept_about_failed_jobs_goes_some_time_after_the_last_page_of_their_batch(self):
+        daemon = self.start(merged(Failures.settings, {"store": {"path": ""}}))
+        command = self.connect(daemon)
+        command("SUBMIT", "w", "ID", "b", "RETRIES", 0, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
+        cursor, rows = 0, 0
+        while cursor != "0":
+            cursor, page = command("RESULTS", "b", "FROM", cursor, "COUNT", 100, "BLOCK", 0, "DISCARD")
+            rows += len(page)
+        self.assertEqual(rows, JOBS)
+        self.assertEqual(command.map("STATUS", "b")["failed"], JOBS // 2, "a reader that has lost the page may ask again")
+        wait_for("the room to be free", lambda: command.ask("RUN", "echo", "JOBS", "x") == [["ok", "x"]], LONG_S)
+
+    def test_a_batch_makes_room_some_time_after_its_last_page(self):
+        daemon = self.start({"store": {"path": ""}, "limits": {"max_result_bytes": 420_000}})
+        command = self.connect(daemon)
+        command("SUBMIT", "echo", "ID", "read", "RANGE", 0, 240, "x" * 1_000)
+        command.wait("read")
+        cursor = command("RESULTS", "read", "FROM", 11, "COUNT", 10, "DISCARD")[0]
+        command("SUBMIT", "echo", "ID", "waits", "RANGE", 0, JOBS, "x" * 1_000)
+        wait_for("the limit", lambda: command.map("EXPLAIN", "waits")["reason"] == "results-at-limit")
+        self.assertEqual(command("RESULTS", "read", "FROM", cursor, "COUNT", 240, "DISCARD")[0], "0")
+        self.assertEqual(command.map("STATUS", "read")["ok"], 240)
+        wait_for("it to leave", lambda: "NOBATCH" in str(command.ask("STATUS", "read")))
+
     def test_a_batch_whose_reader_discards_stays(self):
         daemon = self.start(merged(Failures.settings, {"store": {"path": ""}}))
         command = self.connect(daemon)

@@ -259,6 +259,7 @@ std::expected<Ticket, std::string> Batches::forget_nothing() const {
 void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
   constexpr std::size_t kFewChunks = 8;  // a page of small rows has that many at most
   const std::uint64_t discarded = record.status().discarded;
+  discarder_seen(record, Discarder::kIsReading);
   record.discard_rows_before(row, place);
   const BatchStatus status = record.status();
   if (status.discarded == discarded) return;
@@ -269,6 +270,13 @@ void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultL
   // Rows before the place of a row that was discarded earlier are gone: the store passes over them.
   stored_.discard(record, {0, place.first_row});
   retention_.results_discarded(record, status.result_bytes);
+}
+
+void Batches::discarder_seen(BatchRecord& record, Discarder which) {
+  record.discarder.seen = now();
+  // It may have gone on while another thread read the page.
+  record.discarder.has_all = which == Discarder::kHasAll && record.is_over();
+  if (record.discarder.has_all && retention_.returns_earlier(record)) relief_.wait_for_readers();
 }
 
 void Batches::after_changes() {

@@ -166,6 +166,10 @@ class Batches {
   // the record is what find() returns.
   void discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place)
       LOCKSLEY_REQUIRES(kIoThread);
+  // A reader that discards asks for rows, or is given some. kHasAll: it is given the last page,
+  // with all rows that were left.
+  enum class Discarder : std::uint8_t { kIsReading, kHasAll };
+  void discarder_seen(BatchRecord& record, Discarder which) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- The end ----
 

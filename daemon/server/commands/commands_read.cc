@@ -204,6 +204,11 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
   }
   std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
+  using enum Batches::Discarder;
+  const auto reader_seen = [&](Batches::Discarder which) LOCKSLEY_REQUIRES(kIoThread) {
+    if (parsed->discards) session.state().batches().discarder_seen(*record, which);
+  };
+  reader_seen(kIsReading);
   // Before the wait: jobs may be waiting for the room.
   if (parsed->discards) record = co_await discard(session, record, row_of_cursor(parsed->from));
   if (record == nullptr) co_return;
@@ -223,6 +228,7 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       const CountedIn waits(record->waiters.for_rows);
       const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
       if (awaited == Session::Awaited::kGone) co_return;
+      reader_seen(kIsReading);
     }
     if (is_refused(session, *record)) co_return;
     ReadMemory memory(session);
@@ -237,8 +243,13 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       if (!page->is_end && page->rows != 0)
         session.hold_replies(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
       const std::uint64_t most = session.state().config().limits.output_buffer.count;
-      if (const auto large = large_row(*page, std::min<std::uint64_t>(Session::kLargeReply, most + 1))) {
+      const auto large = large_row(*page, std::min<std::uint64_t>(Session::kLargeReply, most + 1));
+      const bool is_shown = !large || large->bytes <= most;
+      const auto given = page->is_end && !parsed->only_failed && is_shown ? kHasAll : kIsReading;
+      reader_seen(given);
+      if (large) {
         co_await write_page_of(session, *page, *large, most);
+        reader_seen(given);  // that may have taken long
         // The page may be the last owner of the row, which is then freed on another thread.
         session.state().batches().free_dropped(std::make_shared<ResultsPage>(*std::move(page)), large->bytes);
       } else {

@@ -173,6 +173,14 @@ class BatchRecord final : public Batch {
     BatchRecord* next = nullptr;
   } streamed LOCKSLEY_GUARDED_BY(kIoThread);
 
+  // The client that reads its results and discards them (RESULTS … DISCARD). Written by Batches and
+  // Retention. Not persistent.
+  struct Discarder {
+    Instant seen = Instant::min();  // when it last asked, or was given a page
+    bool has_all = false;           // it was given the last page then
+    Instant returns = kNever;       // for Retention: the batch's instant in its Returns; kNever: it has none
+  } discarder LOCKSLEY_GUARDED_BY(kIoThread);
+
   // How fast its jobs end. Written by BatchNews. Not persistent.
   RateMeter rate LOCKSLEY_GUARDED_BY(kIoThread);
 

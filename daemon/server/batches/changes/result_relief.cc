@@ -18,7 +18,11 @@
 namespace locksley::daemon {
 
 ResultRelief::ResultRelief(Parts parts)
-    : parts_(std::move(parts)), evicting_(parts_.slices), timer_(parts_.io), soon_(parts_.io) {
+    : parts_(std::move(parts)),
+      evicting_(parts_.slices),
+      timer_(parts_.io),
+      soon_(parts_.io),
+      readers_(parts_.io) {
   const auto later = [this, &mailbox = IoMailbox::of(parts_.io)] { relieve_later(mailbox); };
   Account& all = parts_.registry.tenants().account_of_all();
   all.results().on_change(later);
@@ -38,6 +42,22 @@ void ResultRelief::relieve_soon() {
     kIoThread.assert_held();
     if (error) return;
     is_soon_ = false;
+    relieve();
+  });
+}
+
+void ResultRelief::wait_for_readers() {
+  const Instant next = parts_.retention.next_return();
+  if (next == kNever) return;
+  // Very many batches may return one after the other.
+  const Instant at = std::max(next, now() + kSoon);
+  if (at >= readers_at_) return;
+  readers_at_ = at;
+  readers_.expires_at(at);
+  readers_.async_wait([this](const asio::error_code& error) {
+    kIoThread.assert_held();
+    if (error) return;
+    readers_at_ = kNever;
     relieve();
   });
 }
@@ -101,6 +121,13 @@ bool ResultRelief::evict_until(Instant until) {
   if (on_room_) on_room_();
   warn_of_full();
   if (parts_.retention.take_awaits_write()) relieve_soon();
+  // That of all may be full before one of a user is, by what others leave free.
+  const auto is_full = [](const Account& account) {
+    return account.results().is_full() || account.failures().is_full();
+  };
+  Tenants& tenants = parts_.registry.tenants();
+  if (is_full(tenants.account_of_all()) || std::ranges::any_of(tenants.all(), is_full, &Tenant::account))
+    wait_for_readers();
   return true;
 }
 

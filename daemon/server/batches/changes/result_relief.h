@@ -34,8 +34,8 @@ struct Tenant;
 // Makes room for results in memory, and for what is kept about failed jobs. While an account of
 // results is full, no job of its batches starts; while one of failures is full, no jobs are
 // accepted, and failed ones are not retried. When an account fills up or has room again, when a
-// limit changes, when a batch of a full account has ended, or when jobs were refused for failures,
-// relieve() takes these steps:
+// limit changes, when a batch of a full account has ended or waits for its reader no longer, or
+// when jobs were refused for failures, relieve() takes these steps:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -75,6 +75,9 @@ class ResultRelief {
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
   // The same after kSoon, once for all calls until then: clients may cause these at will.
   void relieve_soon() LOCKSLEY_REQUIRES(kIoThread);
+  // The same once the next batch waits for its reader no longer (Retention::next_return()). For
+  // while an account is full.
+  void wait_for_readers() LOCKSLEY_REQUIRES(kIoThread);
 
   static constexpr std::chrono::milliseconds kSoon{100};
 
@@ -109,6 +112,8 @@ class ResultRelief {
   bool is_timed_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   Timer soon_ LOCKSLEY_GUARDED_BY(kIoThread);  // relieve_soon()
   bool is_soon_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
+  Timer readers_ LOCKSLEY_GUARDED_BY(kIoThread);                // wait_for_readers()
+  Instant readers_at_ LOCKSLEY_GUARDED_BY(kIoThread) = kNever;  // kNever: it is not armed
   RateGate result_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   RateGate failure_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   // A post that calls relieve() is on its way. Set by the thread that posts, cleared by the I/O

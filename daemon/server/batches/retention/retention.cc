@@ -126,6 +126,7 @@ void Retention::add(BatchRecord& record) {
 
 void Retention::remove(BatchRecord& record) {
   kept_of(registry_.tenant_of(record)).remove(record.sequence, bytes_of(record));
+  set_return(record, kNever);
 }
 
 void Retention::add_restored(const RetainedBatch& batch) {
@@ -144,6 +145,7 @@ void Retention::retired_left(const RetainedBatch& batch) {
 
 void Retention::go_on(BatchRecord& record, const BatchStatus& status) {
   remove(record);
+  record.discarder.has_all = false;
   const auto retired = registry_.go_on(record.shared(), status);
   if (!retired) return;
   retired_left(*retired);

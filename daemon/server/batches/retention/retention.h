@@ -1,11 +1,13 @@
 // How long batches that are over stay, and where; what is evicted.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -43,8 +45,11 @@ class Store;
 //      results cost no lighter user a batch either.
 //   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses
 //      batches.
-// To make room for results in memory, no batch is evicted whose results a reader has begun to
-// discard: the reader frees them itself, and would lose the rows that it has not read yet.
+// To make room for results in memory, or for what is kept about failed jobs, no batch is evicted
+// that is being read by a client that discards: the reader frees them itself, and would lose rows
+// that it has not read yet. A batch of which rows were discarded is being read until its reader has
+// been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a client
+// waits for rows of it.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
@@ -54,6 +59,13 @@ class Retention {
   // row (BatchRecord::Stored::text_bytes). Which of its jobs failed, and the notes of its last
   // step, are not counted: a batch that is over is indexed at a start without these.
   static constexpr std::uint64_t kRowBytes = 300;
+  // Guess: no reader works at a page for so long.
+  static constexpr std::chrono::minutes kReaderSilent{5};
+  // Guess: a reader that does not get its last page, because its connection has broken, asks again
+  // within this time.
+  static constexpr std::chrono::seconds kAfterLastPage{10};
+  // Guess: a client that waits for rows learns within this time that the batch is over.
+  static constexpr std::chrono::milliseconds kWaiterWakes{100};
 
   // `store` may be null. `aside` destroys what is large.
   Retention(Registry& registry, ServerStats& stats, Store* store, Reader& aside);
@@ -121,6 +133,14 @@ class Retention {
   // that the store may not have written yet: it may find room a little later. Groups that have only
   // steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
+  // The next instant at which evict_results() may find room, because a batch is no longer being
+  // read then; kNever: it passed over none.
+  Instant next_return() const LOCKSLEY_REQUIRES(kIoThread) {
+    return returns_.empty() ? kNever : returns_.begin()->first;
+  }
+  // The reader of this batch has been given its last page. True: next_return() may be earlier than
+  // before, and an account of the batch is full.
+  bool returns_earlier(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- Batches that are over ----
 
@@ -175,11 +195,15 @@ class Retention {
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
-  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them, or if
-  // a reader has begun to discard their results.
+  // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Retires the next stored batch of the tenant that can be. False: no batch of it can be now.
   bool retire_one(Tenant& tenant, Search& search, int tried) LOCKSLEY_REQUIRES(kIoThread);
+  // If this batch, which is ephemeral, is being read, it is part-read until that may have changed.
+  // False: it is not being read.
+  bool wait_if_read(KeptBatches& kept, BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // kNever: it has no instant in returns_.
+  void set_return(BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
     Tenant* asker = nullptr;  // null: no new batch asks
@@ -209,6 +233,9 @@ class Retention {
     const ResultAccount& (*account_of)(const Account&);
     bool (Retention::*evict_one_with)(Tenant&);
   };
+  // Part-read batches that are no longer being read are ephemeral again. False: the budget is used
+  // up.
+  bool return_some(EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts while all users together have reached the limit. False: the budget is used up.
   bool evict_for_all(const Memory& memory, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   void evict_for(const Cause& cause) LOCKSLEY_REQUIRES(kIoThread);
@@ -243,6 +270,10 @@ class Retention {
   // The batches that are over.
   RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::vector<Searches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
+  // When part-read batches are to be looked at again, with their sequence numbers. Each is here
+  // once; its reader may have been seen since. Some that are not part-read may be here as well.
+  using Returns = std::set<std::pair<Instant, std::uint64_t>>;
+  Returns returns_ LOCKSLEY_GUARDED_BY(kIoThread);
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
   Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told

@@ -55,9 +55,16 @@ bool KeptBatches::unpin(std::uint64_t sequence, bool is_stored) {
   return true;
 }
 
-void KeptBatches::note_part_read(std::uint64_t sequence) {
-  ephemeral_.erase(sequence);
+bool KeptBatches::note_part_read(std::uint64_t sequence) {
+  if (!ephemeral_.erase(sequence)) return false;
   part_read_.insert(sequence);
+  return true;
+}
+
+bool KeptBatches::note_not_read(std::uint64_t sequence) {
+  if (!part_read_.erase(sequence)) return false;
+  ephemeral_.insert(sequence);
+  return true;
 }
 
 void KeptBatches::add_retired(std::uint64_t sequence, const EvictableBytes& bytes) {

@@ -24,7 +24,7 @@ struct EvictableBytes {
 // The batches of one tenant that are over. Each is in one place:
 //   - stored: in memory and in the store; it may be retired;
 //   - ephemeral: in memory alone;
-//   - part-read: likewise, and the rest of its results waits for a reader;
+//   - part-read: likewise, and it waits for its reader;
 //   - pinned: stored or ephemeral, and could not leave when it was its turn;
 //   - retired: in the store alone. These are only counted: RetainedBatches has them.
 // Batches of one place leave in the order of their sequence numbers.
@@ -59,8 +59,10 @@ class KeptBatches {
   std::uint64_t first_part_read(const IsPinned& is_pinned) { return first_of(part_read_, is_pinned); }
   // It goes back to its place. False, without effect, if it was not pinned.
   bool unpin(std::uint64_t sequence, bool is_stored);
-  // A reader has begun to discard the results of this batch, which is ephemeral.
-  void note_part_read(std::uint64_t sequence);
+  // This batch, which is ephemeral, waits for its reader. False, without effect, if it is not.
+  bool note_part_read(std::uint64_t sequence);
+  // This batch, which is part-read, waits no longer. False, without effect, if it is not.
+  bool note_not_read(std::uint64_t sequence);
   // The first stored one with this number or a greater one, pinned ones excepted.
   std::optional<std::uint64_t> stored_from(std::uint64_t sequence) const { return stored_.from(sequence); }
   // The same of the ephemeral ones.

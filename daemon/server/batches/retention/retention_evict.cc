@@ -15,6 +15,16 @@ namespace {
 constexpr double kAnyBurden = -1;
 constexpr int kMostTried = 16;  // batches that a call looks at; some 3 us
 
+// Until when a batch that is over is being read, as far as is known at `at`; not later than that:
+// it is not being read.
+Instant read_until(const BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread) {
+  if (record.status().discarded == 0) return Instant::min();
+  const BatchRecord::Discarder& reader = record.discarder;
+  const Instant until = reader.seen + (reader.has_all ? Retention::kAfterLastPage : Retention::kReaderSilent);
+  if (record.waiters.for_rows.load() == 0) return until;
+  return std::max(until, at + Retention::kWaiterWakes);
+}
+
 // Which tenant loses the next batch, so that all together keep their limit. One walk over all
 // tenants finds the order of all; afterwards only the burden of the tenant that lost a batch
 // changes. For one call.
@@ -192,13 +202,54 @@ Retention::Searches& Retention::searches_of(const Tenant& tenant) {
   return searches_[tenant.number];
 }
 
+bool Retention::wait_if_read(KeptBatches& kept, BatchRecord& record) {
+  const Instant at = now();
+  const Instant until = read_until(record, at);
+  if (until <= at) return false;
+  if (kept.note_part_read(record.sequence)) set_return(record, until);
+  return true;
+}
+
+void Retention::set_return(BatchRecord& record, Instant at) {
+  Instant& set = record.discarder.returns;
+  if (set != kNever) returns_.erase({set, record.sequence});
+  set = at;
+  if (set != kNever) returns_.emplace(set, record.sequence);
+}
+
+bool Retention::returns_earlier(BatchRecord& record) {
+  if (record.discarder.returns == kNever) return false;  // the usual case: it is not part-read
+  const Instant until = read_until(record, now());
+  if (until >= record.discarder.returns) return false;
+  set_return(record, until);
+  const Account& own = registry_.tenant_of(record).account;
+  const auto is_full = [](const Account& account) {
+    return account.results().is_full() || account.failures().is_full();
+  };
+  return is_full(own) || is_full(*own.parent());
+}
+
+bool Retention::return_some(EvictionBudget& budget) {
+  for (const Instant at = now(); next_return() <= at; budget.take()) {
+    if (budget.is_used_up()) return false;
+    BatchRecord& record = *registry_.by_sequence(returns_.begin()->second);
+    const Instant until = read_until(record, at);
+    set_return(record, until > at ? until : kNever);
+    if (until > at) continue;
+    const Tenant& tenant = registry_.tenant_of(record);
+    if (!kept_of(tenant).note_not_read(record.sequence)) continue;
+    Search& search = searches_of(tenant).ephemeral_for_failures;
+    search.next = std::min(search.next, record.sequence);
+  }
+  return true;
+}
+
 bool Retention::evict_one_with_results(Tenant& tenant) {
   KeptBatches& kept = kept_of(tenant);
   int tried = 0;
   for (std::uint64_t first; (first = kept.first_ephemeral(is_pinned_)) != KeptBatches::kNone;) {
     BatchRecord& record = *registry_.by_sequence(first);
-    if (record.status().discarded == 0) return forget(record, Urgency::kWithNext).has_value();
-    kept.note_part_read(first);
+    if (!wait_if_read(kept, record)) return forget(record, Urgency::kWithNext).has_value();
     if (++tried == kMostTried) return true;
   }
   return retire_one(tenant, searches_of(tenant).stored_for_results, tried);
@@ -212,7 +263,8 @@ bool Retention::evict_one_with_failures(Tenant& tenant) {
   for (auto each = kept.ephemeral_from(search.next); each; each = kept.ephemeral_from(*each + 1)) {
     search.next = *each + 1;
     BatchRecord& record = *registry_.by_sequence(*each);
-    if (record.failures().charged_bytes() != 0 && record.status().discarded == 0 && !is_pinned_(*each)) {
+    const bool can_leave = record.failures().charged_bytes() != 0 && !is_pinned_(*each);
+    if (can_leave && !wait_if_read(kept, record)) {
       search.tried_all = false;
       return forget(record, Urgency::kWithNext).has_value();
     }
@@ -248,6 +300,7 @@ bool Retention::evict_results(Instant until) {
              &Retention::evict_one_with_failures},
   };
   EvictionBudget budget(~std::size_t{0}, until);
+  if (!return_some(budget)) return false;
   std::deque<Tenant>& tenants = registry_.tenants().all();
   tenants_looked_at_ += tenants.size();
   for (Tenant& tenant : tenants) {

@@ -75,9 +75,26 @@ TEST_F(RetentionBooksTest, BatchesOfAPlaceLeaveInTheOrderOfTheirAcceptance) {
   EXPECT_EQ(kept.first_part_read(is_pinned_), KeptBatches::kNone);
   EXPECT_EQ(kept.stored_from(21), 100U);
   EXPECT_EQ(kept.stored_from(501), std::nullopt);
-  kept.note_part_read(10);
+  EXPECT_TRUE(kept.note_part_read(10));
   EXPECT_EQ(kept.first_ephemeral(is_pinned_), 30U);
   EXPECT_EQ(kept.first_part_read(is_pinned_), 10U);
+  EXPECT_TRUE(kept.note_not_read(10));
+  EXPECT_EQ(kept.first_ephemeral(is_pinned_), 10U);
+  EXPECT_EQ(kept.first_part_read(is_pinned_), KeptBatches::kNone);
+}
+
+TEST_F(RetentionBooksTest, OnlyWhatIsInAPlaceIsMovedFromIt) {
+  KeptBatches& kept = books_.of(kAlice);
+  kept.add_stored(1, kBytes);
+  kept.add_ephemeral(2, kInMemoryAlone);
+  EXPECT_FALSE(kept.note_part_read(1));
+  EXPECT_FALSE(kept.note_not_read(2));
+  must_stay_ = {2};
+  EXPECT_EQ(kept.first_ephemeral(is_pinned_), KeptBatches::kNone);
+  EXPECT_FALSE(kept.note_part_read(2)) << "it is pinned";
+  EXPECT_FALSE(kept.note_not_read(2));
+  EXPECT_EQ(kept.first_part_read(is_pinned_), KeptBatches::kNone);
+  EXPECT_TRUE(kept.unpin(2, /*is_stored=*/false));
 }
 
 TEST_F(RetentionBooksTest, APinnedBatchIsPassedOverUntilItIsUnpinnedAndStaysEvictable) {

@@ -636,6 +636,7 @@ TEST_F(RetentionTest, ABatchThatAReaderDiscardsStaysWhenResultsAreTooMany) {
   history.discarded = 1;
   read->restore(history);
   registry_.charges().count_record(*read, 1000);
+  read->discarder.seen = now();
   end(*read);
   retention_.add(*read);
   const auto unread = add("unread");
@@ -667,6 +668,7 @@ TEST_F(RetentionTest, WhereTheHeaviestUsersBatchesAllWaitForTheirReadersTheNextO
   history.totals.by_status[static_cast<std::size_t>(JobStatus::kOk)] = 2;
   history.discarded = 1;
   read->restore(history);
+  read->discarder.seen = now();
   end(*read);
   retention_.add(*read);
   const auto unread = add("unread", "bob");

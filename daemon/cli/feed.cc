@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -79,6 +80,7 @@ Expected<Outcome> Feed::next_payload(std::string& payload) {
 Expected<void> Feed::run() {
   if (arguments_.payloads.range) return submit_range();
   std::vector<std::string> chunk;
+  std::optional<client::ClientError> exists;  // of SUBMIT
   std::size_t bytes = 0;
   std::string payload;
   while (chunk.size() < BatchStream::kChunkJobs && bytes < BatchStream::kChunkBytes) {
@@ -99,7 +101,10 @@ Expected<void> Feed::run() {
       has_sent_ = true;
       const auto id = client_.submit(arguments_.handler, arguments_.batch, views);
       // Perhaps a stream that this input had begun.
-      if (!id && id.error().code == "EXISTS") break;
+      if (!id && id.error().code == "EXISTS") {
+        exists = id.error();
+        break;
+      }
       if (!id) {
         const auto longest = std::ranges::max_element(chunk, {}, &std::string::size) - chunk.begin();
         return refused(id.error(), static_cast<std::uint64_t>(longest));
@@ -112,7 +117,7 @@ Expected<void> Feed::run() {
     chunk.push_back(std::move(payload));
     payload.clear();
   }
-  return stream(chunk);
+  return stream(chunk, exists);
 }
 
 Expected<void> Feed::submit_range() {
@@ -134,12 +139,16 @@ void Feed::on_resumed(std::uint64_t jobs) {
   events_.on_jobs(jobs);
 }
 
-Expected<void> Feed::stream(const std::vector<std::string>& first_chunk) {
+Expected<void> Feed::stream(const std::vector<std::string>& first_chunk,
+                            const std::optional<client::ClientError>& exists) {
   has_sent_ = true;
   auto stream = BatchStream::open(client_, arguments_.handler, arguments_.batch, kFullPatience);
   if (!stream) return std::unexpected(std::move(stream.error()));
   name_ = stream->id();
   auto sent = send_all(*stream, first_chunk);
+  // It is no stream of this input, so SUBMIT has said what differs.
+  if (!sent && exists && sent.error().code == "EXISTS" && stream->acknowledged() == 0)
+    return std::unexpected(*exists);
   if (!sent && stream->pending() != 0) return refused(std::move(sent.error()), stream->longest_pending());
   return sent;
 }

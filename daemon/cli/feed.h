@@ -76,7 +76,9 @@ class Feed {
   client::Expected<void> submit_range();
   // The batch that is continued has so many jobs: says so on standard error, too.
   void on_resumed(std::uint64_t jobs);
-  client::Expected<void> stream(const std::vector<std::string>& first_chunk);
+  // `exists`: the error of a SUBMIT of these jobs; none: there was no SUBMIT.
+  client::Expected<void> stream(const std::vector<std::string>& first_chunk,
+                                const std::optional<client::ClientError>& exists);
   // All jobs from the first one on.
   client::Expected<void> send_all(client::BatchStream& stream, const std::vector<std::string>& first_chunk);
   // The error of a command with jobs, of which the one with this index is the longest: that is said

@@ -35,7 +35,7 @@ MANY = CLIENTS[-1]
 SECONDS = 2  # of one measurement, about
 MEMORY_REQUESTS = 100_000  # of one measurement without a disk
 LARGE_JOBS, LARGE_BATCH = 4_000_000, 100_000
-KEPT_BATCHES, CHURNED_BATCHES, CHURN_JOBS = 100, 500, 20_000  # in each batch
+KEPT_BATCHES, CHURNED, CHURN_JOBS = [100, 400], 5, 20_000  # so many times as many come and go; jobs in each batch
 PATIENCE_S = 120
 DURABILITIES = ["fsync", "async", "none"]
 SECURED = ["fsync", "redis"]  # also measured over TLS
@@ -187,18 +187,21 @@ def large(build, durability):
     return {"rate": LARGE_JOBS / float(took[1]), "written": written / (2 * LARGE_JOBS * PAYLOAD_BYTES)}
 
 
-def churn():
-    """The size of a store's folder, as a multiple of the payloads and results that are left in it, after five times as many came and went."""
+def churn(kept):
+    """A store in which so many batches are left, after several times as many came and went: the bytes of their payloads and results, of its
+    tables, and of its logs, which do not grow with the store; and its folder as a multiple of the former."""
     payloads = [os.urandom(PAYLOAD_BYTES) for _ in range(CHURN_JOBS)]  # do not compress
     with running(locksley_words("fsync")) as server, Connection("127.0.0.1", server.port) as client:
         batches = []
-        for _ in range(KEPT_BATCHES + CHURNED_BATCHES):
+        for _ in range(kept * (1 + CHURNED)):
             batches.append(client("SUBMIT", "echo", "RETAIN", "3600", "JOBS", *payloads))
             client("WAIT", batches[-1])
-            if len(batches) > KEPT_BATCHES:
+            if len(batches) > kept:
                 client("FORGET", batches.pop(0))
-        size = settled(lambda: sum(file.stat().st_blocks * 512 for file in (server.folder / "store").iterdir()))
-    return size / (KEPT_BATCHES * CHURN_JOBS * 2 * PAYLOAD_BYTES)
+        sizes = settled(lambda: {file.name: file.stat().st_blocks * 512 for file in (server.folder / "store").iterdir()})
+    left = kept * CHURN_JOBS * 2 * PAYLOAD_BYTES
+    of = {suffix: sum(size for name, size in sizes.items() if name.endswith(suffix)) for suffix in ("", ".sst", ".log")}
+    return [f"{left / 1e6:,.0f}", f"{of['.sst'] / 1e6:,.0f}", f"{of['.log'] / 1e6:,.0f}", f"{of[''] / left:.2f}"]
 
 
 # ---- A round, and the report ----
@@ -239,7 +242,6 @@ def measure_round(figures, build, names, certificate):
         figures.add("pairs", pairs_in_memory())
     for durability in DURABILITIES:
         figures.add(durability, large(build, durability))
-    figures.add("churn", {"ratio": churn()})
 
 
 def small_table(figures, names, tls=()):
@@ -272,8 +274,8 @@ def print_report(figures, names, arguments, machine):
     rows = [[f"`durability: {name}`", figures.spread(name, "rate"), figures.spread(name, "written", "{:.2f}")] for name in DURABILITIES]
     heads = [f"batches of {LARGE_BATCH:,} jobs of {PAYLOAD_BYTES} bytes, results read back", "jobs a second"]
     print(report.table([*heads, "bytes written for each byte of payload and result"], rows) + "\n")
-    print(f"A store in which {KEPT_BATCHES * CHURN_JOBS:,} jobs are kept, after {CHURNED_BATCHES * CHURN_JOBS:,} others came and went: its folder is "
-          f"{figures.spread('churn', 'ratio', '{:.2f}')} times as large as their payloads and results.")
+    heads = [f"kept by a store, after {CHURNED} times as much came and went, MB", "its tables, MB", "its logs, MB", "its folder ÷ what is kept"]
+    print(report.table(heads, map(churn, KEPT_BATCHES)))
 
 
 README = report.ROOT / "README.md"

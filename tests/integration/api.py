@@ -131,7 +131,7 @@ class SaysWhatTheWireSays(UsersTest):
         totals = overview["totals"]
         self.assertEqual((totals["active_batches"], totals["retained_batches"], totals["queued_jobs"], totals["connections"]), (1, 1, 1, 1))
         server = overview["server"]
-        self.assertEqual((server["state"], server["store"], server["store_at"]), ("serving", "memory", None))
+        self.assertEqual((server["state"], server["store"], server["store_at"], server["tls"]), ("serving", "memory", None, False))
         self.assertLess(server["started_at"], server["now"])
         self.assertLess(abs(server["now"] - before), 60_000)
         self.assertEqual(overview["limits"]["max_queued_jobs"], 100_000_000)

@@ -5,9 +5,11 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
 from dashboard_page import DashboardTest
 from locksley_daemon import DEADLINE_S, program
 from users import PASSWORD
@@ -30,9 +32,9 @@ class FirstLook(DashboardTest):
         self.assertEqual("--for acme" in page.text(".card > .quiet"), command != "")
         return command
 
-    def carry_out(self, command, user):
+    def carry_out(self, command, user, **variables):
         words = [program("LOCKSLEY") if word == "locksley" else word for word in command.split()]
-        environment = dict(os.environ, LOCKSLEY_PASSWORD=PASSWORD.format(user))
+        environment = dict(os.environ, LOCKSLEY_PASSWORD=PASSWORD.format(user), **variables)
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
@@ -52,6 +54,15 @@ class FirstLook(DashboardTest):
         self.assertEqual(command, f"{at.format('anna')} echo hello")
         self.assertEqual([self.hint(daemon, name) for name in ("mill", "reader", "nothing")], [f"{at.format('mill')} nap PAYLOAD", "", ""])
         self.assertEqual(self.carry_out(command, "anna"), "hello\n")
+
+    def test_a_port_with_tls_is_named_by_its_scheme(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        authority = Authority(folder.name, "authority")
+        daemon = self.start({"listen": {"tls": authority.issue("server").settings()}})
+        command = self.hint(daemon)
+        self.assertEqual(command, f"locksley --url rediss://127.0.0.1:{daemon.port} run spin 1000")
+        self.carry_out(command, "", LOCKSLEY_CA_FILE=str(authority.certificate))
 
 
 if __name__ == "__main__":

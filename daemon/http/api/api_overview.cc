@@ -223,7 +223,8 @@ Json server_of(const ServerState& state, Health::Phase phase, bool is_admin) LOC
           {"started_at", now_ms - uptime.count()},
           {"state", word_of(phase)},
           {"store", store_word(store)},
-          {"store_at", is_admin && store != nullptr ? Json(store->place()) : Json()}};
+          {"store_at", is_admin && store != nullptr ? Json(store->place()) : Json()},
+          {"tls", !state.config().listen.tls.certificate.empty()}};
 }
 
 // Of all, with admin; else of the user.

@@ -11,6 +11,7 @@ export function firstCommand(session, overview, options = '') {
   if (!handler) return null;
   const port = overview.nodes.find((row) => row.state === 'active')?.wire.split(':').at(-1) ?? DEFAULT_PORT;
   const login = session.user ? `${encodeURIComponent(session.user)}@` : '';
-  const url = login || port !== DEFAULT_PORT ? `--url redis://${login}${location.hostname}${port === DEFAULT_PORT ? '' : `:${port}`}` : null;
-  return ['locksley', url, 'run', handler, options, PAYLOADS[handler] ?? 'PAYLOAD'].filter(Boolean).join(' ');
+  const { tls } = overview.server;
+  const url = `--url redis${tls ? 's' : ''}://${login}${location.hostname}${port === DEFAULT_PORT ? '' : `:${port}`}`;
+  return ['locksley', login || tls || port !== DEFAULT_PORT ? url : null, 'run', handler, options, PAYLOADS[handler] ?? 'PAYLOAD'].filter(Boolean).join(' ');
 }

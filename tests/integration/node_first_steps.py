@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
+from certificates import Authority
 from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
 from node_package import NODE, PACKAGE
 from remote_worker import port_for_workers
@@ -51,6 +52,8 @@ class Installation(unittest.TestCase):
 
 
 class Unreached(DaemonTest):
+    authorities = None  # a file of them that programs name
+
     def said(self, url, patience):
         """What a program prints, and what it says besides, in lines."""
         (node_package.INSTALLED / "asks.mjs").write_text(ASKS)
@@ -59,7 +62,8 @@ class Unreached(DaemonTest):
         return done.stdout.splitlines(), [line for line in done.stderr.splitlines() if not line.startswith("(Use `node --trace-warnings")]
 
     def environment(self):
-        return {name: value for name, value in os.environ.items() if name != "NODE_EXTRA_CA_CERTS"}
+        others = {name: value for name, value in os.environ.items() if name != "NODE_EXTRA_CA_CERTS"}
+        return others if self.authorities is None else {**others, "NODE_EXTRA_CA_CERTS": str(self.authorities)}
 
     def worker(self, url, pattern):
         """Waits until it says this."""
@@ -91,6 +95,29 @@ class Unreached(DaemonTest):
         advice = r"certificate: name the authority that signed it: NODE_EXTRA_CA_CERTS=FILE; trying again"
         self.assertRegex(self.said(f"rediss://alice:x@{clients}", 500)[1][0], f"{advice} for 0\\.5 s$")
         self.worker(f"rediss://renderer:x@{workers}", f"^locksley: {workers}: .*{advice}\n")
+
+    def test_a_file_of_authorities_that_node_js_cannot_use(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name)
+        settings = Secured(path, ["far"]).settings
+        daemon = self.start(merged(settings, {"workers": {"port": 0, "tls": settings["listen"]["tls"]}, "handlers": {"far": {"remote": True}}}))
+        clients, workers = f"rediss://alice:x@{daemon.host}:{daemon.port}", f"rediss://renderer:x@127.0.0.1:{port_for_workers(daemon)}"
+        (path / "words.pem").write_text("no certificate\n")
+        (path / "cut.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
+        unreadable = r"the certificates of {} \(NODE_EXTRA_CA_CERTS\) cannot be read: .+"
+        for name, problem in (("nosuch.pem", unreadable), ("cut.pem", unreadable), ("words.pem", r"there is no certificate in PEM format in {} \(NODE_EXTRA_CA_CERTS\)")):
+            self.authorities = path / name
+            expected = f"TLS {problem.format(re.escape(str(self.authorities)))}"
+            printed, _ = self.said(clients, 3_600_000)  # at once, although the patience is longer than the test
+            self.assertEqual(len(printed), 3)
+            for line in printed:
+                self.assertRegex(line, f"^Refused {expected}$")
+            self.assertEqual(self.worker(workers, f"locksley-worker: {expected}\n").wait(DEADLINE_S), 78)
+        # An authority that has not signed the daemon's certificate may do so while the program tries again.
+        self.authorities = Authority(path, "another").certificate
+        advice = rf"name the authority that signed it in {re.escape(str(self.authorities))} \(NODE_EXTRA_CA_CERTS\); trying again for 0\.5 s$"
+        self.assertRegex(self.said(clients, 500)[1][0], advice)
 
     def test_a_worker_that_has_joined_says_for_what(self):
         daemon = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})

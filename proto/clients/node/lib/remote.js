@@ -107,8 +107,8 @@ export class RemoteWorker {
       try {
         await this.#session(url);
       } catch (error) {
-        // Once it has joined, the page of a proxy whose daemon restarts is no reason to end.
-        const passes = LATER.has(error.code) || ELSEWHERE.has(error.code) || (error.code === 'PROTOCOL' && this.#store);
+        // Once it has joined, the page of a proxy whose daemon restarts is no reason to end, nor is a file of authorities that has changed.
+        const passes = LATER.has(error.code) || ELSEWHERE.has(error.code) || (['PROTOCOL', 'TLS'].includes(error.code) && this.#store);
         if (error instanceof Refused && !passes && this.addresses.has(url)) throw error;
         console.error(`locksley: ${url.split('@').pop().replace(/^rediss?:\/\//, '')}: ${error.message}; trying again`);
         this.addresses.turn(url, error.message);

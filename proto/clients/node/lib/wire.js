@@ -1,6 +1,8 @@
 // Commands and replies over ioredis. A connection that breaks is made anew, to the next address, and the commands are sent again: so all commands
 // here may be repeated. A refusal that says "retry later", or that another daemon serves, is dealt with in the same way. ioredis' own resending is
 // off, because readers must know of a break.
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Addresses, PORTS, hostOf } from './addresses.js';
@@ -14,8 +16,25 @@ const AT_ONCE = 64; // commands that do not wait for jobs: a guess; each has a c
 const FULL = /^ERR max number of clients reached/; // which passes
 const UNTRUSTED = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY)|(DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED)_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/;
 
-// A connection of ioredis that does not come back by itself. Rejects with a Refused if the daemon refuses the log-in or the connection; also for what
-// accepts connections and says nothing, and when the signal is aborted.
+const CERTIFICATE = /-----BEGIN (X509 |TRUSTED )?CERTIFICATE-----[^]*?-----END (X509 |TRUSTED )?CERTIFICATE-----/g;
+
+// The daemon's certificate is signed by an unknown authority. If the program names a file of authorities that Node.js cannot use, no further attempt
+// helps: Node.js reads the file once, and goes on without it.
+function untrusted(cause) {
+  const file = process.env.NODE_EXTRA_CA_CERTS;
+  if (!file) return new Error(`${cause.message}: name the authority that signed it: NODE_EXTRA_CA_CERTS=FILE`, { cause });
+  try {
+    const certificates = readFileSync(file, 'latin1').match(CERTIFICATE) ?? [];
+    for (const one of certificates) new X509Certificate(one);
+    if (certificates.length > 0) return new Error(`${cause.message}: name the authority that signed it in ${file} (NODE_EXTRA_CA_CERTS)`, { cause });
+    return new Refused(`TLS there is no certificate in PEM format in ${file} (NODE_EXTRA_CA_CERTS)`);
+  } catch (error) {
+    return new Refused(`TLS the certificates of ${file} (NODE_EXTRA_CA_CERTS) cannot be read: ${error.message}`);
+  }
+}
+
+// A connection of ioredis that does not come back by itself. Rejects with a Refused if the daemon refuses the log-in or the connection, or if the file
+// of authorities cannot be used; also for what accepts connections and says nothing, and when the signal is aborted.
 export async function connect(url, options, signal) {
   const redis = new Redis(url, {
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
@@ -38,7 +57,7 @@ export async function connect(url, options, signal) {
       throw new Refused(`PROTOCOL ${found}: ${PORTS}`);
     }
     if (cause.name === 'ReplyError' && !FULL.test(cause.message)) throw new Refused(cause.message);
-    throw UNTRUSTED.test(cause.code) ? new Error(`${cause.message}: name the authority that signed it: NODE_EXTRA_CA_CERTS=FILE`, { cause }) : cause;
+    throw UNTRUSTED.test(cause.code) ? untrusted(cause) : cause;
   }
   return redis;
 }

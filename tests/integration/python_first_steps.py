@@ -68,6 +68,19 @@ class Mistakes(unittest.TestCase):
                 with self.assertRaisesRegex(FileNotFoundError, "nosuch.pem"):
                     app.batch("x").status()
 
+    def test_a_file_of_certificates_that_has_none(self):
+        (self.folder / "tasks.py").write_text("import locksley\n\napp = locksley.App()\n")
+        for name, text in (("words.pem", "no certificate\n"), ("cut.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")):
+            path = self.folder / name
+            path.write_text(text)
+            code, said = self.ended(*PACKAGE, "tasks:app", "--url", "rediss://127.0.0.1:1", "--ca-file", name, stdin=subprocess.DEVNULL)
+            self.assertEqual(code, 78)
+            self.assertRegex(said, rf"^locksley: {name} has no certificates in PEM format, or damaged ones: .+\n$")
+            app = locksley.App("rediss://127.0.0.1:1", patience=3_600, ssl_ca_certs=str(path))
+            for _ in range(2):
+                with self.assertRaisesRegex(OSError, f"{name} has no certificates"):
+                    app.batch("x").status()
+
 
 if __name__ == "__main__":
     unittest.main()

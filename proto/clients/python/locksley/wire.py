@@ -18,6 +18,7 @@ import logging
 import os
 import random
 import re
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
@@ -174,6 +175,13 @@ def packed(commands: Iterable[Command]) -> bytes:
     return b"".join(pieces)
 
 
+def _check_authorities(file: str) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except ssl.SSLError as error:
+        raise OSError(f"{file} has no certificates in PEM format, or damaged ones: {error}") from None
+
+
 class Addresses:
     """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is
     redis://a:7770. `url` is the one that is believed to serve, and may be none of `urls`, since a standby named it. `options` are those of
@@ -206,10 +214,12 @@ class Addresses:
         self.urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self.urls]
 
     def connection(self, pool: Any) -> tuple[str, Any]:
-        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. A file that cannot be read is an OSError of the
-        first, since redis-py takes it for a trouble of the network."""
+        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. A file that cannot be read, or has no certificates
+        of authorities, is an OSError of the first, since redis-py takes it for a trouble of the network."""
         for file in self._unread:
             open(file, "rb").close()
+            if file == self._options.get("ssl_ca_certs"):
+                _check_authorities(file)
         self._unread = []
         url = self.url
         return url, pool.from_url(url, **self._options).make_connection()

@@ -1,3 +1,5 @@
+// The arguments of a received command, left where they were received: 8 bytes for each argument,
+// and no copy of its bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,7 @@
+// The options of a batch: the struct that holds them, and the one table that describes them. The
+// parser of SUBMIT, OPEN and RUN, COMMAND DOCS, the client library and the command line all read
+// this table; README.md says how to add an option. Plain values and pure functions: any thread, and
+// nothing blocks.
 #pragma once
 
 #include <array>
@@ -11,9 +15,6 @@
 #include <variant>
 #include <vector>
 
-// The options of a batch: the struct that holds them, and the one table that describes them. The
-// parser of SUBMIT, OPEN and RUN, COMMAND DOCS, the client library and the command line all read
-// this table; README.md says how to add an option.
 namespace locksley::proto {
 
 // Which outputs of a batch are kept for RESULTS.

@@ -1,3 +1,5 @@
+// The memory that received bytes lie in: a block, and the counted references to it, of which the
+// last one frees it.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// Where large blocks come from: mapped memory apart from the heap, of which a few freed blocks are
+// kept for re-use.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Writes headers and bulk strings of RESP into memory that the caller provides.
 #pragma once
 
 #include <cstddef>

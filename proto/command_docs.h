@@ -1,3 +1,4 @@
+// The replies of COMMAND, of its subcommands and of HELP.
 #pragma once
 
 #include "proto/argument_list.h"

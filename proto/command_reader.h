@@ -1,3 +1,4 @@
+// The parser of a server: received bytes to commands. Each connection has one.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The commands of the wire in one table (names, numbers of arguments, permissions, syntax), and the
+// errors about a command that does not fit its row.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +66,7 @@ enum class CommandId : std::uint8_t {
   kCount,  // not a command
 };
 
+// The subcommands of the commands that have some, as CLIENT SETNAME.
 enum class SubcommandId : std::uint8_t {
   kClientGetname,
   kClientId,
@@ -94,6 +97,7 @@ enum class SubcommandId : std::uint8_t {
 enum class CommandGroup : std::uint8_t { kConnection, kSubmit, kRead, kControl, kAdmin, kWork };
 std::string_view to_string(CommandGroup group);
 
+// What else the dispatcher must know of a command; one bit each.
 enum CommandFlag : std::uint8_t {
   kNoFlags = 0,
   kBeforeAuth = 1,       // allowed before the peer is authenticated
@@ -122,6 +126,7 @@ inline constexpr std::int32_t kNoMaximum = 0x7FFFFFFF;
 // one.
 inline constexpr std::string_view kFirstVersion = "0.1.0";
 
+// The row of a subcommand.
 struct SubcommandSpec {
   SubcommandId id;
   CommandId container;
@@ -146,6 +151,7 @@ struct SubcommandSpec {
 // longer. Guess: enough for each key of the configuration.
 inline constexpr std::size_t kMostWordBytes = 64 * 1024;
 
+// The row of a command.
 struct CommandSpec {
   CommandId id;
   std::string_view name;       // lower case

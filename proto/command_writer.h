@@ -1,3 +1,4 @@
+// The encoder of a client: commands to bytes.
 #pragma once
 
 #include <concepts>

@@ -1,3 +1,5 @@
+// The settings of a customer (weight, slots, rate, jobs), and the text of a rate. Plain values; any
+// thread, and nothing blocks.
 #pragma once
 
 #include <chrono>

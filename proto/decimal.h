@@ -1,3 +1,5 @@
+// Writes integers in decimal, and line ends, into memory that the caller provides. Any thread;
+// nothing blocks or fails.
 #pragma once
 
 #include <array>

@@ -1,3 +1,5 @@
+// The payload of the handler `exec`: a command, as PROTOCOL.md has it. Plain functions: any thread,
+// and nothing blocks.
 #pragma once
 
 #include <expected>
@@ -5,9 +7,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-// The payload of the handler `exec`: a command, as PROTOCOL.md has it. Plain functions; nothing
-// blocks.
 
 namespace locksley::proto {
 

@@ -1,3 +1,5 @@
+// Glob patterns, as LIST, CUSTOMER LIST, PSUBSCRIBE and CONFIG GET take them. Any thread; nothing
+// blocks or fails.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// How a connection of either port begins: the parsers of HELLO and AUTH, the reply to HELLO, and
+// the errors for a peer that has to log in.
 #pragma once
 
 #include <cstddef>

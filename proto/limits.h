@@ -1,3 +1,4 @@
+// How much memory a peer may make a CommandReader use, in bytes and numbers of arguments.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ struct Limits {
   std::size_t max_command_bytes = 1024 * kMiB;
 
   // False: tighter limits, with other error texts, until the peer is authenticated (Redis PR 9588,
-  // CVE-2021-32675).
-  // The longest command that a stock client sends before it is authenticated has 7 arguments.
+  // CVE-2021-32675). The longest command that a stock client sends before it is authenticated has 7
+  // arguments.
   bool authenticated = true;
 
   static constexpr std::size_t kUnauthenticatedArguments = 10;

@@ -1,3 +1,5 @@
+// Look-up of a name among those of a table that the compiler knows: of commands, subcommands and
+// options.
 #pragma once
 
 #include <array>

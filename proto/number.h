@@ -1,3 +1,4 @@
+// Reads the integers of the wire, strictly. Any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The bytes that a connection has yet to send.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// The arguments of the other commands with options (RESULTS, LIST, WAIT, RETRY, CUSTOMER SET and
+// others) as structs, and the parsers that fill them.
 #pragma once
 
 #include <chrono>

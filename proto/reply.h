@@ -1,3 +1,4 @@
+// A reply as a tree, for clients: what a ReplyReader makes of received bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The parser of a client: received bytes to replies, as trees or, for RESULTS, row by row.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The encoder of a server: replies to bytes, in RESP2 or RESP3.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 
 namespace locksley::proto {
 
+// The versions of RESP, by their numbers in HELLO.
 enum class Protocol : std::uint8_t { kResp2 = 2, kResp3 = 3 };
 
 // Encodes replies at the end of an OutputBuffer, in the connection's version of the protocol. It

@@ -1,3 +1,4 @@
+// The arguments of SUBMIT, OPEN and RUN as structs, and the parsers that fill them.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +31,14 @@ struct RangeSource {
   std::uint64_t size() const { return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low); }
 };
 
+// SUBMIT or RUN handler [option …] JOBS payload … | RANGE low high [payload]
 struct SubmitCommand {
   std::string handler;
   BatchOptions options;
   std::variant<JobsSource, RangeSource> source;
 };
 
+// OPEN handler [option …]
 struct OpenCommand {
   std::string handler;
   BatchOptions options;

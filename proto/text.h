@@ -1,3 +1,5 @@
+// ASCII text of the wire: names in any case, and received bytes in messages. Any thread; nothing
+// blocks.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +8,7 @@
 
 namespace locksley::proto {
 
+// An ASCII letter in lower case; any other character as it is.
 constexpr char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
 // Names of commands and options: ASCII letters of either case are equal.

@@ -1,3 +1,5 @@
+// The pauses between a client's attempts to connect. A value; one thread's; nothing blocks or
+// fails.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What a client calls a batch that it submits: its id, and its name for an admin. Any thread;
+// nothing fails.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// A batch that a client streams in, of any length, with one chunk of jobs in memory.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// An OutputBuffer as the list of views that Link::send() and Client::send() take. Any thread;
+// nothing blocks.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,5 @@
+// The client library's main class: a function for each command, with typed replies, reconnection
+// and repetition. A Client is one thread's at a time.
 #pragma once
 
 #include <chrono>
@@ -26,6 +28,7 @@ namespace locksley::client {
 
 using proto::BatchOptions;
 
+// How long a Client waits, and what the daemon calls its connection.
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};  // of one attempt, the handshake included
   std::chrono::milliseconds reply_timeout{60'000};   // of commands that do not wait for jobs
@@ -134,6 +137,7 @@ class Client {
                                  Deadline deadline = kNoDeadline);
 
   Expected<Explanation> explain(std::string_view id);
+  // Returns how many jobs will not run because of it; jobs that run are asked to stop.
   Expected<std::uint64_t> cancel(std::string_view id);
   // RETRY with the ROUND of a STATUS before it, so that it is executed once though it may be sent
   // again. Returns how many jobs are queued again; nothing, if they are and the reply with their
@@ -141,6 +145,7 @@ class Client {
   // `indexes`: only these jobs; empty: all that have failed.
   Expected<std::optional<std::uint64_t>> retry(std::string_view id,
                                                std::span<const std::uint64_t> indexes = {});
+  // Whether a batch that was over, and its results, were dropped.
   Expected<bool> forget(std::string_view id);
   Expected<void> set_weight(std::string_view id, std::uint32_t weight);
   // 0: no bound.

@@ -1,3 +1,5 @@
+// A connection that has sent HELLO: whole replies, without reconnection and repetition. One
+// thread's at a time.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Points in time until which the calls of the client library may block. Any thread; nothing blocks.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The error of the client library, and the result of a call that can fail. Plain values.
 #pragma once
 
 #include <expected>

@@ -1,3 +1,4 @@
+// Bytes over a TCP or TLS connection, with deadlines and an interrupt. One thread's at a time.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// Which of several daemons a client tries next.
 #pragma once
 
 #include <cstddef>

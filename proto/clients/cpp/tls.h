@@ -1,3 +1,6 @@
+// TLS on the client's side: which servers are trusted, and why a handshake failed. Used by Link,
+// and by the daemon's own connection to an upstream daemon (daemon/upstream/). Any thread; only the
+// reading of files blocks.
 #pragma once
 
 #include <asio/ip/tcp.hpp>
@@ -11,10 +14,6 @@
 #include "proto/clients/cpp/url.h"
 
 namespace locksley::client {
-
-// TLS on the client's side: which servers are trusted, and why a handshake failed. Used by Link,
-// and by the daemon's own connection to an upstream daemon (daemon/upstream/). Any thread; only the
-// reading of files blocks.
 
 using TlsStream = asio::ssl::stream<asio::ip::tcp::socket&>;
 

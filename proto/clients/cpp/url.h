@@ -1,3 +1,5 @@
+// Addresses of daemons, as HOST:PORT or as a URL. Plain values and pure functions; any thread, and
+// nothing blocks: no name is resolved.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 
 namespace locksley::client {
 
+// Of clients. That of remote workers is another one.
 inline constexpr std::uint16_t kDefaultPort = 7770;
 
 // Where a daemon listens, and as whom to speak to it. A plain value.
@@ -36,10 +39,9 @@ struct Address {
 // The texts of several, separated by commas.
 std::string text_of(const std::vector<Address>& addresses);
 
-// Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: redis://, locksley://, and with TLS rediss://,
-// locksleys://;
-// [user[:password]@]host[:port][/0]. User and password are percent-decoded. `default_port`: where
-// none is given. Fails with kAddress.
+// Reads HOST, HOST:PORT, [IPV6]:PORT, or a URL: SCHEME://[user[:password]@]host[:port][/0]. The
+// scheme is redis or locksley; with TLS, rediss or locksleys. User and password are
+// percent-decoded. `default_port`: where none is given. Fails with kAddress.
 Expected<Address> parse_address(std::string_view text, std::uint16_t default_port = kDefaultPort);
 
 // Reads one address or several, as HOST:PORT,HOST:PORT or

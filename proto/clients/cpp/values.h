@@ -1,3 +1,5 @@
+// The replies of the commands as plain values, and the functions that read them. Any thread;
+// nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +13,10 @@
 
 namespace locksley::client {
 
-// The replies of the commands as plain values; the names are those of PROTOCOL.md. A field that an
-// older daemon does not send is 0 or empty; additional fields of a newer daemon are ignored.
+// The names are those of PROTOCOL.md. A field that an older daemon does not send is 0 or empty;
+// additional fields of a newer daemon are ignored.
 
+// A batch, as STATUS and LIST have it.
 struct BatchStatus {
   std::string id, name, handler, tenant, customer, state;
   std::uint64_t slots = 0;  // most jobs at once; 0: no bound
@@ -26,10 +29,12 @@ struct BatchStatus {
   bool is_all_ok() const { return state == "done" && ok == jobs; }
 };
 
+// Why a batch does not run faster, as EXPLAIN has it. `share` and `received` are fractions of its
+// lane, 0 to 1.
 struct Explanation {
   std::string state, reason;
   bool is_paused = false;
-  std::uint64_t ahead = 0;
+  std::uint64_t ahead = 0;  // batches that will be served before it
   double share = 0, received = 0, jobs_per_second = 0;
   std::int64_t eta_ms = -1;  // -1: unknown
 };
@@ -60,17 +65,21 @@ struct LogPart {
   std::string bytes;
 };
 
+// A handler, as HANDLERS lists it.
 struct HandlerInfo {
   std::string name, kind, description, lane;
   std::uint64_t concurrency = 0, processes = 0;
 };
 
+// A user with what it has in the lanes, as TENANTS lists it. `share`, `received`: fractions of a
+// lane, 0 to 1. `busy_us`: since the daemon's start.
 struct TenantInfo {
   std::string tenant;
   std::uint64_t weight = 0, batches = 0, queued = 0, running = 0, busy_us = 0;
   double share = 0, received = 0;
 };
 
+// A customer of a user: its settings, and what it has in the lanes, as CUSTOMER GET has it.
 struct CustomerInfo {
   std::string tenant, customer;
   std::string rate;  // such as 20/s; "0": no limit
@@ -79,11 +88,13 @@ struct CustomerInfo {
   double share = 0, received = 0;
 };
 
+// A page of CUSTOMER LIST.
 struct CustomerList {
   std::uint64_t next_cursor = 0;  // 0: there are no more
   std::vector<CustomerInfo> customers;
 };
 
+// A thread of the pool, as WORKERS lists it.
 struct WorkerInfo {
   std::uint64_t worker = 0, queue_depth = 0, executed = 0, steals = 0, steal_attempts = 0, stolen = 0,
                 parks = 0, busy_us = 0,
@@ -105,6 +116,7 @@ struct WorkerList {
   std::vector<MachineInfo> machines;
 };
 
+// A page of LIST.
 struct BatchList {
   std::uint64_t next_cursor = 0;  // 0: there are no more
   std::vector<BatchStatus> batches;

@@ -1,3 +1,5 @@
+// The parser of `locksley`'s command line: words to the structs of options.h. Called once, by
+// main's thread.
 #pragma once
 
 #include <expected>

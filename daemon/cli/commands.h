@@ -1,3 +1,4 @@
+// The functions that carry out the commands of `locksley`. Main's thread calls one of them, once.
 #pragma once
 
 #include "daemon/cli/context.h"

@@ -1,3 +1,5 @@
+// What all commands share: connections to the daemon, exit statuses, and messages that several of
+// them have.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// A flag that wakes poll().
 #pragma once
 
 #include <sys/eventfd.h>

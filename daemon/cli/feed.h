@@ -1,3 +1,5 @@
+// Sends the payloads of a command line to the daemon as one batch: on the caller's thread (Feed),
+// or beside it (FeedThread).
 #pragma once
 
 #include <atomic>
@@ -150,7 +152,7 @@ class FeedThread {
   // Written by the feed's thread through Feed. A reader that sees it true may be late: input may
   // just have come.
   std::atomic<bool> awaits_input_{false};
-  // Written by the feed's thread through Feed; only the progress reads it.
+  // Written by the feed's thread through Feed; the number of all jobs once over_ is true.
   std::atomic<std::uint64_t> jobs_{0};
   std::optional<client::ClientError> error_;
   std::string name_;  // begun_ publishes it

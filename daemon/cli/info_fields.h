@@ -1,3 +1,4 @@
+// The text of INFO as pairs. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <string>

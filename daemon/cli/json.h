@@ -1,3 +1,4 @@
+// JSON of replies and results, for --json. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Numbers, durations and times as text for people. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The arguments of each command of `locksley`, as plain structs.
 #pragma once
 
 #include <chrono>

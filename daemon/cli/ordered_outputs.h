@@ -1,3 +1,5 @@
+// Results in the order of their jobs, although they come in the order of completion: held in
+// bounded memory, and then in a file.
 #pragma once
 
 #include <cstddef>

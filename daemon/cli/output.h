@@ -1,3 +1,4 @@
+// Standard output with a buffer, whose writes a signal can interrupt.
 #pragma once
 
 #include <cstddef>

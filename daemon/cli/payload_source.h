@@ -1,3 +1,4 @@
+// Payloads from arguments, from standard input and from files, one at a time.
 #pragma once
 
 #include <chrono>

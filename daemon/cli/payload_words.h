@@ -1,3 +1,4 @@
+// How the words after `--` come through CLI11 unchanged.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The program `locksley`, after main().
 #pragma once
 
 #include <string>

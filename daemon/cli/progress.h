@@ -1,3 +1,4 @@
+// The line that shows how far a batch is, on standard error.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// From results to standard output, to files and to standard error.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Signals as a descriptor for poll().
 #pragma once
 
 #include <initializer_list>

@@ -1,3 +1,4 @@
+// A batch's status as text and as JSON. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <span>

@@ -1,3 +1,5 @@
+// Tables for people, and text that a terminal may show. A Table is one thread's; nothing blocks or
+// fails.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Whether bytes are UTF-8, and whether a terminal may obey a character. Any thread; nothing blocks
+// or fails.
 #pragma once
 
 #include <cstddef>

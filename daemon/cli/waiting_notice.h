@@ -1,3 +1,4 @@
+// The message that a batch waits for workers.
 #pragma once
 
 #include <chrono>

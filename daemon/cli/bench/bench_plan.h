@@ -1,3 +1,4 @@
+// What `locksley bench` sends, and the check of what comes back.
 #pragma once
 
 #include <cstdint>

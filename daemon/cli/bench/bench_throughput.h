@@ -1,3 +1,4 @@
+// One connection of `locksley bench` that measures throughput. Each has a thread of its own.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Percentiles of measured times. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstdint>

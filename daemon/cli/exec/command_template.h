@@ -1,3 +1,4 @@
+// The command of `locksley exec` with replacement strings, and the words of each job.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// How a job of `locksley exec` ended: its result, as exit status, signal and output.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// Where `locksley exec --results` writes outputs.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// From the words after `--`, and standard input, to the jobs of `locksley exec`.
 #pragma once
 
 #include <chrono>

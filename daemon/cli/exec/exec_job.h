@@ -1,3 +1,4 @@
+// One job of `locksley exec`, as its input has it. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstdint>

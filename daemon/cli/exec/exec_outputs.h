@@ -1,3 +1,4 @@
+// From the outputs of the jobs of `locksley exec` to the screen or to files.
 #pragma once
 
 #include <cstdint>

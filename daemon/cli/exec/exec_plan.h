@@ -1,3 +1,4 @@
+// What a call of `locksley exec` does, from its options, its joblog and the daemon's answer.
 #pragma once
 
 #include <cstdint>

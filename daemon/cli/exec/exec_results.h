@@ -1,3 +1,4 @@
+// The results of `locksley exec` between the daemon and the screen and the joblog.
 #pragma once
 
 #include <cstddef>

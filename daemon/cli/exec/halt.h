@@ -1,3 +1,4 @@
+// When `locksley exec` stops early, and its exit status.
 #pragma once
 
 #include <cstdint>

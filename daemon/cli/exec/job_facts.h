@@ -1,3 +1,4 @@
+// The standard error and the times of jobs that have ended, as JOB and LOG have them.
 #pragma once
 
 #include <cstdint>

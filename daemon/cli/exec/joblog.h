@@ -1,3 +1,4 @@
+// The joblog of `locksley exec`: what has run, and the batch that it ran in.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// A command as a line of bash, and back.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// Bytes of strangers as lines of text or hexadecimal. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstddef>

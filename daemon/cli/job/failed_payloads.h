@@ -1,3 +1,4 @@
+// The payloads of failed jobs, for `locksley results --failed --payloads`.
 #pragma once
 
 #include <cstdint>

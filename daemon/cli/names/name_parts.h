@@ -1,3 +1,5 @@
+// The parts of a file's name, and the replacement strings that stand for them. Any thread; nothing
+// blocks or fails.
 #pragma once
 
 #include <cstddef>

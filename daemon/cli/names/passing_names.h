@@ -1,3 +1,4 @@
+// Names on their way from the thread that sends jobs to the one that shows their results.
 #pragma once
 
 #include <array>

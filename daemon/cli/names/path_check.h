@@ -1,3 +1,4 @@
+// Whether all outputs of a batch can be written beside one another, before any job runs.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The path of a job's output, from the text after `--results`.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// From outputs to the files of `--results`.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Writes one file as a whole.
 #pragma once
 
 #include <string>

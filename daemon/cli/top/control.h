@@ -1,3 +1,4 @@
+// From keys to choices and commands of `locksley top`.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 namespace locksley::cli {
 
+// A key that the user has pressed.
 struct TopKey {
   enum class Name { kLetter, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kOther };
   Name name = Name::kOther;

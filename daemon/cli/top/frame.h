@@ -1,3 +1,5 @@
+// The lines of a screen of `locksley top`, in pieces with styles. Any thread builds its own;
+// nothing blocks or fails.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// From what the daemon says to what `locksley top` shows: rates from two looks.
 #pragma once
 
 #include <chrono>
@@ -12,19 +13,21 @@
 
 namespace locksley::cli {
 
+// A thread of the daemon's pool.
 struct TopWorker {
   std::uint64_t worker = 0, queue_depth = 0;
   double busy = 0;  // fraction of the time between the last two looks, 0 to 1
   double steals_per_second = 0;
 };
 
+// A batch of the list.
 struct TopBatch {
   client::BatchStatus status;
   TopBatchName name;
   std::optional<client::Explanation> explanation;
-  double progress = 0;         // 0 to 1
-  double jobs_per_second = 0;  // that end
-  std::optional<std::chrono::milliseconds> left;
+  double progress = 0;                            // 0 to 1
+  double jobs_per_second = 0;                     // that end
+  std::optional<std::chrono::milliseconds> left;  // until it is over, as far as is known
 
   bool is_paused() const { return explanation && explanation->is_paused; }
   // Its name, or where it has none its id.

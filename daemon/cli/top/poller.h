@@ -1,3 +1,4 @@
+// The thread of `locksley top` that asks the daemon.
 #pragma once
 
 #include <chrono>

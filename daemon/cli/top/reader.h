@@ -1,3 +1,4 @@
+// The commands of one look of `locksley top` at the daemon.
 #pragma once
 
 #include <chrono>

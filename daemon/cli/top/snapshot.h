@@ -71,6 +71,7 @@ struct TopDetail {
   static constexpr std::size_t kMostFailures = 100;  // guess: more than a person reads
 };
 
+// All of one look.
 struct TopSnapshot {
   std::chrono::steady_clock::time_point at;
   std::string address;  // of the daemon

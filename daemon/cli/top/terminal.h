@@ -1,3 +1,4 @@
+// The terminal of `locksley top`.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,5 @@
+// From figures and choices to the lines of a screen, for `locksley top`. Pure functions; nothing
+// blocks or fails.
 #pragma once
 
 #include <string>
@@ -24,17 +26,17 @@ struct TopScreen {
   std::string typed = {};
 };
 
-// The screen: figures and choices as lines, for any size. `is_paper`: what is not a screen, that
-// is, as long as there is something to show, and without keys.
+// What the lines are drawn for: a screen, which they fill, or a file or pipe, where the page is as
+// long as it has something to show, and no line names keys.
 struct TopPaper {
   TopSize size;
   Charset charset = Charset::kUtf8;
-  bool is_paper = false;
+  bool is_paper = false;  // a file or pipe
 };
 TopFrame draw_top(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
-// How many lines the page has, however few of them the screen shows; on the page kBatches, how many
-// batches the screen shows. From it follows how far keys scroll.
+// How far keys scroll: the lines that the page has, however few of them the screen shows; on the
+// page kBatches, the batches that the screen shows.
 std::size_t page_length(const TopFigures& figures, const TopScreen& screen, const TopPaper& paper);
 
 }  // namespace locksley::cli

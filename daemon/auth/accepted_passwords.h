@@ -1,3 +1,4 @@
+// The memory of passwords that were accepted, and of the sources from which they came.
 #pragma once
 
 #include <array>

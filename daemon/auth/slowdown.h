@@ -1,3 +1,4 @@
+// How long a source of wrong passwords waits before its next check.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The answer of the Authenticator.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// A check for the integer options of both programs.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,6 @@
-#pragma once
-
 // The exit codes of the two programs, locksleyd and locksley. They are those of sysexits.h where
 // one fits, which scripts and service managers know.
+#pragma once
 
 namespace locksley::daemon {
 

@@ -1,3 +1,4 @@
+// Keeps the allocator fast where very many small objects are freed.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The kinds of handlers, by what runs their jobs.
 #pragma once
 
 #include <cstdint>

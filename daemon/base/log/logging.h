@@ -1,3 +1,4 @@
+// How the daemon's log is made and set.
 #pragma once
 
 #include <spdlog/logger.h>

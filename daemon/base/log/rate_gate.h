@@ -1,3 +1,4 @@
+// A limit on how often a line is logged.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// The types of Asio that the daemon uses.
 #pragma once
 
 #include <asio/awaitable.hpp>

@@ -1,3 +1,5 @@
+// The loop of the I/O thread: how it takes turns between sockets, other threads and deferred work,
+// and when it polls instead of sleeping.
 #pragma once
 
 #include <asio/io_context.hpp>

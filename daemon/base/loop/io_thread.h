@@ -1,3 +1,5 @@
+// The I/O thread as a role that clang checks: what it alone may touch says
+// LOCKSLEY_GUARDED_BY(kIoThread).
 #pragma once
 
 #include "core/sync/thread_role.h"

@@ -1,3 +1,4 @@
+// The clock of a thread's own work. Any thread.
 #pragma once
 
 #include <chrono>

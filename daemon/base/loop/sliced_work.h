@@ -1,3 +1,4 @@
+// A piece of work that is done in slices and ends with its owner.
 #pragma once
 
 #include <cstdint>

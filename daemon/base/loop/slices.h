@@ -1,3 +1,4 @@
+// Long work on the thread of a loop, in slices, fairly among users.
 #pragma once
 
 #include <asio/async_result.hpp>
@@ -13,10 +14,10 @@
 namespace locksley::daemon {
 
 // Long pieces of work on the thread of a loop, in a line for each user. All slices between two
-// polls of the sockets share kRound.
-// The slices go round users, and then round the work of each; one has kSlice at most. So clients
-// that ask for little are served between the slices, however many others ask for much. A user with
-// much work waits for one slice of each other user between its own.
+// polls of the sockets share kRound. The slices go round users, and then round the work of each;
+// one has kSlice at most. So clients that ask for little are served between the slices, however
+// many others ask for much. A user with much work waits for one slice of each other user between
+// its own.
 //
 // Owned by ServerState, and by the LinkService for its own thread; outlives everything that adds
 // work, unless the loop runs no more. One thread. Nothing blocks or fails.

@@ -1,3 +1,4 @@
+// How long the I/O thread works without polling its sockets.
 #pragma once
 
 #include <chrono>

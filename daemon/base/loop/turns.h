@@ -1,3 +1,4 @@
+// Turns of connections on the thread of a loop, fairly among users.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// A line of waiting items for each user, served round robin.
 #pragma once
 
 #include <cstddef>

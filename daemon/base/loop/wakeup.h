@@ -1,3 +1,4 @@
+// The flag on which the coroutine of a connection waits.
 #pragma once
 
 #include <asio/async_result.hpp>

@@ -1,3 +1,4 @@
+// How many processors the daemon may use.
 #pragma once
 
 #include <cstdint>

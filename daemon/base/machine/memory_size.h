@@ -1,3 +1,4 @@
+// How much memory the daemon may use.
 #pragma once
 
 #include <cstdint>

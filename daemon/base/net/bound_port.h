@@ -1,3 +1,4 @@
+// A TCP port that is taken before anything listens on it.
 #pragma once
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Socket addresses as text. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <asio/ip/tcp.hpp>

@@ -1,3 +1,4 @@
+// Accepts the connections of a port.
 #pragma once
 
 #include <expected>

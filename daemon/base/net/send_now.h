@@ -1,3 +1,4 @@
+// A send that does not wait.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// What a refusal of a non-blocking socket means. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// The round trip of a connection, as the kernel knows it.
 #pragma once
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// What a connection of either port is made of.
 #pragma once
 
 #include <chrono>

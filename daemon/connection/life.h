@@ -1,3 +1,4 @@
+// The states of a connection, and which may follow which.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The counters of the client port, and the labels by which they are shown.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// A lock of a mutex that counts how often it had to wait.
 #pragma once
 
 #include "core/pool/worker_stats.h"

@@ -1,3 +1,4 @@
+// A thread that moves the bytes of many connections, and what the I/O thread tells it.
 #pragma once
 
 #include <cstddef>

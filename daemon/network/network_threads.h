@@ -1,3 +1,4 @@
+// The threads of `listen.threads`, and which connection each has.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// What the network threads tell the I/O thread.
 #pragma once
 
 #include <memory>

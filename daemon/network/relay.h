@@ -1,3 +1,4 @@
+// The bytes of one connection between the I/O thread and its network thread.
 #pragma once
 
 #include <cstddef>

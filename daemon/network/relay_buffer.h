@@ -1,3 +1,4 @@
+// The buffers of a relay, small or large, in bounded number.
 #pragma once
 
 #include <atomic>

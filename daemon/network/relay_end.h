@@ -1,3 +1,4 @@
+// A connection of a network thread as the I/O thread sees it.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// A connection as its network thread sees it: the socket, TLS, and the relay.
 #pragma once
 
 #include <cstddef>

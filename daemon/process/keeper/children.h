@@ -1,3 +1,4 @@
+// Lists the processes that this process or thread has started.
 #pragma once
 
 #include <sys/types.h>

@@ -1,3 +1,4 @@
+// Standard error of a worker's process, for the daemon's log.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Ends a process, first by SIGTERM and then by SIGKILL.
 #pragma once
 
 #include <csignal>

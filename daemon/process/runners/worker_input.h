@@ -1,3 +1,4 @@
+// Standard input of a worker's process.
 #pragma once
 
 #include <cstdint>

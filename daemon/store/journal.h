@@ -1,3 +1,5 @@
+// Where a batch records its steps: the core's Journal over the store's groups, and how much of each
+// user waits for the disk.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +20,9 @@ namespace locksley::daemon {
 class Engine;
 class EngineReading;
 
-// About how many bytes of some steps wait for the disk. Exact while these are in two groups, since
-// one is written while the next one gathers; never less. Guarded by the mutex of a PendingOfUser.
+// How many bytes of some steps wait for the disk: exact while the steps are in two groups at most,
+// of which one is written while the next one gathers; otherwise too many, and never too few.
+// Guarded by the mutex of a PendingOfUser.
 class PendingSteps {
  public:
   // A step is in the group of `ticket`. `written`, here and below: GroupCommit::written().

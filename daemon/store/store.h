@@ -1,3 +1,4 @@
+// The store, as the rest of the daemon uses it.
 #pragma once
 
 #include <atomic>

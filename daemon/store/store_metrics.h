@@ -1,3 +1,4 @@
+// The metrics of the store.
 #pragma once
 
 #include "daemon/metrics/metric_family.h"

@@ -1,3 +1,4 @@
+// A thread that compacts the embedded store once deleted rows take too much space.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,9 @@ class RocksEngine;
 // the live bytes plus kSlackMemtables, this class compacts all of them. At that ratio, each byte
 // written is rewritten about once.
 //
-// Owned by the engine. start() and stop(): one thread. set_live_bytes():
-// any thread. stop() blocks until the compaction under way has been aborted. A compaction that
-// fails is logged, and attempted again after the next deletion.
+// Owned by the engine. start() and stop(): one thread. set_live_bytes(): any thread. stop() blocks
+// until the compaction under way has been aborted. A compaction that fails is logged, and attempted
+// again after the next deletion.
 class Compactor {
  public:
   static constexpr std::uint64_t kMostRatio = 2;

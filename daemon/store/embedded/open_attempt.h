@@ -1,3 +1,4 @@
+// Cleans up after a database that could not be opened.
 #pragma once
 
 #include <set>

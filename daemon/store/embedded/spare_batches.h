@@ -1,3 +1,4 @@
+// RocksDB's write batches, used again.
 #pragma once
 
 #include <rocksdb/write_batch.h>

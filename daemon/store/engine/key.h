@@ -1,3 +1,4 @@
+// The keys of the store's rows. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// A cursor over rows of several kinds, batch by batch.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Keeps an engine open while threads read it.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The writer's thread as a role that clang checks.
 #pragma once
 
 #include "core/sync/thread_role.h"

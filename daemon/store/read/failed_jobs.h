@@ -1,3 +1,4 @@
+// Which jobs of a batch have failed, as the store has them.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Payloads for executors while the store is a database on another machine.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Whether the database replies.
 #pragma once
 
 #include <atomic>

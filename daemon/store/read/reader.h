@@ -1,3 +1,4 @@
+// Threads for tasks that wait for the disk or take long, fairly among users.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// A row of payloads in memory, and its reading.
 #pragma once
 
 #include <chrono>

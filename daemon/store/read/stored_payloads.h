@@ -1,3 +1,4 @@
+// The payloads of a batch that lie in the store.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// The payloads of a range whose pattern lies in the store.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Where the payloads of a batch lie. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// A batch's progress, from the rows of its steps.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,9 @@ namespace locksley::daemon {
 
 // What the rows of a batch's steps say together, one row after the other.
 //
-// On the stack of the function that reads the rows. Memory: for each range of jobs that have ended,
-// that have failed, or whose attempts are known; not for each step. Nothing blocks.
+// A part of a BatchAssembly, or on the stack of merge_steps(); one thread. Memory: for each range
+// of jobs that have ended, that have failed, or whose attempts are known; not for each step.
+// Nothing blocks.
 class StepReplay {
  public:
   // False if the step contradicts the steps before it. `number`: from the key of the row. The first

@@ -1,3 +1,4 @@
+// A batch, from its rows.
 #pragma once
 
 #include <cstdint>

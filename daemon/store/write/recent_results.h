@@ -1,3 +1,4 @@
+// Results that are on the disk and still in memory.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Which batches' steps are merged, and when.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The merging of steps, and a thread for it.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The order of writes, and their outcome. Plain values.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// From the writes of a group to rows.
 #pragma once
 
 #include <compare>

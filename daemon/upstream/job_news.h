@@ -1,3 +1,4 @@
+// What a NOTE tells the upstream of one job. A value; any thread, and nothing blocks.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The link thread as a role that clang checks, and the clock of its leases.
 #pragma once
 
 #include <time.h>

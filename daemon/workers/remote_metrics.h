@@ -1,3 +1,4 @@
+// The metrics of remote workers.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The limits and times of a link. Plain values, in milliseconds, bytes and numbers.
 #pragma once
 
 #include <chrono>

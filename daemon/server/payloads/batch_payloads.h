@@ -41,9 +41,11 @@ struct HeldPayload {
 // implementation knows whether its payloads lie in memory, in the store or in both, and manages
 // their lifetime itself; the rest of the daemon does not ask.
 //
-// Owned by its batch. Any number of workers call fetch() and memory_bytes(); all other functions
-// belong to the I/O thread. Only a fetch() from the store blocks, and only that fails, or returns 0
-// (core/batch/payload.h); the others can run out of memory.
+// Owned by its batch. Executors call fetch() and range(), any number at once; any thread may call
+// drop_cached(). All other functions, also memory_bytes(), belong to the I/O thread; it hands the
+// result of open_range() to another one. Only a fetch() or a range() that reads the store blocks,
+// and only these can fail, or have nothing now (core/batch/payload.h); the others can run out of
+// memory.
 class BatchPayloads : public PayloadSource {
  public:
   // Whether failed jobs may run again (RETRY) after the batch is over.

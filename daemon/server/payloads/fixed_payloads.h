@@ -28,8 +28,9 @@ inline OpenStoredRange opens_range(Store* store, std::uint64_t sequence, std::in
 
 // The payloads of a SUBMIT with RANGE: computed from the range. Its pattern is in memory until the
 // batch is over, and afterwards as long as failed jobs may need it. Then it lies in the store
-// alone, if the store has a row of it: a fetch, which happens if failed jobs run again, reads it;
-// that may block, and fails, as the store's reads do. Nothing else blocks or fails.
+// alone, if the store has a row of it: if failed jobs run again, fetch() or range() reads it, which
+// may block. If that fails, fetch() throws as the store's reads do, and range() is null. Nothing
+// else blocks or fails.
 class RangedPayloads final : public BatchPayloads {
  public:
   // `open_stored`: empty if the store has no row of the pattern.

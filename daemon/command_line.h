@@ -1,3 +1,4 @@
+// The options of `locksleyd`. Read once by main(), before any other thread starts.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 
 namespace locksley::daemon {
 
+// What the process is to do.
 struct CommandLine {
   ConfigSource config;  // --config, --port, --http-port
   bool check_config = false;

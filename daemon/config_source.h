@@ -1,3 +1,4 @@
+// Where the configuration comes from, and its loading with all problems named.
 #pragma once
 
 #include <cstdint>

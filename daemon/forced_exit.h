@@ -1,3 +1,4 @@
+// The end of a daemon whose jobs do not end.
 #pragma once
 
 #include <memory>
@@ -19,8 +20,8 @@ class Store;
 // have published, and ends the process without them; those jobs run again at the next start.
 // Without a store it does nothing, and the end waits for the jobs: they would be lost.
 //
-// On the stack of main(), around Pool::stop(). The destructor waits for its thread, which does not
-// block.
+// On the stack of stop() (main.cc), around Pool::stop(). The destructor waits for its thread, which
+// does not block.
 class ForcedExit {
  public:
   // `store`, which may be null, and `log` are used by its thread.

@@ -1,3 +1,4 @@
+// All of the HTTP port in one object.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// SIGHUP before the daemon listens for it.
 #pragma once
 
 #include <asio/io_context.hpp>

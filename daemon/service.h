@@ -1,3 +1,4 @@
+// The life of the daemon that serves, from ready to the last connection.
 #pragma once
 
 #include <asio/signal_set.hpp>

@@ -11,6 +11,7 @@
 
 namespace locksley {
 
+// A job, by its place. The batch outlives it.
 struct WatchedJob {
   const Batch* batch = nullptr;
   std::uint64_t index = 0;

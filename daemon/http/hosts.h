@@ -16,7 +16,7 @@ std::string name_of_machine();
 // of a user who can reach them. So these names are served: IP addresses, `localhost`, the name of
 // this machine, and the names in `http.hosts`.
 //
-// Owned beside the Router, outlives it. The HTTP side's thread, or main's before that runs. Nothing
+// Owned beside the Router, outlives it. The I/O thread, or main's before that runs. Nothing
 // blocks or fails.
 class HttpHosts {
  public:

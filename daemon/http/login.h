@@ -69,7 +69,7 @@ class HttpLogin {
 };
 
 // Reads the token of `http.token_file`; none if that is not set. The error names the key and the
-// file. Blocks on the file.
+// file. Any thread; blocks on the file.
 std::expected<std::optional<Secret>, std::string> read_http_token(const config::Http& http);
 
 }  // namespace locksley::daemon

@@ -1,4 +1,4 @@
-// Which connection gives way to a newcomer when all places are taken.
+// Which connection gives way to a newcomer when all places are taken. The I/O thread only.
 #pragma once
 
 #include <asio/ip/address.hpp>

@@ -1,4 +1,4 @@
-// The parameters of a target.
+// The parameters of a target. Any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>

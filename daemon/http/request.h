@@ -1,4 +1,4 @@
-// HTTP/1.1 requests, and the parser of their heads.
+// HTTP/1.1 requests, and the parser of their heads. Any thread; nothing blocks.
 #pragma once
 
 #include <asio/ip/address.hpp>

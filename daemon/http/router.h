@@ -19,6 +19,7 @@ class HttpLogin;
 
 class HttpAnswer;
 
+// What a page replies: at once, or later. A value.
 struct HttpReply {
   HttpStatus status = HttpStatus::kOk;
   std::string content_type = "text/plain; charset=utf-8";
@@ -35,7 +36,7 @@ struct HttpReply {
 };
 
 // Passes on a reply that comes later. Copies are the same answer: the first call counts, the others
-// have no effect. The HTTP side's thread.
+// have no effect. The I/O thread.
 class HttpAnswer {
  public:
   using Give = std::move_only_function<void(HttpReply)>;
@@ -72,7 +73,7 @@ enum class Access {
 // The table of pages. Owned by HttpPort, or by Standby::Desk, which fill it before the server
 // listens; outlives the server. Constant afterwards: any thread.
 //
-// Pages are called on the HTTP side's thread, one at a time. A page must not block: it reads
+// Pages are called on the I/O thread, one at a time. A page must not block: it reads
 // snapshots, or replies later. An exception of a page becomes a 500 without details.
 class Router {
  public:

@@ -10,6 +10,7 @@
 
 namespace locksley::daemon {
 
+// Why a request is refused. Any thread may call the functions below; none blocks.
 struct HttpRefusal {
   HttpStatus status;
   std::string error;  // "CODE text", as on the wire

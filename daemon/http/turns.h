@@ -14,7 +14,7 @@ namespace locksley::daemon {
 // has, a request or a command of another waits for one request of theirs. While little is asked
 // for, a request has its turn at once.
 //
-// A plain value, of the HTTP side's thread. `slices` outlives every run of the io_context.
+// A plain value, of the I/O thread. `slices` outlives every run of the io_context.
 struct HttpTurns {
   Slices& slices;
   // In whose line the caller waits. A caller that was not asked to log in:

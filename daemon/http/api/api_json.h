@@ -1,4 +1,4 @@
-// Writes the JSON of the API.
+// Writes the JSON of the API. Any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>

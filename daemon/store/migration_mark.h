@@ -28,6 +28,7 @@ struct CopyPosition {
   std::string key;
 };
 
+// What each of the two stores knows of the migration.
 struct MigrationMark {
   std::string id;       // of the migration, the same in both stores: 32 hexadecimal digits, random
   std::string other;    // the place of the other store, without a password

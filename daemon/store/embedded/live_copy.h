@@ -8,6 +8,7 @@
 
 namespace locksley::daemon {
 
+// Where a copy goes, and for how long it goes on.
 struct LiveCopy {
   std::string folder;             // is made; its parent exists
   std::function<bool()> goes_on;  // asked at least once for each MiB; false: the copy is given up

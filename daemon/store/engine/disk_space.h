@@ -7,6 +7,7 @@
 
 namespace locksley::daemon {
 
+// The room of a file system.
 struct DiskSpace {
   std::uint64_t size_bytes = 0;
   std::uint64_t free_bytes = 0;  // for this process: without the blocks that are reserved for root

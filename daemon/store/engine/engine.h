@@ -31,6 +31,7 @@ namespace locksley::daemon {
 enum class Table : std::uint8_t { kIndex, kPayloads, kResults };
 inline constexpr std::size_t kTables = 3;
 
+// Why an engine did not do what it was asked, by what the caller can do about it.
 struct EngineError {
   enum class Kind : std::uint8_t {
     kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds; or ReadingConnection::kOpen

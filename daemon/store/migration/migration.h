@@ -30,6 +30,7 @@ struct TableSum {
   friend bool operator==(const TableSum&, const TableSum&) = default;
 };
 
+// Why a migration has not ended.
 struct MigrationError {
   enum class Kind : std::uint8_t {
     kRefused,    // the two stores are not for each other; nothing was changed

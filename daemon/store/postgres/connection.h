@@ -24,6 +24,7 @@ struct ResultDeleter {
 };
 using Result = std::unique_ptr<PGresult, ResultDeleter>;
 
+// Why a statement failed: as an error of the engine, and as PostgreSQL says it.
 struct PgError {
   EngineError error;
   std::string state;  // SQLSTATE; empty: the connection is lost, or will be

@@ -17,6 +17,7 @@ namespace locksley::daemon {
 // `committed` of a row whose daemon stands by, and never was active.
 inline constexpr std::int64_t kNeverActive = -1;
 
+// A daemon's row in locksley_node. `beat` grows while the daemon lives; README.md says how.
 struct NodeRow {
   std::int32_t node = 0;
   std::string name;

@@ -13,6 +13,7 @@
 
 namespace locksley::daemon {
 
+// What an engine on a database is made with. The times are those of README.md.
 struct PostgresOptions {
   std::string url;
   config::Replication replication = config::Replication::kRequired;

@@ -19,6 +19,7 @@ class logger;
 
 namespace locksley::daemon {
 
+// A TLS session of OpenSSL, which is freed with its pointer.
 struct SslFree {
   void operator()(SSL* session) const { SSL_free(session); }
 };
@@ -47,6 +48,7 @@ class PeerCertificate {
   std::unique_ptr<CertificateChain, ChainFree> chain_;
 };
 
+// The protocol that a port speaks inside TLS.
 enum class TlsUse : std::uint8_t {
   kWire,  // the wire protocol: no ALPN, as Redis
   kHttp,  // offers http/1.1

@@ -12,6 +12,7 @@
 
 namespace locksley::daemon {
 
+// OpenSSL's objects, which are freed with their pointers.
 struct X509Free {
   void operator()(X509* certificate) const { X509_free(certificate); }
 };

@@ -14,6 +14,8 @@
 
 namespace locksley::daemon {
 
+// What users can hold, in bytes where the name says so, else in numbers. Each is bounded for a
+// user, and most for all users together.
 enum class Resource : std::uint8_t {
   kQueuedJobs,    // accepted, not ended
   kQueuedBytes,   // payloads, and patterns of ranges, in memory

@@ -29,6 +29,7 @@ struct Prospects {
   std::chrono::duration<double> until_start{0};
 };
 
+// How fast a batch goes, and how long it takes still.
 struct Outlook {
   double jobs_per_second;
   std::int64_t eta_ms;  // -1: not known

@@ -21,6 +21,7 @@ struct Command {
   std::string_view name() const { return arguments.empty() ? std::string_view() : arguments[0]; }
 };
 
+// What a call of next() has found.
 enum class ReadStatus : std::uint8_t {
   kComplete,  // the output holds a whole command or reply
   kNeedMore,  // the received bytes do not contain another whole one

@@ -9,6 +9,7 @@
 
 namespace locksley::daemon {
 
+// What a caller shows to be let in. A value; the secret is wiped at its end.
 struct HttpCredentials {
   enum class Scheme { kBasic, kBearer };
   Scheme scheme = Scheme::kBasic;

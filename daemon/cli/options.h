@@ -163,7 +163,7 @@ struct WeightArguments {
 
 struct SlotsArguments {
   std::string id = {};
-  std::uint32_t slots = 0;
+  std::uint32_t slots = 0;  // 0: no bound
 };
 
 // Restarts the handler.

@@ -38,6 +38,7 @@ class Descriptor {
   int number_ = -1;
 };
 
+// The two ends of a pipe, which close with it. Any thread.
 struct Pipe {
   Descriptor read;
   Descriptor write;

@@ -26,6 +26,7 @@ struct PeerReply {
   static constexpr auto kNever = std::chrono::milliseconds::max();
 };
 
+// What an active daemon learns from the others while its database is away.
 enum class PeerVerdict : std::uint8_t {
   kGoOn,       // the database is away for all, or none of them has taken over yet
   kTakenOver,  // another daemon is the active one

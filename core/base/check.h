@@ -1,4 +1,4 @@
-// check(): an assertion that is always on.
+// check(): an assertion that is always on. Any thread.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A range of job indexes, or of the indexes of a loop.
+// A range of job indexes, or of the indexes of a loop. A plain value.
 #pragma once
 
 #include <cstdint>

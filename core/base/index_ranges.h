@@ -1,4 +1,4 @@
-// Sets of job indexes, as ranges.
+// Sets of job indexes, as ranges. Pure functions; only allocation fails.
 #pragma once
 
 #include <algorithm>

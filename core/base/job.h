@@ -1,4 +1,5 @@
-// The status of a job, and the clocks: used by all code that runs, records or reports jobs.
+// The status of a job, and the clocks: used by all code that runs, records or reports jobs. Plain
+// values; any thread.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// A quick test that passes over most of very many ranges of job indexes.
+// A quick test that passes over most of very many ranges of job indexes. A value; once made, any
+// thread may ask it.
 #pragma once
 
 #include <algorithm>

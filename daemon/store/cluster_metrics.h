@@ -1,4 +1,4 @@
-// The metrics of the daemons that share one store.
+// The metrics of the daemons that share one store. Any thread; nothing blocks.
 #pragma once
 
 #include "daemon/metrics/metric_family.h"

@@ -1,4 +1,4 @@
-// The formats of a store's rows.
+// The formats of a store's rows. Any thread; nothing blocks.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// The engine that is part of the daemon: RocksDB, one folder, no other process.
+// The engine that is part of the daemon: RocksDB, one folder, no other process. To open it, or to
+// repair it, blocks on the disk.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How the store configures RocksDB. Internal to daemon/store/embedded.
+// How the store configures RocksDB. Internal to daemon/store/embedded. Any thread; nothing blocks.
 #pragma once
 
 #include <rocksdb/cache.h>

@@ -1,5 +1,6 @@
 // Whether this process may use the files of a store, and which errors are the system's and say
-// nothing about what the files contain. Internal to daemon/store/embedded.
+// nothing about what the files contain. Internal to daemon/store/embedded. Any thread; those that
+// take a folder and no words block on the disk.
 #pragma once
 
 #include <rocksdb/status.h>

@@ -1,4 +1,4 @@
-// A cursor over rows of several kinds, batch by batch.
+// A cursor over rows of several kinds, batch by batch. One thread, that of the reading.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Takes a row of PostgreSQL's binary COPY apart. Internal to daemon/store/postgres, without libpq.
+// One thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Reads all rows of a kind from PostgreSQL. Internal to daemon/store/postgres.
+// Reads all rows of a kind from PostgreSQL. Internal to daemon/store/postgres. One thread, that of
+// the reading.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reads rows from PostgreSQL. Internal to daemon/store/postgres.
+// Reads rows from PostgreSQL. Internal to daemon/store/postgres. One thread, that of the reading.
 #pragma once
 
 #include <chrono>

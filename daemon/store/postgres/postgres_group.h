@@ -1,4 +1,5 @@
-// The changes of a group, as PostgreSQL takes them. Internal to daemon/store/postgres.
+// The changes of a group, as PostgreSQL takes them. Internal to daemon/store/postgres. The writer's
+// thread only.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Where a row lies in PostgreSQL's tables. Internal to daemon/store/postgres.
+// Where a row lies in PostgreSQL's tables. Internal to daemon/store/postgres. Pure functions.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
 // The tables in the database, and what the database must promise. Internal to
-// daemon/store/postgres.
+// daemon/store/postgres. The thread that has the connection; all functions block for the server.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// `locksleyd --repair`: makes a sound store of what can be read of a damaged one.
+// `locksleyd --repair`: makes a sound store of what can be read of a damaged one. Main's thread, in
+// a process that serves nothing.
 #pragma once
 
 #include "config/config.h"

@@ -1,4 +1,4 @@
-// Bearer tokens: a secret in a file, by which a program authenticates.
+// Bearer tokens: a secret in a file, by which a program authenticates. Any thread.
 #pragma once
 
 #include <cstddef>

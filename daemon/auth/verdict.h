@@ -1,4 +1,4 @@
-// The answer of the Authenticator.
+// The answer of the Authenticator. A plain value.
 #pragma once
 
 #include <cstdint>

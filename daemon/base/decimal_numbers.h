@@ -1,4 +1,4 @@
-// A check for the integer options of both programs.
+// A check for the integer options of both programs. Main's thread, while it parses a command line.
 #pragma once
 
 #include <CLI/CLI.hpp>

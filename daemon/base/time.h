@@ -1,4 +1,4 @@
-// The daemon's one clock.
+// The daemon's one clock. Any thread; nothing blocks.
 #pragma once
 
 #include <chrono>

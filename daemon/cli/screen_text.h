@@ -1,4 +1,5 @@
-// Text for a grid of cells: harmless text, and the number of cells that it takes.
+// Text for a grid of cells: harmless text, and the number of cells that it takes. Any thread;
+// nothing blocks or fails.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The built-in handlers: echo, sha256, sleep, spin, fail, fib.
+// The built-in handlers: echo, sha256, sleep, spin, fail, fib. Any thread; nothing blocks.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The handler `fib`: recursion on the pool.
+// The handler `fib`: recursion on the pool. Any worker, many jobs at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Payloads that are numbers.
+// Payloads that are numbers. Any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>

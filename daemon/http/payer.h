@@ -1,4 +1,4 @@
-// Who pays for a connection of the HTTP side.
+// Who pays for a connection of the HTTP side. A plain value.
 #pragma once
 
 #include <asio/ip/address.hpp>

@@ -1,4 +1,4 @@
-// The version of the build.
+// The version of the build. Constants.
 #pragma once
 
 namespace locksley::daemon {

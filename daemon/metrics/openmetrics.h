@@ -1,4 +1,4 @@
-// Which clients get OpenMetrics.
+// Which clients get OpenMetrics. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The header of a short string in a reply.
+// The header of a short string in a reply. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstdint>

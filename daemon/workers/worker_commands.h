@@ -1,4 +1,4 @@
-// The commands of remote workers, parsed and bounded.
+// The commands of remote workers, parsed and bounded. Plain values and pure functions.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How many processors the daemon may use.
+// How many processors the daemon may use. Any thread; blocks for files of the kernel.
 #pragma once
 
 #include <cstdint>

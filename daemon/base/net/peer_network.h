@@ -1,4 +1,5 @@
-// The network that a peer is in, which shares what is divided between peers.
+// The network that a peer is in, which shares what is divided between peers. Any thread; nothing
+// blocks or fails.
 #pragma once
 
 #include <algorithm>

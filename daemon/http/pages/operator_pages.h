@@ -1,4 +1,5 @@
-// The pages for operators and their tools.
+// The pages for operators and their tools. Called before the server listens; the pages themselves
+// run on the I/O thread.
 #pragma once
 
 #include "daemon/http/pages/health.h"

@@ -1,4 +1,4 @@
-// The texts that tell a job's submitter how its process ended.
+// The texts that tell a job's submitter how its process ended. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// When a worker's process is started again, how long it stays, and when it has grown too large.
+// When a worker's process is started again, how long it stays, and when it has grown too large. Any
+// thread; only resident_bytes() blocks, on a file of the kernel.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
-// How a peer proved that it is its user, and when that proof counts no more.
+// How a peer proved that it is its user, and when that proof counts no more. Any thread; nothing
+// blocks or fails.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Until when a command with the option BLOCK waits.
+// Until when a command with the option BLOCK waits. The I/O thread only; nothing blocks or fails.
 #pragma once
 
 #include <chrono>

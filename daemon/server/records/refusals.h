@@ -1,4 +1,4 @@
-// Texts of error replies that several commands have in common.
+// Texts of error replies that several commands have in common. Any thread; nothing blocks or fails.
 #pragma once
 
 #include <cstdint>

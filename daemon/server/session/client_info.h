@@ -1,4 +1,4 @@
-// What a client has said of itself.
+// What a client has said of itself. A plain value of a Session.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace locksley::daemon {
 class NetworkThread;
 class RelayedConnection;
 
-// Who waits for a connection's bytes on the I/O thread.
+// A connection that waits on the I/O thread until its RelayEnd can read or write.
 class RelayOwner {
  public:
   // There is something to read, room to write, or everything is sent: as far as the owner waits for

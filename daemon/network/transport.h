@@ -28,8 +28,8 @@ class NetworkThreads;
 // plain way costs one test more than the system call.
 //
 // A plain peer that sends little at a time is read by the wait itself, into kAhead bytes of the
-// Transport: to wait, Asio changes what epoll watches; to read, it tries once, mostly to find
-// nothing there, which is cheaper.
+// Transport. That is cheaper: for a wait alone Asio changes what epoll watches, while for a read it
+// only tries the socket once, and mostly finds nothing there.
 //
 // After hand_over() a network thread has the socket, and moves the bytes between it and buffers
 // (relay.h). From then on what is said here of the socket holds for these buffers.

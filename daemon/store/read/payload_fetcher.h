@@ -35,12 +35,17 @@ class Reachability;
 // called when the payload is there. It stays here until the executor that runs its job has asked
 // again, in bounded memory.
 //
-// Users share that memory. While it is full, the user that holds most makes room for a user that
-// holds nothing, or less than the other one does without its oldest row, or less than half of its
-// only row: that row goes, and is read again when it is wanted. (McKenney, "Stochastic fairness
-// queueing", 1990, takes room from the longest queue likewise.) So users that want more than there
-// is room for come to hold about the same. Else the user waits until executors have taken rows of
-// its own. What waits for room takes up no thread, so the readings of other users go on.
+// Users share that memory. While it is full, the user that holds most gives up its oldest row for
+// another user that wants a row and
+//
+// - holds nothing,
+// - or holds less than the first one does without that row,
+// - or holds less than half as much as the first one, whose only row it is.
+//
+// A row that has gone is read again when it is wanted. So users that want more than there is room
+// for come to hold about the same. (McKenney, "Stochastic fairness queueing", 1990, takes room from
+// the longest queue likewise.) Any other user waits until executors have taken rows of its own. A
+// row that waits for room takes up no thread, so the readings of other users go on.
 //
 // A member of the Store; the Engine and the Reachability outlive it, and it outlives all Wants. Any
 // thread may call anything, but on_arrival() comes before all other calls. find() waits for
@@ -176,8 +181,8 @@ class PayloadFetcher {
   // will be no other.
   Outcome after_failure(Wants& wants, std::chrono::milliseconds patience, bool is_late)
       LOCKSLEY_REQUIRES(mutex_);
-  // Stores the outcome of a reading, and wakes who waits for it. True: find() has returned null for
-  // this payload already.
+  // Stores the outcome of a reading, and wakes the executors that wait for it. True: find() has
+  // returned null for this payload already.
   bool deliver(Wants& wants, const SharedWant& want, Outcome outcome) LOCKSLEY_REQUIRES(mutex_);
 
   Engine& engine_;

@@ -27,13 +27,13 @@ class Reachability;
 // holds some thousands of payloads. Keeps the chunks used last, so that several workers at
 // different places of the batch do not read the same chunk again and again.
 //
-// Owned by its batch, or by the one who looks for a payload; the others outlive it. Any thread may
-// fetch, several at once. If the thread that fetches reads by itself, a fetch blocks on the disk,
-// and for a second or two on a server that does not reply, or for twenty on one that sends a large
-// payload slowly. If a PayloadFetcher reads, a fetch blocks for PayloadFetcher::patience() at most.
-// While the engine is being reopened or is away, or if the payload did not come in that time, a
-// fetch returns 0. Throws std::runtime_error if the store lacks a payload, or the disk cannot read
-// it.
+// Owned by its batch, or by the search for one job; the Engine, the Reachability and the
+// PayloadFetcher outlive it. Any thread may fetch, several at once. If the thread that fetches
+// reads by itself, a fetch blocks on the disk, and for a second or two on a server that does not
+// reply, or for twenty on one that sends a large payload slowly. If a PayloadFetcher reads, a fetch
+// blocks for PayloadFetcher::patience() at most. While the engine is being reopened or is away, or
+// if the payload did not come in that time, a fetch returns 0. Throws std::runtime_error if the
+// store lacks a payload, or the disk cannot read it.
 class StoredPayloads final : public PayloadSource {
  public:
   // The thread that fetches reads. `inside`: those inside the row of the batch's acceptance, if

@@ -51,7 +51,7 @@ class BatchLoads {
   void end(std::uint64_t sequence, const Outcome& outcome) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;
-  // Who waits for the loads that are under way.
+  // The calls that wait for the loads under way, by sequence.
   std::map<std::uint64_t, std::vector<OnLoad>> waiting_ LOCKSLEY_GUARDED_BY(kIoThread);
 };
 

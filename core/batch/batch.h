@@ -174,8 +174,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
 
   // Its account of results is full: no new jobs of it are started. Some loads, between bursts.
   bool is_at_result_limit() const { return options_.results != nullptr && options_.results->is_full(); }
-  // Its account of failures is full: failed jobs are not retried, and no more is kept about them
-  // than which they are.
+  // Its account of failures is full: only a few of its failed jobs are retried, and no more is kept
+  // about those that have failed for good than which they are.
   bool is_at_failure_limit() const { return options_.failures != nullptr && options_.failures->is_full(); }
 
   // Bytes held: payloads and results. A hint.
@@ -334,7 +334,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // publish() where at least one job failed.
   bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
-  // The others go into publication.failed. Needs: the account of failures has room.
+  // The others go into publication.failed. Needs: there is room for the attempts.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
       LOCKSLEY_REQUIRES(mutex_);
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.

@@ -15,6 +15,14 @@
 namespace locksley {
 namespace {
 
+// What the attempts of a batch's jobs may take while its account of failures is full: so the
+// failures of one batch do not take the retries of all others of its user. Guess: some 60 jobs that
+// lie alone; an unfinished batch takes 2 KiB in any case.
+constexpr std::uint64_t kSpareAttemptBytes = 8 * 1024;
+// Of a range of jobs that is retried: its attempts, and its place among those that wait
+// (Retries::memory_bytes()).
+constexpr std::uint64_t kRetryBytes = 128;
+
 // The failed jobs of some rows, in the order of completion, and the notes that they have left.
 struct FailedRows {
   std::vector<IndexRange> jobs;
@@ -142,11 +150,18 @@ bool Batch::publish_failures(Publishing jobs) {
       if (!notes().set(each.index, each.text)) each.text.clear();
       publication.notes.push_back(std::move(each));
     }
-    if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries ||
-        is_at_failure_limit()) {
+    if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed.jobs);
     } else {
-      again = schedule_retries(failed.jobs, publication);
+      std::size_t room = failed.jobs.size();
+      if (is_at_failure_limit()) {
+        const std::uint64_t used = retries_ != nullptr ? retries_->memory_bytes() : 0;
+        room = std::min<std::size_t>(room,
+                                     (kSpareAttemptBytes - std::min(used, kSpareAttemptBytes)) / kRetryBytes);
+      }
+      const std::span<const IndexRange> ranges = failed.jobs;
+      again = schedule_retries(ranges.first(room), publication);
+      for (const IndexRange& each : ranges.subspan(room)) append_range(publication.failed, each);
     }
     if (!again.empty()) {
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);

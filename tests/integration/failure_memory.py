@@ -7,6 +7,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
+from programs import shell
+from scratch import scratch
 from store_daemon import StoreTest
 
 PYTHON_WORKER = pathlib.Path(__file__).resolve().parents[1] / "support" / "python_worker.py"
@@ -29,6 +31,7 @@ class Failures(StoreTest):
         "limits": {"max_result_bytes": LIMIT},
         "handlers": {
             "w": {"worker": ["python3", str(PYTHON_WORKER)], "concurrency": 2},
+            "shell": shell(),
             "noisy": {"command": ["sh", "-c", "cat >&2; exit 1"], "concurrency": 4},
         },
     }
@@ -68,7 +71,25 @@ class Failures(StoreTest):
         self.assertEqual((status["ok"], status["failed"]), (JOBS // 2, JOBS // 2))
         self.assertGreater(status["retried"], 0)
         self.assertLess(status["retried"], JOBS // 2)
-        self.assertIn("what is kept about failed jobs is at its limit: they are not retried", self.daemon.log())
+        self.assertIn("what is kept about failed jobs is at its limit: batches with many of them do not retry them", self.daemon.log())
+
+    def test_at_the_limit_another_batch_with_few_failures_retries_them(self):
+        self.begin()
+        failed = pathlib.Path(scratch(self), "failed")
+        self.command("OPEN", "shell", "ID", "few", "RETRIES", 1)
+        self.command("PAUSE", "few")
+        self.command("ADD", "few", f"test -e {failed} || {{ touch {failed}; exit 1; }}")
+        self.command("CLOSE", "few")
+        self.command("OPEN", "w", "ID", "b", "RETRIES", 0)
+        part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
+        for _ in range(JOBS // len(part)):
+            self.command("ADD", "b", *part)
+        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2, LONG_S)
+        used, limit = account(self.command, "failure_bytes")
+        self.assertGreaterEqual(used, limit)
+        self.command("RESUME", "few")
+        status = self.command.wait("few")
+        self.assertEqual((status["ok"], status["retried"]), (1, 1))
 
     def test_notes_of_failed_jobs_do_not_stop_other_batches(self):
         self.begin()

@@ -65,6 +65,34 @@ TEST_F(FailureLimitTest, AtTheLimitFailedJobsAreNotRetriedAndCostLittle) {
   EXPECT_LE(failures.bytes(), kFailureLimit + 128 + status.failed * 2 * sizeof(IndexRange));
 }
 
+// Else the failures of one batch would take the retries of all others of its user.
+TEST_F(FailureLimitTest, AtTheLimitABatchWithFewFailuresStillRetriesThem) {
+  constexpr std::uint32_t kRetries = 2;
+  constexpr std::uint64_t kFew = 10;
+  const auto batch = begin(1'000, kRetries);
+  failures.charge(kFailureLimit);  // what other batches keep
+  for (std::uint32_t attempt = 1; attempt <= kRetries; ++attempt) {
+    for (std::uint64_t i = 0; i < kFew; ++i) publish(*batch, {{2 * i, JobStatus::kError, ""}});
+    EXPECT_EQ(batch->status().waiting, kFew) << attempt;
+    ASSERT_EQ(batch->take_due_retries(Nanoseconds::max()).size(), kFew);
+    EXPECT_EQ(batch->attempts().of(0), attempt + 1);
+  }
+  publish(*batch, {{0, JobStatus::kError, ""}});
+  EXPECT_EQ(batch->status().failed, 1U) << "it had no retries left";
+  for (std::uint64_t i = 1; i < kFew; ++i) publish(*batch, {{2 * i, JobStatus::kOk, ""}});
+  std::vector<testing::Row> many;
+  for (std::uint64_t i = kFew; i < 500; ++i) many.push_back({2 * i, JobStatus::kError, ""});
+  publish(*batch, many);
+  const std::uint64_t retried = batch->status().waiting;
+  EXPECT_GT(retried, 2 * kFew);
+  EXPECT_LT(retried, 100U);
+  EXPECT_EQ(batch->status().failed, 1 + many.size() - retried);
+  publish(*batch, {{1, JobStatus::kError, ""}});
+  EXPECT_EQ(batch->status().waiting, retried) << "there is no room for more";
+  EXPECT_EQ(batch->failures().charged_bytes() + kFailureLimit, failures.bytes());
+  failures.refund(kFailureLimit);
+}
+
 TEST_F(FailureLimitTest, AttemptsOfJobsThatFailForGoodAtTheLimitAreForgotten) {
   const auto batch = begin(3, 1);
   publish(*batch, {{0, JobStatus::kError, ""}});

@@ -129,6 +129,7 @@ void UpstreamConnection::serve() {
     if (link_.is_broken()) close(link_.trouble());
   }
   kept_.set(link_.stats().kept_bytes);
+  note_dropped();
   record();
   note_state();
   if (link_.is_done()) {

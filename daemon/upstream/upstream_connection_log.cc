@@ -1,4 +1,4 @@
-// What a connection says in the log about an upstream that does not take it.
+// What a connection says in the log about an upstream that does not take it, or its results.
 #include <spdlog/logger.h>
 
 #include <cstddef>
@@ -23,6 +23,19 @@ std::string_view reason_of(std::string_view trouble) {
 constexpr std::size_t kMostLogged = 32;
 
 }  // namespace
+
+void UpstreamConnection::note_dropped() {
+  const std::uint64_t jobs = link_.stats().dropped_jobs - recorded_.dropped_jobs;
+  if (jobs == 0) return;
+  LogLine("results are dropped, since the upstream daemon refuses the connection that ran their jobs")
+      .with("upstream", tried_)
+      .with("name", parts_.link.name)
+      .with("lane", parts_.lane.name())
+      .with("jobs", jobs)
+      .with("bytes", link_.stats().dropped_bytes - recorded_.dropped_bytes)
+      .with("reason", reason_of(link_.trouble()))
+      .write(*parts_.log, spdlog::level::warn);
+}
 
 void UpstreamConnection::log_trouble() {
   if (logged_.size() >= kMostLogged) return;

@@ -65,6 +65,8 @@ struct UpstreamLinkStats {
   std::uint64_t yielded_jobs = 0;  // handed back
   std::uint64_t reclaimed_leases = 0;
   std::uint64_t lost_leases = 0;
+  std::uint64_t dropped_jobs = 0;   // whose results could not be handed in: JOIN was refused for too long
+  std::uint64_t dropped_bytes = 0;  // of these results
 };
 
 // One connection to the upstream, for one lane of this daemon. Bytes, instants and results go in;
@@ -226,6 +228,9 @@ class UpstreamLink {
   void on_hello(ReplyCursor reply);
   void send_join();
   void on_join(ReplyCursor reply);
+  // The upstream has refused JOIN, and this is not about to change by itself. While draining: if it
+  // has refused it for the length of a lease, all leases are lost, with their results.
+  void on_refusal();
 
   // upstream_link_claims.cc
   void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
@@ -273,8 +278,8 @@ class UpstreamLink {
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
-  // The upstream has another store than the one that leased them: the numbers of batches mean other
-  // jobs there.
+  // No result of them counts: the upstream has another store than the one that leased them, where
+  // the numbers of batches mean other jobs, or on_refusal().
   void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
@@ -307,6 +312,7 @@ class UpstreamLink {
   bool was_late_ = false;  // to look for silence, since bytes came last
   std::vector<std::string> not_served_;
   std::chrono::milliseconds lease_{};
+  std::optional<Nanoseconds> refused_since_;  // on_refusal(), since the last JOIN that succeeded
   std::uint64_t longest_output_ = 0;  // that the upstream takes, as the last reply of JOIN said; 0: not said
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};

@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::uint64_t kLongestLeaseMs = 24 * 3'600'000;  // the bound of workers.lease, and of LEASE
 
+// The refusals of an upstream that ends, begins, or is another one than the daemon that serves.
+bool changes_by_itself(std::string_view refusal) {
+  return refusal.starts_with("DRAINING ") || refusal.starts_with("LOADING ") ||
+         refusal.starts_with("READONLY ");
+}
+
 }  // namespace
 
 void UpstreamLink::on_hello(ReplyCursor reply) {
@@ -35,11 +41,22 @@ void UpstreamLink::send_join() {
   for (const std::string& handler : options_.handlers) writer.argument(handler);
 }
 
+void UpstreamLink::on_refusal() {
+  if (!refused_since_) refused_since_ = now_;
+  if (!is_draining_ || now_ - *refused_since_ < lease_) return;
+  for (const auto& [id, results] : kept_) {
+    stats_.dropped_jobs += results.count;
+    stats_.dropped_bytes += results.outputs.size();
+  }
+  lose_all();
+}
+
 void UpstreamLink::on_join(ReplyCursor reply) {
   if (reply.is_error()) {
     const std::string_view why = reply.text();
     // An upstream of an earlier version does not know GRACE.
     if (why.starts_with("ERR syntax error") && std::exchange(tells_grace_, false)) return send_join();
+    if (!changes_by_itself(why)) on_refusal();
     return fail(std::string(why));
   }
   std::uint64_t beat_ms = 0, lease_ms = 0, longest_output = 0;
@@ -72,6 +89,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   longest_output_ = longest_output;
   beat_every_ = std::chrono::milliseconds(beat_ms);
   beat_at_ = now_ + beat_interval();
+  refused_since_.reset();
   ++stats_.connections;
   backoff_.reset();
   route_.serving();

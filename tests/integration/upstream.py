@@ -318,6 +318,17 @@ class Faults(UpstreamTest):
 
 
 class Memory(UpstreamTest):
+    @staticmethod
+    def next_for(upstream, handlers, seconds=DEADLINE_S):
+        """The next connection for one of these handlers; JOIN is refused to those before it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            connection = upstream.accept()
+            with contextlib.suppress(Closed):
+                connection.join(handlers)
+                return connection
+        raise AssertionError(f"after {seconds} s there are still others")
+
     def test_it_ends_although_results_that_wait_for_the_upstream_fill_their_memory(self):
         upstream = self.upstream()
         settings = {"url": f"redis://127.0.0.1:{upstream.port}", "handlers": ["script"], "max_leased_bytes": "1MiB"}
@@ -352,6 +363,29 @@ class Memory(UpstreamTest):
         other.lease("l-2", "two", 0, ["echo yes"] * 3)
         self.assertEqual(other.settled("l-2", 3), dict.fromkeys(range(3), ("ok", "yes\n")))
 
+    def test_results_of_a_handler_that_a_reload_removed_here_and_the_upstream_lost_are_dropped(self):
+        """They fill the memory of their lane, which serves another handler now."""
+        upstream = self.upstream()
+        address = {"url": f"redis://127.0.0.1:{upstream.port}", "name": "host-7", "max_leased_bytes": "1MiB"}
+        settings = {"upstream": {**address, "handlers": ["one", "two"]}, "handlers": {"one": shell()}, "lanes": {"processes": {"slots": 1}}}
+        daemon = self.start(settings)
+        old = upstream.accept()
+        old.join(["one"], lease_ms=1000)
+        old.expect("CLAIM")
+        old.lease("l-1", "one", 0, ["head -c 2000000 /dev/zero"])
+        old.expect("SETTLE", "l-1")
+        settings["handlers"] = {"two": shell()}
+        daemon.configure(settings)
+        daemon.send_signal(signal.SIGHUP)
+        new = self.next_for(upstream, ["two"])
+        new.expect("CLAIM")
+        new.lease("l-2", "two", 0, ["echo yes"])
+        old.close()
+        upstream.listener.settimeout(2)
+        with self.assertRaises(TimeoutError):  # it tries no more
+            self.next_for(upstream, [], seconds=DEADLINE_S / 2)
+        daemon.wait_for_log(r'results are dropped, since the upstream daemon refuses.* jobs=1 bytes=2\d{6} .*reason="NOHANDLER')
+        self.assertEqual(new.settled("l-2", 1), {0: ("ok", "yes\n")})
 
 class Login(UpstreamTest):
     def test_the_password_comes_from_its_file_and_the_connection_is_tls(self):

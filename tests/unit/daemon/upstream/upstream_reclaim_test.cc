@@ -11,7 +11,31 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-class UpstreamReclaimTest : public LinkFixture {};
+class UpstreamReclaimTest : public LinkFixture {
+ protected:
+  // The jobs of a lease end, and the connection before their results are acknowledged.
+  void keep_results(std::uint64_t jobs) {
+    make(jobs, 1);
+    upstream->lease_jobs = jobs;
+    join();
+    run(jobs);
+    disconnect();
+    ASSERT_GT(link->stats().kept_bytes, 0U);
+  }
+  // It connects again and again for this long, and JOIN is answered so.
+  void refuse(const std::string& reply, Nanoseconds time) {
+    upstream->refuses_join = reply;
+    for (const Nanoseconds end = now + time; now < end && !link->is_done();) {
+      advance(100ms);
+      if (!link->wants_connection(now)) continue;
+      connect();
+      exchange();
+      ASSERT_TRUE(link->is_broken());
+      disconnect();
+    }
+    upstream->refuses_join.clear();
+  }
+};
 
 TEST_F(UpstreamReclaimTest, ALeaseSurvivesEveryRestartOfTheUpstream) {
   make(16, 1);
@@ -82,6 +106,70 @@ TEST_F(UpstreamReclaimTest, ALeaseThatALostReplyHasRenamedIsReclaimedByTheNameTh
   EXPECT_THAT(upstream->commands,
               Contains(ElementsAre("RECLAIM", "7", "3", "0", "8", "SLOT", "0", "LEASE", "life-1")));
   run_all();
+}
+
+// Else they would take the memory of the connection that serves their lane now, for ever.
+TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedDropsItsResultsOnceItWasRefusedForALease) {
+  keep_results(8);
+  link->drain(now);
+  const std::uint64_t kept_bytes = link->stats().kept_bytes;
+  refuse("NOHANDLER no handler 'echo' for remote workers", 9s);
+  EXPECT_FALSE(link->is_done());
+  EXPECT_EQ(link->stats().kept_bytes, kept_bytes);
+  refuse("NOHANDLER no handler 'echo' for remote workers", 10s);
+  EXPECT_TRUE(link->is_done());
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
+  EXPECT_EQ(link->stats().dropped_jobs, 8U);
+  EXPECT_EQ(link->stats().dropped_bytes, kept_bytes);
+}
+
+TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedStopsWhatRunsOnceItWasRefusedForALease) {
+  make(8, 1);
+  join();
+  run(2);
+  disconnect();
+  link->drain(now);
+  refuse("TOOBIG the workers of the user would have more than 8 slots together", 20s);
+  EXPECT_EQ(link->stats().dropped_jobs, 2U);
+  ASSERT_EQ(host->running.size(), 1U);
+  EXPECT_TRUE(host->running.begin()->second.is_stopped);
+  EXPECT_FALSE(link->is_done());
+  run();
+  EXPECT_TRUE(link->is_done());
+  EXPECT_EQ(link->stats().kept_bytes, 0U);
+}
+
+// The upstream takes them for as long as no other worker has taken the jobs.
+TEST_F(UpstreamReclaimTest, ResultsThatMayStillBeHandedInAreKept) {
+  keep_results(8);
+  refuse("NOHANDLER no handler 'echo' for remote workers", 60s);  // a person may put it right
+  link->drain(now);
+  for (Nanoseconds end = now + 60s; now < end; advance(1s)) {
+    if (!link->wants_connection(now)) continue;
+    link->disconnected("cannot connect", now);
+  }
+  refuse("READONLY no daemon is active: retry later", 60s);
+  refuse("LOADING this daemon has taken over, and reads the batches: retry later", 60s);
+  refuse("DRAINING the daemon is about to stop", 60s);
+  EXPECT_GT(link->stats().kept_bytes, 0U);
+  reconnect();
+  exchange();
+  EXPECT_TRUE(upstream->all_recorded());
+  EXPECT_TRUE(link->is_done());
+  EXPECT_EQ(link->stats().dropped_jobs, 0U);
+}
+
+TEST_F(UpstreamReclaimTest, AJoinBetweenTwoRefusalsBeginsTheTimeAnew) {
+  keep_results(8);
+  link->drain(now);
+  refuse("NOHANDLER no handler 'echo' for remote workers", 9s);
+  upstream->holds_settles = true;
+  reconnect();
+  exchange();
+  ASSERT_TRUE(link->is_joined());
+  disconnect();
+  refuse("NOHANDLER no handler 'echo' for remote workers", 9s);
+  EXPECT_GT(link->stats().kept_bytes, 0U);
 }
 
 }  // namespace

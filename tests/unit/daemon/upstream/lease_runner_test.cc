@@ -69,11 +69,14 @@ class LeaseRunnerTest : public locksley::testing::PoolFixture {
     last_handler = &handler(std::move(run));
     runner = std::make_unique<LeaseRunner>(
         lane, std::vector<LeaseHandler>{{.handler = last_handler}}, use, results, [this] { ++wakes; },
-        std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
+        no_log());
   }
   void TearDown() override {
     PoolFixture::TearDown();
     lane.detach_all();
+  }
+  static std::shared_ptr<spdlog::logger> no_log() {
+    return std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>());
   }
   static LeasedJobs jobs(std::uint64_t low, std::uint64_t high) {
     LeasedJobs leased;
@@ -104,6 +107,20 @@ class LeaseRunnerTest : public locksley::testing::PoolFixture {
   Handler* last_handler = nullptr;
   HandlerUse use;
   std::unique_ptr<LeaseRunner> runner;
+};
+
+// In a lane of processes, whose executor is moved by the test.
+class LeaseOfProcessesTest : public LeaseRunnerTest {
+ protected:
+  void TearDown() override {
+    LeaseRunnerTest::TearDown();
+    processes.detach_all();
+  }
+
+  Lane processes{"processes", FairRing::Options{.parallelism = 1}};
+  ExternalExecutor executor{processes};
+  Handler& program = handler([](JobContext&, std::string_view) {});
+  LeaseRunner leases{processes, {{.handler = &program}}, use, nullptr, [] {}, no_log()};
 };
 
 TEST_F(LeaseRunnerTest, JobsHaveTheIndexesOfTheUpstreamsBatch) {
@@ -242,14 +259,8 @@ TEST_F(LeaseRunnerTest, AStoppedLeaseReportsNoCancelledJob) {
 }
 
 // Also where nothing can claim again what an executor gives back.
-TEST_F(LeaseRunnerTest, AFinishedLeaseEndsWithWhatRunsAlthoughItsExecutorHasClaimedMore) {
-  Lane processes{"processes", FairRing::Options{.parallelism = 1}};
-  ExternalExecutor executor{processes};
+TEST_F(LeaseOfProcessesTest, AFinishedLeaseEndsWithWhatRunsAlthoughItsExecutorHasClaimedMore) {
   const ThreadRoleScope role(kUpstreamThread);
-  Handler& program = handler([](JobContext&, std::string_view) {});
-  LeaseRunner leases(
-      processes, {{.handler = &program}}, use, nullptr, [] {},
-      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
   ASSERT_TRUE(leases.begin(1, jobs(500, 503)));
   ASSERT_TRUE(executor.begin_turn(3, 1'000));
   ASSERT_TRUE(executor.start_job());
@@ -264,7 +275,6 @@ TEST_F(LeaseRunnerTest, AFinishedLeaseEndsWithWhatRunsAlthoughItsExecutorHasClai
   EXPECT_TRUE(ledger.over.contains(1));
   EXPECT_THAT(ledger.results[1], ElementsAre(std::pair(500, std::pair(JobStatus::kOk, std::string("done")))));
   EXPECT_TRUE(use.is_at_rest(program));
-  processes.detach_all();
 }
 
 TEST_F(LeaseRunnerTest, AHandlerThatIsNotThereIsRefused) {
@@ -320,14 +330,8 @@ TEST_F(LeaseRunnerTest, TheEndOfALeaseWakesTheThreadAtOnce) {
   take_until(1);
 }
 
-TEST_F(LeaseRunnerTest, JobsWhoseProgramIsStillStartingHaveNotBegun) {
-  Lane processes{"processes", FairRing::Options{.parallelism = 1}};
-  ExternalExecutor executor{processes};
+TEST_F(LeaseOfProcessesTest, JobsWhoseProgramIsStillStartingHaveNotBegun) {
   const ThreadRoleScope role(kUpstreamThread);
-  Handler& program = handler([](JobContext&, std::string_view) {});
-  LeaseRunner leases(
-      processes, {{.handler = &program}}, use, nullptr, [] {},
-      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::null_sink_mt>()));
   ASSERT_TRUE(leases.begin(1, jobs(500, 503)));
   ASSERT_TRUE(executor.begin_turn(1, 1'000));
   EXPECT_EQ(leases.next(1), 501U);
@@ -338,7 +342,6 @@ TEST_F(LeaseRunnerTest, JobsWhoseProgramIsStillStartingHaveNotBegun) {
   executor.end_turn();
   EXPECT_EQ(leases.next(1), 500U);
   leases.abandon();
-  processes.detach_all();
 }
 
 }  // namespace

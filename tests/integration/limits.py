@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Every limit of the configuration: what is below and at it goes, what is above is refused with its name, whole, and the daemon lives on."""
+# Length: one test or more for each limit.
 
 import contextlib
 import pathlib
@@ -98,7 +99,7 @@ class QueueLimits(LimitsTest):
         for batch in batches[1:]:
             self.assertEqual(connection.wait(batch)["ok"], 2)
 
-    def test_finished_batches_keep_the_patterns_that_a_retry_needs(self):
+    def test_finished_batches_keep_the_patterns_that_a_retry_needs_while_there_is_room(self):
         command = self.connect(self.start(PATTERNS))
         pattern = "x" * 300 * KIBI
         for number in range(8):
@@ -109,13 +110,26 @@ class QueueLimits(LimitsTest):
         for number in range(3):
             batch = command("SUBMIT", "nope", "ID", f"f{number}", "RANGE", 0, 1, pattern)
             self.assertEqual(command.wait(batch)["failed"], 1)
-        error = command.ask("SUBMIT", "nope", "RANGE", 0, 1, pattern)
-        self.assert_error("QUEUEFULL", error)
-        self.assertIn("FORGET those with failed jobs", error)
+        self.assertEqual(command("RETRY", "f0"), 1, "there was room for all so far")
+        command.wait("f0")
+        command.wait(command("SUBMIT", "nope", "ID", "f3", "RANGE", 0, 1, pattern))
+        self.assert_error("ERR the payloads of the batch 'f0", command.ask("RETRY", "f0"))
+        self.assertEqual(command.map("STATUS", "f0")["failed"], 1, "nothing else of it is lost")
+        self.assertEqual(command("SUBMIT", "nope", "ID", "f0", "RANGE", 0, 1, pattern), "f0", "a repetition")
+        self.assert_error("EXISTS", command.ask("SUBMIT", "nope", "ID", "f0", "RANGE", 0, 1, pattern + "x"))
         self.assertEqual(command("RETRY", "f1"), 1)
         command.wait("f1")
-        command("FORGET", "f0")
-        command("SUBMIT", "nope", "RANGE", 0, 1, pattern)
+
+    def test_a_user_whose_jobs_fail_can_go_on_without_a_store(self):
+        command = self.connect(self.start(PATTERNS))
+        payload = "x" * 300 * KIBI
+        for number in range(20):
+            command.wait(command("SUBMIT", "nope", "ID", f"b{number}", "JOBS", payload))
+            info = dict(line.split(":") for line in command("INFO", "locksley").splitlines() if ":" in line)
+            self.assertLessEqual(int(info["queued_bytes"]), MEBI, "the limit is kept")
+        self.assert_error("ERR the payloads of the batch 'b16", command.ask("RETRY", "b16"))
+        self.assertEqual(command("RETRY", "b19"), 1)
+        command.wait("b19")
 
     def test_a_stream_may_be_larger_than_the_memory(self):
         """What has ended makes room; but payloads of jobs that failed stay, since RETRY may want them."""
@@ -223,6 +237,18 @@ class PatternsInTheStore(StoreTest):
         self.assertEqual(self.command.map("JOB", "f0", 0)["payload"], pattern)
         self.assertEqual(self.command("RETRY", "f0"), 1)
         self.assertEqual(self.command.wait("f0")["failed"], 1)
+
+    def test_what_the_store_can_keep_takes_no_payloads_that_a_retry_may_need(self):
+        self.begin(PATTERNS)
+        payload = "x" * 300 * KIBI
+        for number in range(3):
+            self.command.wait(self.command("SUBMIT", "nope", "ID", f"f{number}", "EPHEMERAL", "JOBS", payload))
+        stored = [self.command("SUBMIT", "nope", "JOBS", payload, payload) for _ in range(16)]
+        for batch in stored:
+            self.assertEqual(self.command.wait(batch)["failed"], 2)
+        for batch in ("f0", "f1", "f2", stored[0]):
+            self.assertGreaterEqual(self.command("RETRY", batch), 1)
+            self.command.wait(batch)
 
 
 class Memory(DaemonTest):

@@ -11,9 +11,6 @@ std::string Account::key(Resource resource) const {
 }
 
 std::string_view what_makes_room(Resource resource) {
-  if (resource == Resource::kQueuedBytes)
-    return "; finished batches in memory alone keep their payloads as long as RETRY may need them: to make "
-           "room, FORGET those with failed jobs, or RETAIN them for less time";
   if (resource == Resource::kRecordBytes)
     return "; to make room, FORGET finished batches, or RETAIN them for less time";
   if (resource == Resource::kStoredBytes)

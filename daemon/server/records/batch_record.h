@@ -152,6 +152,9 @@ class BatchRecord final : public Batch {
   bool is_requeueing() const LOCKSLEY_REQUIRES(kIoThread) { return requeues != 0; }
   // The registry has not yet seen that it is over. Written by the Registry.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
+  // It is over, and its payloads have made room for others: its failed jobs cannot run again.
+  // Written by Retention.
+  bool has_lost_payloads LOCKSLEY_GUARDED_BY(kIoThread) = false;
 
   // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent:
   // deadline and start are computed anew from the stored wall-clock times, the others begin again.

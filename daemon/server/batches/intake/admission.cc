@@ -59,9 +59,10 @@ std::uint64_t stored_bytes_of(const Admission::Demand& demand) {
   return demand.options == nullptr ? bytes : bytes + row_bytes(*demand.options, demand.options->after);
 }
 
-// Whether finished batches give way to new ones.
+// Whether finished batches, or payloads of them, give way to new ones.
 bool is_evictable(Resource resource) {
-  return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes;
+  return resource == Resource::kStoredBytes || resource == Resource::kRecordBytes ||
+         resource == Resource::kQueuedBytes;
 }
 
 }  // namespace
@@ -95,6 +96,7 @@ void Admission::Reservation::commit(BatchRecord& record) {
   admission.retention_.assign(record, stored_bytes_);
   admission.registry_.customers().drop(*customer_);
   admission.retention_.evict(tenant);
+  if (charge_.memory_bytes != 0) admission.retention_.evict_payloads(*tenant);
 }
 
 void Admission::refund(Reservation& reservation) {
@@ -144,7 +146,8 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
   // A pattern is always in memory, and so is what the store does not get: empty payloads fit
-  // although the account is above its limit.
+  // although the account is above its limit. For what the store can keep, finished batches need not
+  // give up the payloads that a RETRY may need.
   const bool may_be_elsewhere = demand.is_stored && demand.range == nullptr;
   const Account* const full =
       may_be_elsewhere ? demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes) : nullptr;

@@ -64,7 +64,8 @@ class Admission {
     BatchPayloads::Place place_of_payloads() const { return place_; }
     // The batch has taken the jobs and their payloads: it bears the charge from now on. A new batch
     // is charged for the batches that it waits for, which are known by now, and not for others that
-    // its options name. Evicts batches that are over, if the store needs the room.
+    // its options name. Evicts batches that are over, if the store needs the room, and payloads of
+    // such batches, if the new ones do.
     void commit(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
    private:

@@ -32,6 +32,12 @@ Intake::Count Intake::retry(BatchRecord& record, Account& payer, const RetryDema
   if (demand.round && *demand.round != record.status().retry_rounds) return 0;
   // This thread may not have learned yet that it is over.
   if (record.is_over() && !parts_.admission.is_draining()) parts_.news.apply(record);
+  if (record.has_lost_payloads) {
+    return std::unexpected(fmt::format(
+        "ERR the payloads of the batch '{}', which only memory had, have made room for other jobs: nothing "
+        "was queued again",
+        record.id()));
+  }
   const bool are_some = !demand.indexes.empty();
   const auto reservation =
       parts_.admission.reserve_retry(record, are_some ? demand.indexes.size() : record.status().failed);

@@ -16,9 +16,12 @@ std::uint64_t stored_bytes_of(const BatchRecord& record, std::uint64_t result_by
     LOCKSLEY_REQUIRES(kIoThread) {
   return Retention::kRowBytes + record.stored.text_bytes + record.stored.payload_bytes + result_bytes;
 }
-// What the record takes in memory, and its batch in the store.
+// What the record and payloads of the batch take in memory, and the batch in the store.
 EvictableBytes bytes_of(const BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-  return {.stored = record.is_stored() ? record.stored.bytes : 0, .record = record.charged.record_bytes};
+  const bool is_stored = record.is_stored();
+  return {.stored = is_stored ? record.stored.bytes : 0,
+          .record = record.charged.record_bytes,
+          .payloads = is_stored ? 0 : record.charged.memory_bytes};
 }
 // The same for a batch that is in the store alone.
 EvictableBytes bytes_of_retired(std::uint64_t stored_bytes) {
@@ -104,7 +107,7 @@ void Retention::publish_bytes() {
 }
 
 void Retention::note_if_over(const Account& account) {
-  for (const Resource resource : kEvictable) {
+  for (const Resource resource : kOfBatches) {
     if (account.exceeds_limit(resource) || account.parent()->exceeds_limit(resource)) may_be_over_ = true;
   }
 }

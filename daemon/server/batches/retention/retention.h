@@ -1,6 +1,7 @@
 // How long batches that are over stay, and where; what is evicted.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,10 @@ class Store;
 //      results cost no lighter user a batch either.
 //   4. If an operator has lowered a limit of all: the heaviest user that has a batch to evict loses
 //      batches.
+// For kQueuedBytes a batch does not leave, but loses the payloads that memory alone keeps for a
+// RETRY, which is refused from then on (BatchRecord::has_lost_payloads). Nothing else is lost, so a
+// batch gives them up also while it is pinned or being read. They go for new payloads, and for a
+// lower limit. What is read back from the store, which may exceed the limit a little, costs none.
 // To make room for results in memory, or for what is kept about failed jobs, no batch is evicted
 // that is being read by a client that discards: the reader frees them itself, and would lose rows
 // that it has not read yet. A batch of which rows were discarded is being read until its reader has
@@ -81,7 +87,7 @@ class Retention {
   // take_may_relieve().
   void unpinned(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
 
-  // ---- Room: of kStoredBytes and of kRecordBytes ----
+  // ---- Room: of kStoredBytes, of kRecordBytes, and of kQueuedBytes ----
 
   // Whether `more` of the resource fits for the tenant, after the eviction of every batch that may
   // be evicted for it. Null: it fits. Else the account whose limit would be exceeded. Evicts
@@ -106,12 +112,17 @@ class Retention {
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
   void results_discarded(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
-  // Evicts batches until the limits are kept, or no batch is left that may be evicted. `asker`: the
+  // Evicts batches until the limits of kStoredBytes and kRecordBytes are kept, or no batch is left
+  // that may be evicted. `asker`: the
   // user whose new batch needs the room; null: results have grown. A large batch may take the place
   // of a million small ones, so evict() and limits_changed() evict some of them, and go_on_until()
   // the others.
   void evict(Tenant* asker = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // The same, because limits may be lower than before.
+  // The same for kQueuedBytes alone: payloads of the user's new jobs need the room.
+  void evict_payloads(Tenant& asker) LOCKSLEY_REQUIRES(kIoThread) {
+    evict_for({.asker = &asker, .is_for_payloads = true});
+  }
+  // The same as evict(), and for kQueuedBytes, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The same for results in memory, and what is kept about failed jobs: until no account is full
   // that may be relieved, or until about `until`; then it returns false, and is to be called again.
@@ -166,7 +177,11 @@ class Retention {
   // Batches: some 200 us, and up to three walks over all tenants (evict_some()).
   static constexpr std::size_t kMostAtOnce = 128;
   static constexpr std::size_t kBetweenLooks = 16;  // batches between two looks at the clock
-  static constexpr Resource kEvictable[] = {Resource::kStoredBytes, Resource::kRecordBytes};
+  // For kQueuedBytes batches lose payloads alone.
+  static constexpr std::array kEvictable{Resource::kStoredBytes, Resource::kRecordBytes,
+                                         Resource::kQueuedBytes};
+  static constexpr std::span<const Resource> kOfBatches = std::span(kEvictable).first<2>();
+  static constexpr std::span<const Resource> kOfPayloads = std::span(kEvictable).last<1>();
 
   // Where a search among some batches of a tenant continues.
   struct Search {
@@ -194,6 +209,9 @@ class Retention {
   // the search for it would take long, a call does a part of it, and returns true without effect.
   // So does the next function.
   bool evict_one(Tenant& tenant, Resource resource) LOCKSLEY_REQUIRES(kIoThread);
+  // The oldest batch of the tenant that keeps payloads in memory alone gives them up: the same for
+  // kQueuedBytes.
+  bool drop_payloads_of_one(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   bool evict_one_with_results(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
   // Likewise, but batches in memory alone stay if nothing is kept about failed jobs of them.
   bool evict_one_with_failures(Tenant& tenant) LOCKSLEY_REQUIRES(kIoThread);
@@ -206,10 +224,15 @@ class Retention {
   void set_return(BatchRecord& record, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // Why batches are evicted.
   struct Cause {
-    Tenant* asker = nullptr;  // null: no new batch asks
-    bool is_limit = false;    // limits are lower than before
+    Tenant* asker = nullptr;       // null: no new batch asks
+    bool is_limit = false;         // limits are lower than before
+    bool is_for_payloads = false;  // they lose payloads alone
     bool operator==(const Cause&) const = default;
   };
+  static std::span<const Resource> resources_of(const Cause& cause) {
+    if (cause.is_limit) return kEvictable;
+    return cause.is_for_payloads ? kOfPayloads : kOfBatches;
+  }
   // How much a call may evict.
   class EvictionBudget {
    public:
@@ -244,7 +267,8 @@ class Retention {
   // tenant asks, however many batches it evicts.
   bool evict_some(const Cause& cause, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
   // Batches of a tenant that is over its own limits.
-  bool evict_own(Tenant& tenant, EvictionBudget& budget) LOCKSLEY_REQUIRES(kIoThread);
+  bool evict_own(Tenant& tenant, std::span<const Resource> resources, EvictionBudget& budget)
+      LOCKSLEY_REQUIRES(kIoThread);
   // Batches, while all tenants together are over their limit.
   bool evict_heaviest(Resource resource, const Cause& cause, EvictionBudget& budget)
       LOCKSLEY_REQUIRES(kIoThread);

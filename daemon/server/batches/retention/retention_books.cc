@@ -8,6 +8,7 @@ void KeptBatches::increase(const EvictableBytes& bytes) {
   for (EvictableBytes* const each : {&evictable_, of_all_}) {
     each->stored += bytes.stored;
     each->record += bytes.record;
+    each->payloads += bytes.payloads;
   }
 }
 
@@ -15,6 +16,7 @@ void KeptBatches::decrease(const EvictableBytes& bytes) {
   for (EvictableBytes* const each : {&evictable_, of_all_}) {
     each->stored -= bytes.stored;
     each->record -= bytes.record;
+    each->payloads -= bytes.payloads;
   }
 }
 
@@ -25,13 +27,20 @@ void KeptBatches::add_stored(std::uint64_t sequence, const EvictableBytes& bytes
 
 void KeptBatches::add_ephemeral(std::uint64_t sequence, const EvictableBytes& bytes) {
   ephemeral_.insert(sequence);
+  if (bytes.payloads != 0) with_payloads_.insert(sequence);
   increase(bytes);
 }
 
 void KeptBatches::remove(std::uint64_t sequence, const EvictableBytes& bytes) {
   for (SequenceSet* const place : {&stored_, &pinned_, &ephemeral_, &part_read_}) {
-    if (place->erase(sequence)) return decrease(bytes);
+    if (!place->erase(sequence)) continue;
+    with_payloads_.erase(sequence);
+    return decrease(bytes);
   }
+}
+
+void KeptBatches::payloads_left(std::uint64_t sequence, std::uint64_t bytes) {
+  if (with_payloads_.erase(sequence)) decrease({.payloads = bytes});
 }
 
 void KeptBatches::change_stored(std::uint64_t sequence, std::uint64_t before, std::uint64_t after) {

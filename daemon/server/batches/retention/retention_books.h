@@ -15,10 +15,14 @@ namespace locksley::daemon {
 // What a batch that is over takes of the resources for which batches are evicted, or what several
 // of them take.
 struct EvictableBytes {
-  std::uint64_t stored = 0;  // Resource::kStoredBytes
-  std::uint64_t record = 0;  // Resource::kRecordBytes
+  std::uint64_t stored = 0;    // Resource::kStoredBytes
+  std::uint64_t record = 0;    // Resource::kRecordBytes
+  std::uint64_t payloads = 0;  // Resource::kQueuedBytes; only of a batch in memory alone
 
-  std::uint64_t of(Resource resource) const { return resource == Resource::kStoredBytes ? stored : record; }
+  std::uint64_t of(Resource resource) const {
+    if (resource == Resource::kQueuedBytes) return payloads;
+    return resource == Resource::kStoredBytes ? stored : record;
+  }
 };
 
 // The batches of one tenant that are over. Each is in one place:
@@ -27,7 +31,8 @@ struct EvictableBytes {
 //   - part-read: likewise, and it waits for its reader;
 //   - pinned: stored or ephemeral, and could not leave when it was its turn;
 //   - retired: in the store alone. These are only counted: RetainedBatches has them.
-// Batches of one place leave in the order of their sequence numbers.
+// Batches of one place leave in the order of their sequence numbers. Payloads that a RETRY may need
+// leave before their batch, in the same order, from whatever place it is in.
 //
 // Owned by RetentionBooks. The I/O thread only. O(log n). Only allocation fails.
 class KeptBatches {
@@ -50,6 +55,11 @@ class KeptBatches {
   // The batch takes other bytes in the store than before. Without effect if it is not there, or is
   // in memory alone and not pinned.
   void change_stored(std::uint64_t sequence, std::uint64_t before, std::uint64_t after);
+  // Its payloads, of so many bytes, have left memory; the batch stays. Without effect if it has
+  // none.
+  void payloads_left(std::uint64_t sequence, std::uint64_t bytes);
+  // The first one that has payloads; kNone: there is none.
+  std::uint64_t first_with_payloads() const { return with_payloads_.from(0).value_or(kNone); }
 
   // The first one of a place that may leave; kNone: there is none. Those before it are pinned from
   // now on.
@@ -93,6 +103,7 @@ class KeptBatches {
   SequenceSet ephemeral_;
   SequenceSet part_read_;
   SequenceSet pinned_;
+  SequenceSet with_payloads_;  // those of the others that have some
   std::uint64_t retired_ = 0;  // how many
   std::uint64_t first_retired_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "core/batch/batch_failures.h"
 #include "daemon/server/accounts/heaviest_first.h"
+#include "daemon/server/batches/retention/free_aside.h"
 #include "daemon/server/batches/retention/retention.h"
 
 namespace locksley::daemon {
@@ -117,23 +118,24 @@ bool Retention::go_on_until(Instant until) {
 }
 
 bool Retention::evict_some(const Cause& cause, EvictionBudget& budget) {
+  const std::span<const Resource> resources = resources_of(cause);
   if (cause.asker != nullptr) {
-    if (!evict_own(*cause.asker, budget)) return false;
+    if (!evict_own(*cause.asker, resources, budget)) return false;
   } else {
     std::deque<Tenant>& tenants = registry_.tenants().all();
     tenants_looked_at_ += tenants.size();
     for (Tenant& tenant : tenants) {
-      if (!evict_own(tenant, budget)) return false;
+      if (!evict_own(tenant, resources, budget)) return false;
     }
   }
-  for (const Resource resource : kEvictable) {
+  for (const Resource resource : resources) {
     if (!evict_heaviest(resource, cause, budget)) return false;
   }
   return true;
 }
 
-bool Retention::evict_own(Tenant& tenant, EvictionBudget& budget) {
-  for (const Resource resource : kEvictable) {
+bool Retention::evict_own(Tenant& tenant, std::span<const Resource> resources, EvictionBudget& budget) {
+  for (const Resource resource : resources) {
     for (; tenant.account.exceeds_limit(resource); budget.take()) {
       if (budget.is_used_up()) return false;
       if (!evict_one(tenant, resource)) break;
@@ -176,6 +178,7 @@ void Retention::unpinned(std::uint64_t sequence) {
 }
 
 bool Retention::evict_one(Tenant& tenant, Resource resource) {
+  if (resource == Resource::kQueuedBytes) return drop_payloads_of_one(tenant);
   constexpr std::uint64_t kNone = KeptBatches::kNone;
   KeptBatches& kept = kept_of(tenant);
   const bool is_memory = resource == Resource::kRecordBytes;
@@ -195,6 +198,22 @@ bool Retention::evict_one(Tenant& tenant, Resource resource) {
   if (kept.has_retired() && retired == nullptr && kept.first_retired() < first) return true;
   if (first == kNone) return false;
   return forget(*registry_.by_sequence(first), Urgency::kWithNext).has_value();
+}
+
+bool Retention::drop_payloads_of_one(Tenant& tenant) {
+  KeptBatches& kept = kept_of(tenant);
+  const std::uint64_t first = kept.first_with_payloads();
+  if (first == KeptBatches::kNone) return false;
+  BatchRecord& record = *registry_.by_sequence(first);
+  kept.payloads_left(first, record.charged.memory_bytes);
+  record.has_lost_payloads = true;
+  using Repetition = BatchPayloads::Repetition;
+  BatchPayloads::Released released =
+      record.payloads().release(BatchPayloads::FailedJobs::kNeverRunAgain,
+                                record.terms.id_is_chosen ? Repetition::kPossible : Repetition::kImpossible);
+  registry_.charges().add_jobs_set_memory(record, 0, released.kept_bytes);
+  free_aside(aside_, std::move(released.freed), released.freed_bytes, tenant.number);
+  return true;
 }
 
 Retention::Searches& Retention::searches_of(const Tenant& tenant) {

@@ -4,7 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <initializer_list>
 #include <string>
+#include <thread>
 
 #include "tests/support/server_fixture.h"
 
@@ -34,6 +37,20 @@ class AdmissionTest : public ServerFixture {
     });
   }
   static constexpr Charged kNothing{};
+  // The words as a command; a line of text may not be so long.
+  static std::string command(std::initializer_list<std::string> words) {
+    std::string text = "*" + std::to_string(words.size());
+    for (const std::string& word : words) text += "\r\n$" + std::to_string(word.size()) + "\r\n" + word;
+    return text;
+  }
+  // The job of the batch runs: it has one of the two workers.
+  void wait_until_held(const std::string& id) {
+    const auto is_running = [&] {
+      kIoThread.assert_held();
+      return server_->batches().registry().find_in_memory(tenants_.of("default"), id)->status().running == 1;
+    };
+    while (!on_io_thread(is_running)) std::this_thread::yield();
+  }
 };
 
 TEST_F(AdmissionTest, ACommandThatIsRefusedAfterItsAdmissionIsRefunded) {
@@ -100,6 +117,84 @@ TEST_F(AdmissionTest, ABatchBearsTheChargeUntilItsEnd) {
   client.ask("CANCEL b");
   EXPECT_THAT(client.ask("WAIT b"), StartsWith("*"));
   EXPECT_EQ(charged(), kNothing);
+}
+
+// There is no store, and the memory has room for the payloads of three batches.
+class KeptForRetryTest : public AdmissionTest {
+ protected:
+  static constexpr std::size_t kEach = 300 * 1024;
+  KeptForRetryTest() {
+    start([](config::Config& config) {
+      config.limits.max_queued_bytes = config::Limit{.count = 1024 * 1024, .is_auto = false};
+      config.limits.max_payload = config::Bytes{512 * 1024};
+    });
+  }
+  static std::string submit(const std::string& handler, const std::string& id) {
+    return command({"SUBMIT", handler, "ID", id, "JOBS", std::string(kEach, 'x')});
+  }
+  // A batch with a failed job, which keeps its payload.
+  void fail(Client& client, const std::string& id) {
+    client.send(submit("fail", id) + "\r\n");
+    ASSERT_EQ(client.bulk(), id);
+    ASSERT_THAT(Client(port_).ask("WAIT " + id), StartsWith("*"));
+  }
+};
+
+TEST_F(KeptForRetryTest, PayloadsOfFinishedBatchesMakeRoomTheOldestFirst) {
+  Client client(port_);
+  for (const std::string id : {"a", "b", "c", "d", "e"}) fail(client, id);
+  EXPECT_THAT(client.ask("RETRY a"), StartsWith("-ERR the payloads of the batch 'a'"));
+  EXPECT_THAT(client.ask("RETRY b 0"), StartsWith("-ERR the payloads of the batch 'b'"));
+  EXPECT_EQ(client.ask("RETRY a ROUND 7"), ":0") << "of another round";
+  EXPECT_EQ(client.ask("RETRY c"), ":1");
+  EXPECT_THAT(Client(port_).ask("WAIT c"), StartsWith("*"));
+  // All is there but the payload.
+  EXPECT_THAT(client.ask(submit("fail", "a")), StartsWith("$1")) << "a repetition";
+  EXPECT_EQ(client.line(), "a");
+  for (const std::string id : {"a", "b", "c", "d", "e"}) EXPECT_EQ(client.ask("FORGET " + id), ":1") << id;
+  EXPECT_EQ(charged(), kNothing);
+}
+
+TEST_F(KeptForRetryTest, PayloadsOfBatchesThatRunAgainMakeNone) {
+  Client client(port_);
+  fail(client, "kept");
+  for (const std::string id : {"h1", "h2"}) {
+    client.send(submit("hold", id) + "\r\n");
+    ASSERT_EQ(client.bulk(), id);
+    wait_until_held(id);
+  }
+  EXPECT_EQ(client.ask("RETRY kept"), ":1") << "it waits behind those that hold the workers";
+  EXPECT_THAT(client.ask(submit("echo", "refused")), StartsWith("-QUEUEFULL limits.max_queued_bytes"));
+  client.ask("CANCEL h1");
+  EXPECT_THAT(Client(port_).ask("WAIT kept"), StartsWith("*"));
+  client.send(submit("hold", "h3") + "\r\n");
+  ASSERT_EQ(client.bulk(), "h3");
+  client.send(submit("hold", "h4") + "\r\n");
+  ASSERT_EQ(client.bulk(), "h4") << "it is over, and makes room again";
+  EXPECT_THAT(client.ask("RETRY kept"), StartsWith("-ERR the payloads"));
+}
+
+TEST_F(KeptForRetryTest, ACommandThatIsRefusedTakesNoPayloads) {
+  Client client(port_);
+  for (const std::string id : {"a", "b", "c"}) fail(client, id);
+  EXPECT_THAT(client.ask(command({"SUBMIT", "echo", "AFTER", "unknown", "JOBS", std::string(kEach, 'x')})),
+              StartsWith("-NOBATCH"));
+  EXPECT_EQ(client.ask("RETRY a"), ":1");
+}
+
+TEST_F(KeptForRetryTest, StreamsMakeRoomAndUseIt) {
+  Client client(port_);
+  client.send("OPEN fail ID stream\r\n");
+  ASSERT_EQ(client.bulk(), "stream");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_THAT(client.ask(command({"ADD", "stream", std::string(kEach, 'x')})), StartsWith(":"));
+  }
+  EXPECT_EQ(client.ask("CLOSE stream"), ":3");
+  ASSERT_THAT(Client(port_).ask("WAIT stream"), StartsWith("*"));
+  client.send("OPEN echo ID next\r\n");
+  ASSERT_EQ(client.bulk(), "next");
+  EXPECT_EQ(client.ask(command({"ADD", "next", std::string(kEach, 'x')})), ":1");
+  EXPECT_THAT(client.ask("RETRY stream"), StartsWith("-ERR the payloads of the batch 'stream'"));
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ class KeptBatches {
   std::optional<std::uint64_t> ephemeral_from(std::uint64_t sequence) const {
     return ephemeral_.from(sequence);
   }
+  bool has_stored() const { return !stored_.empty(); }
   // Whether one of them is stored or ephemeral.
   bool has_results_to_free() const { return !ephemeral_.empty() || !stored_.empty(); }
 

@@ -61,6 +61,10 @@ class Victims {
   void changed(Tenant& victim) {
     if (&victim == asker_) return;
     if (gives_(victim)) return givers_.change_heaviest(burden_of(victim));
+    gives_nothing(victim);
+  }
+  // next(), which is not the asker, has nothing to give, whatever it has.
+  void gives_nothing(Tenant& victim) {
     givers_.remove_heaviest();
     note_other(victim);
   }
@@ -354,11 +358,15 @@ bool Retention::evict_for_all(const Memory& memory, EvictionBudget& budget) {
     if (budget.is_used_up()) return false;
     Tenant* const victim = victims.next();
     if (victim == nullptr) return true;
+    if ((this->*memory.evict_one_with)(*victim)) {
+      victims.changed(*victim);
+      continue;
+    }
     // Batches that the store has yet to write will leave memory soon, and lose nothing by it; a
     // lighter user's batch in memory would lose its results. If there are none, all batches of the
-    // victim wait for their readers, and another user is next.
-    if (!(this->*memory.evict_one_with)(*victim) && has_batches(*victim)) return true;
-    victims.changed(*victim);
+    // victim wait for their readers, or would free nothing, and another user is next.
+    if (kept_of(*victim).has_stored()) return true;
+    victims.gives_nothing(*victim);
   }
   return true;
 }

@@ -233,6 +233,21 @@ TEST_P(DiscardingReaderTest, AUserWhoseReadersAreSilentGivesToOthers) {
   of_all().set_limit(ResultAccount::kNoLimit);
 }
 
+// The batches of the heaviest that have nothing to give are no reason not to ask the others.
+TEST_P(DiscardingReaderTest, AUserWithBatchesThatFreeNothingDoesNotKeepOthersFromGiving) {
+  const ThreadRoleScope io_thread(kIoThread);
+  add_over("read", 1);
+  const auto nothing = add("nothing");
+  end(*nothing);
+  retention_.add(*nothing);
+  add_over("light", 0, "light");
+  of_all().set_limit(account().bytes());
+  evict();
+  EXPECT_TRUE(is_there("read"));
+  EXPECT_FALSE(is_there("light", "light"));
+  of_all().set_limit(ResultAccount::kNoLimit);
+}
+
 constexpr ResultAccount& (Account::*kResults)() = &Account::results;
 constexpr ResultAccount& (Account::*kFailures)() = &Account::failures;
 INSTANTIATE_TEST_SUITE_P(Accounts, DiscardingReaderTest, ::testing::Values(kResults, kFailures),

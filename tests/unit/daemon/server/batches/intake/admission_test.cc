@@ -204,6 +204,29 @@ TEST_F(KeptForRetryTest, ACommandThatIsRefusedTakesNoPayloads) {
   EXPECT_EQ(client.ask("RETRY a"), ":1");
 }
 
+TEST_F(KeptForRetryTest, JobsThatNeedNoRoomTakeNoPayloads) {
+  Client client(port_);
+  fail(client, "kept");
+  constexpr std::uint64_t kTooMuch = 1ULL << 30;
+  const auto account = [this]() -> Account& {
+    kIoThread.assert_held();
+    return tenants_.of("default").account;
+  };
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    account().charge(Resource::kQueuedBytes, kTooMuch);
+    return true;
+  });
+  client.send("SUBMIT echo ID empty RANGE 0 1\r\n");
+  EXPECT_EQ(client.bulk(), "empty");
+  on_io_thread([&] {
+    kIoThread.assert_held();
+    account().refund(Resource::kQueuedBytes, kTooMuch);
+    return true;
+  });
+  EXPECT_EQ(client.ask("RETRY kept"), ":1");
+}
+
 TEST_F(KeptForRetryTest, StreamsMakeRoomAndUseIt) {
   Client client(port_);
   client.send("OPEN fail ID stream\r\n");

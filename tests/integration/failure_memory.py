@@ -40,6 +40,9 @@ class Failures(StoreTest):
         self.command("SUBMIT", "w", "ID", "b", *options, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
         return self.command.wait("b", LONG_S)
 
+    def await_results_on_the_disk(self):
+        wait_for("the results to be in the store alone", lambda: account(self.command, "result_bytes")[0] < LIMIT)
+
     def test_very_many_scattered_failures_do_not_stop_their_batch(self):
         self.begin()
         status = self.every_second_fails("RETRIES", 0, "KEEP", "none")
@@ -56,7 +59,7 @@ class Failures(StoreTest):
         used, limit = account(self.command, "failure_bytes")
         self.assertEqual(limit, LIMIT // 2)
         self.assertGreaterEqual(used, limit)
-        wait_for("the results to be in the store alone", lambda: account(self.command, "result_bytes")[0] < LIMIT)
+        self.await_results_on_the_disk()
         self.assert_error("QUEUEFULL", self.command.ask("SUBMIT", "echo", "JOBS", "x"))
         self.assertIn("queue full of what is kept about failed jobs", self.daemon.log())
         self.assertEqual(self.command("ADD", "b", "answer(1)"), JOBS + 1, "the batch itself goes on")
@@ -98,8 +101,8 @@ class Failures(StoreTest):
         for number in range(2):
             self.assertEqual(self.command.wait(f"n{number}")["failed"], 60)
         self.assertLess(account(self.command, "failure_bytes")[0], LIMIT // 2)
+        self.await_results_on_the_disk()
         self.assertEqual(self.command("RUN", "echo", "JOBS", "x"), [["ok", "x"]])
-
 
     def test_memory_of_a_batch_that_is_over_is_free_soon(self):
         """Without another command, although the batch ends before the store has written its end."""

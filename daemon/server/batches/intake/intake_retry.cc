@@ -109,11 +109,6 @@ Intake::Count Intake::queue_again(BatchRecord& record, Account& payer, Batch::Fa
     record.terms.has_no_deadline = true;
     parts_.retention.go_on(record, record.status());
     parts_.timer.arm();
-  } else if (record.origin == BatchRecord::Origin::kOpen) {
-    // Payloads of a stream whose jobs had all ended count no longer (BatchNews).
-    parts_.registry.charges().count_payloads(
-        record, std::max({record.charged.payload_bytes, record.stored.payload_bytes,
-                          record.payloads().memory_bytes()}));
   }
   parts_.stored.write_changes(record, payer);
   return count;

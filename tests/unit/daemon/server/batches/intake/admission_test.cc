@@ -119,28 +119,6 @@ TEST_F(AdmissionTest, ABatchBearsTheChargeUntilItsEnd) {
   EXPECT_EQ(charged(), kNothing);
 }
 
-// Its payloads were counted no longer, since no job was left to run.
-TEST_F(AdmissionTest, JobsOfAStreamThatRunAgainCountTheirPayloadsAgain) {
-  start();
-  Client client(port_);
-  const std::string payload(100'000, 'x');
-  client.send("OPEN fail ID stream\r\n");
-  ASSERT_EQ(client.bulk(), "stream");
-  ASSERT_EQ(client.ask(command({"ADD", "stream", payload})), ":1");
-  while (charged().payload_bytes != 0) std::this_thread::yield();
-  for (const std::string id : {"h1", "h2"}) {
-    client.send("SUBMIT hold ID " + id + " JOBS y\r\n");
-    ASSERT_EQ(client.bulk(), id);
-    wait_until_held(id);
-  }
-  ASSERT_EQ(charged().payload_bytes, 2U);
-  ASSERT_EQ(client.ask("RETRY stream"), ":1");
-  EXPECT_GE(charged().payload_bytes, payload.size());
-  EXPECT_LT(charged().payload_bytes, 2 * payload.size());
-  for (const std::string id : {"h1", "h2"}) client.ask("CANCEL " + id);
-  while (charged().payload_bytes != 0) std::this_thread::yield();
-}
-
 // There is no store, and the memory has room for the payloads of three batches.
 class KeptForRetryTest : public AdmissionTest {
  protected:

@@ -110,7 +110,7 @@ class UpstreamConnection final : private LeaseSink {
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void note_state() LOCKSLEY_REQUIRES(kUpstreamThread);
   void note_join() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // One line about the results that the link has dropped since record().
+  // One line about the leases and results that the link has dropped since record().
   void note_dropped() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Why there is no connection; each reason once, until the next join.
   void log_trouble() LOCKSLEY_REQUIRES(kUpstreamThread);

@@ -25,13 +25,14 @@ constexpr std::size_t kMostLogged = 32;
 }  // namespace
 
 void UpstreamConnection::note_dropped() {
-  const std::uint64_t jobs = link_.stats().dropped_jobs - recorded_.dropped_jobs;
-  if (jobs == 0) return;
-  LogLine("results are dropped, since the upstream daemon refuses the connection that ran their jobs")
+  const std::uint64_t leases = link_.stats().dropped_leases - recorded_.dropped_leases;
+  if (leases == 0) return;
+  LogLine("leases are dropped, and their jobs stop: the upstream daemon has no handlers for them any more")
       .with("upstream", tried_)
       .with("name", parts_.link.name)
       .with("lane", parts_.lane.name())
-      .with("jobs", jobs)
+      .with("leases", leases)
+      .with("results", link_.stats().dropped_jobs - recorded_.dropped_jobs)
       .with("bytes", link_.stats().dropped_bytes - recorded_.dropped_bytes)
       .with("reason", reason_of(link_.trouble()))
       .write(*parts_.log, spdlog::level::warn);

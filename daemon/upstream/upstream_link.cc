@@ -55,6 +55,7 @@ void UpstreamLink::connected(Nanoseconds now) {
 void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   now_ = std::max(now_, now);
   if (trouble_.empty() || phase_ == Phase::kDown) trouble_ = std::move(why);
+  if (!std::exchange(is_without_handlers_, false)) without_handlers_since_.reset();
   const bool waits = choose_next_address();
   phase_ = Phase::kDown;
   scanner_.clear();

@@ -65,7 +65,9 @@ struct UpstreamLinkStats {
   std::uint64_t yielded_jobs = 0;  // handed back
   std::uint64_t reclaimed_leases = 0;
   std::uint64_t lost_leases = 0;
-  std::uint64_t dropped_jobs = 0;   // whose results could not be handed in: JOIN was refused for too long
+  // Dropped because the upstream has no handlers for them any more; all of these leases are lost:
+  std::uint64_t dropped_leases = 0;
+  std::uint64_t dropped_jobs = 0;   // of which a result was kept
   std::uint64_t dropped_bytes = 0;  // of these results
 };
 
@@ -80,8 +82,9 @@ struct UpstreamLinkStats {
 //
 // README.md has the states, and the order in which addresses are tried. The host is called inside
 // these calls; it reports by settle() and ended(). Losing the connection loses no result: the link
-// keeps what was not acknowledged, and sends it again after RECLAIM. So the upstream records each
-// index at most once, and each index that it has leased to this process ends, or goes back.
+// keeps what was not acknowledged, and sends it again after RECLAIM, unless the upstream has
+// another store, or no handlers for the link any more. So the upstream records each index at most
+// once, and each index that it has leased to this process ends, or goes back.
 //
 // Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is
 // any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
@@ -228,9 +231,10 @@ class UpstreamLink {
   void on_hello(ReplyCursor reply);
   void send_join();
   void on_join(ReplyCursor reply);
-  // The upstream has refused JOIN, and this is not about to change by itself. While draining: if it
-  // has refused it for the length of a lease, all leases are lost, with their results.
-  void on_refusal();
+  // The upstream has refused JOIN because it has no handler of this link for it. While draining: if
+  // it has given no other answer for the length of a lease, all leases are lost, with their
+  // results.
+  void on_no_handlers();
 
   // upstream_link_claims.cc
   void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
@@ -278,8 +282,7 @@ class UpstreamLink {
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
-  // No result of them counts: the upstream has another store than the one that leased them, where
-  // the numbers of batches mean other jobs, or on_refusal().
+  // Their jobs stop, and their results are dropped.
   void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
@@ -312,7 +315,9 @@ class UpstreamLink {
   bool was_late_ = false;  // to look for silence, since bytes came last
   std::vector<std::string> not_served_;
   std::chrono::milliseconds lease_{};
-  std::optional<Nanoseconds> refused_since_;  // on_refusal(), since the last JOIN that succeeded
+  // The first of the last attempts to connect, if all of these ended with on_no_handlers().
+  std::optional<Nanoseconds> without_handlers_since_;
+  bool is_without_handlers_ = false;  // this connection has ended so
   std::uint64_t longest_output_ = 0;  // that the upstream takes, as the last reply of JOIN said; 0: not said
   Nanoseconds beat_every_{};
   Nanoseconds beat_at_{};

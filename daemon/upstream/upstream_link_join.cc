@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::uint64_t kLongestLeaseMs = 24 * 3'600'000;  // the bound of workers.lease, and of LEASE
 
-// The refusals of an upstream that ends, begins, or is another one than the daemon that serves.
-bool changes_by_itself(std::string_view refusal) {
-  return refusal.starts_with("DRAINING ") || refusal.starts_with("LOADING ") ||
-         refusal.starts_with("READONLY ");
+// The upstream has none of the link's handlers for remote workers, or none for this user.
+bool is_for_want_of_handlers(std::string_view refusal) {
+  return refusal.starts_with("NOHANDLER ") ||
+         (refusal.starts_with("NOPERM ") && refusal.contains(" to use the handler "));
 }
 
 }  // namespace
@@ -41,13 +41,17 @@ void UpstreamLink::send_join() {
   for (const std::string& handler : options_.handlers) writer.argument(handler);
 }
 
-void UpstreamLink::on_refusal() {
-  if (!refused_since_) refused_since_ = now_;
-  if (!is_draining_ || now_ - *refused_since_ < lease_) return;
+void UpstreamLink::on_no_handlers() {
+  if (!is_draining_ || lease_ == std::chrono::milliseconds{0}) return;
+  is_without_handlers_ = true;
+  if (!without_handlers_since_) without_handlers_since_ = now_;
+  if (now_ - *without_handlers_since_ < lease_) return;
   for (const auto& [id, results] : kept_) {
     stats_.dropped_jobs += results.count;
     stats_.dropped_bytes += results.outputs.size();
   }
+  stats_.dropped_leases += static_cast<std::uint64_t>(
+      std::ranges::count_if(leases_, [](const auto& each) { return !each.second.is_lost; }));
   lose_all();
 }
 
@@ -56,7 +60,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
     const std::string_view why = reply.text();
     // An upstream of an earlier version does not know GRACE.
     if (why.starts_with("ERR syntax error") && std::exchange(tells_grace_, false)) return send_join();
-    if (!changes_by_itself(why)) on_refusal();
+    if (is_for_want_of_handlers(why)) on_no_handlers();
     return fail(std::string(why));
   }
   std::uint64_t beat_ms = 0, lease_ms = 0, longest_output = 0;
@@ -89,7 +93,6 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   longest_output_ = longest_output;
   beat_every_ = std::chrono::milliseconds(beat_ms);
   beat_at_ = now_ + beat_interval();
-  refused_since_.reset();
   ++stats_.connections;
   backoff_.reset();
   route_.serving();

@@ -38,8 +38,9 @@ void read_upstream_metrics(const std::vector<UpstreamLaneView>& lanes, Families&
   add(Family::gauge("locksley_upstream_unacknowledged_result_bytes",
                     "Results that the upstream has not acknowledged, sent or not, in bytes."),
       [](const UpstreamLaneView& lane) { return lane.kept_bytes; });
-  add(Family::counter("locksley_upstream_lost_leases_total",
-                      "Leases that the upstream has taken back, so that results of them no longer count."),
+  add(Family::counter(
+          "locksley_upstream_lost_leases_total",
+          "Leases that the upstream has taken back, or refuses, so that results of them no longer count."),
       [](const UpstreamLaneView& lane) { return lane.lost_leases; });
 }
 

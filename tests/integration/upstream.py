@@ -384,7 +384,7 @@ class Memory(UpstreamTest):
         upstream.listener.settimeout(2)
         with self.assertRaises(TimeoutError):  # it tries no more
             self.next_for(upstream, [], seconds=DEADLINE_S / 2)
-        daemon.wait_for_log(r'results are dropped, since the upstream daemon refuses.* jobs=1 bytes=2\d{6} .*reason="NOHANDLER')
+        daemon.wait_for_log(r'leases are dropped, and their jobs stop: the upstream daemon has no handlers.* leases=1 results=1 bytes=2\d{6} .*reason="NOHANDLER')
         self.assertEqual(new.settled("l-2", 1), {0: ("ok", "yes\n")})
 
 class Login(UpstreamTest):

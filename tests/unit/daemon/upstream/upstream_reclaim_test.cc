@@ -109,7 +109,7 @@ TEST_F(UpstreamReclaimTest, ALeaseThatALostReplyHasRenamedIsReclaimedByTheNameTh
 }
 
 // Else they would take the memory of the connection that serves their lane now, for ever.
-TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedDropsItsResultsOnceItWasRefusedForALease) {
+TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedDropsItsResultsWhereItHasNoHandlersForALease) {
   keep_results(8);
   link->drain(now);
   const std::uint64_t kept_bytes = link->stats().kept_bytes;
@@ -123,14 +123,15 @@ TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedDropsItsResultsOnceItWasRefusedFor
   EXPECT_EQ(link->stats().dropped_bytes, kept_bytes);
 }
 
-TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedStopsWhatRunsOnceItWasRefusedForALease) {
+TEST_F(UpstreamReclaimTest, ALinkThatIsDrainedStopsWhatRunsWhereItHasNoHandlersForALease) {
   make(8, 1);
   join();
   run(2);
   disconnect();
   link->drain(now);
-  refuse("TOOBIG the workers of the user would have more than 8 slots together", 20s);
+  refuse("NOPERM this user has no permissions to use the handler 'echo'", 20s);
   EXPECT_EQ(link->stats().dropped_jobs, 2U);
+  EXPECT_EQ(link->stats().dropped_leases, 1U);
   ASSERT_EQ(host->running.size(), 1U);
   EXPECT_TRUE(host->running.begin()->second.is_stopped);
   EXPECT_FALSE(link->is_done());
@@ -151,6 +152,7 @@ TEST_F(UpstreamReclaimTest, ResultsThatMayStillBeHandedInAreKept) {
   refuse("READONLY no daemon is active: retry later", 60s);
   refuse("LOADING this daemon has taken over, and reads the batches: retry later", 60s);
   refuse("DRAINING the daemon is about to stop", 60s);
+  refuse("TOOBIG the workers of the user would have more than 8 slots together", 60s);
   EXPECT_GT(link->stats().kept_bytes, 0U);
   reconnect();
   exchange();
@@ -159,17 +161,28 @@ TEST_F(UpstreamReclaimTest, ResultsThatMayStillBeHandedInAreKept) {
   EXPECT_EQ(link->stats().dropped_jobs, 0U);
 }
 
-TEST_F(UpstreamReclaimTest, AJoinBetweenTwoRefusalsBeginsTheTimeAnew) {
+TEST_F(UpstreamReclaimTest, TheTimeWithoutHandlersBeginsAnewWithTheDrainAndAfterAnyOtherAnswer) {
+  const std::string no_handler = "NOHANDLER no handler 'echo' for remote workers";
   keep_results(8);
+  refuse(no_handler, 60s);
   link->drain(now);
-  refuse("NOHANDLER no handler 'echo' for remote workers", 9s);
+  refuse(no_handler, 9s);
+  EXPECT_GT(link->stats().kept_bytes, 0U);
+  advance(5s);
+  link->disconnected("cannot connect", now);
+  refuse(no_handler, 9s);
+  EXPECT_GT(link->stats().kept_bytes, 0U);
+  refuse("LOADING this daemon has taken over, and reads the batches: retry later", 6s);
+  refuse(no_handler, 9s);
+  EXPECT_GT(link->stats().kept_bytes, 0U);
   upstream->holds_settles = true;
   reconnect();
   exchange();
   ASSERT_TRUE(link->is_joined());
   disconnect();
-  refuse("NOHANDLER no handler 'echo' for remote workers", 9s);
+  refuse(no_handler, 9s);
   EXPECT_GT(link->stats().kept_bytes, 0U);
+  EXPECT_EQ(link->stats().dropped_leases, 0U);
 }
 
 }  // namespace

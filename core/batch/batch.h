@@ -333,6 +333,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   // publish() where at least one job failed.
   bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
+  // For how many ranges of failed jobs there is room to count their attempts.
+  std::size_t room_for_retries() const LOCKSLEY_REQUIRES(mutex_);
   // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
   // The others go into publication.failed. Needs: there is room for the attempts.
   std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,9 +17,10 @@ namespace locksley {
 namespace {
 
 // What the attempts of a batch's jobs may take while its account of failures is full: so the
-// failures of one batch do not take the retries of all others of its user. Guess: some 60 jobs that
-// lie alone; an unfinished batch takes 2 KiB in any case.
-constexpr std::uint64_t kSpareAttemptBytes = 8 * 1024;
+// failures of one batch do not take the retries of all others of its user. As much as the record of
+// an unfinished batch takes at least, so that the limit of records bounds the sum: some 15 jobs
+// that lie alone.
+constexpr std::uint64_t kSpareAttemptBytes = 2 * 1024;
 // Of a range of jobs that is retried: its attempts, and its place among those that wait
 // (Retries::memory_bytes()).
 constexpr std::uint64_t kRetryBytes = 128;
@@ -153,13 +155,8 @@ bool Batch::publish_failures(Publishing jobs) {
     if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed.jobs);
     } else {
-      std::size_t room = failed.jobs.size();
-      if (is_at_failure_limit()) {
-        const std::uint64_t used = retries_ != nullptr ? retries_->memory_bytes() : 0;
-        room = std::min<std::size_t>(room,
-                                     (kSpareAttemptBytes - std::min(used, kSpareAttemptBytes)) / kRetryBytes);
-      }
       const std::span<const IndexRange> ranges = failed.jobs;
+      const std::size_t room = std::min(ranges.size(), room_for_retries());
       again = schedule_retries(ranges.first(room), publication);
       for (const IndexRange& each : ranges.subspan(room)) append_range(publication.failed, each);
     }
@@ -173,6 +170,12 @@ bool Batch::publish_failures(Publishing jobs) {
   if (!again.empty()) report_attempts(rows, again);
   notify_observer();
   return too_many_failures;
+}
+
+std::size_t Batch::room_for_retries() const {
+  if (!is_at_failure_limit()) return std::numeric_limits<std::size_t>::max();
+  const std::uint64_t used = retries_ != nullptr ? retries_->memory_bytes() : 0;
+  return (kSpareAttemptBytes - std::min(used, kSpareAttemptBytes)) / kRetryBytes;
 }
 
 bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {

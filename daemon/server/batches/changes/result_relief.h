@@ -33,9 +33,9 @@ struct Tenant;
 
 // Makes room for results in memory, and for what is kept about failed jobs. While an account of
 // results is full, no job of its batches starts; while one of failures is full, no jobs are
-// accepted, and failed ones are not retried. When an account fills up or has room again, when a
-// limit changes, when a batch of a full account has ended or waits for its reader no longer, or
-// when jobs were refused for failures, relieve() takes these steps:
+// accepted, and batches with many failed ones do not retry them. When an account fills up or has
+// room again, when a limit changes, when a batch of a full account has ended or waits for its
+// reader no longer, or when jobs were refused for failures, relieve() takes these steps:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.

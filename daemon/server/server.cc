@@ -53,8 +53,11 @@ const TlsContext* Server::tls() const { return sessions_->tls(); }
 config::Config Server::reconfigure(config::Config config, config::ChangedParts parts) {
   config::Config before = state_.reconfigure(std::move(config), parts);
   sessions_->users_changed();
-  if (state_.config().limits != before.limits) sessions_->limits_changed();
-  state_.batches().limits_changed();
+  const config::Config& now = state_.config();
+  if (now.limits != before.limits) sessions_->limits_changed();
+  if (now.limits != before.limits || now.store.max_bytes != before.store.max_bytes || parts.users) {
+    state_.batches().limits_changed();
+  }
   return before;
 }
 

@@ -246,6 +246,9 @@ class PatternsInTheStore(StoreTest):
         stored = [self.command("SUBMIT", "nope", "JOBS", payload, payload) for _ in range(16)]
         for batch in stored:
             self.assertEqual(self.command.wait(batch)["failed"], 2)
+        self.command("OPEN", "nope", "ID", "stream")
+        self.command("PAUSE", "stream")
+        self.command("ADD", "stream", "x")  # memory has room for the byte, and not for the block in which it lies
         for batch in ("f0", "f1", "f2", stored[0]):
             self.assertGreaterEqual(self.command("RETRY", batch), 1)
             self.command.wait(batch)

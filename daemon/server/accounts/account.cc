@@ -11,6 +11,8 @@ std::string Account::key(Resource resource) const {
 }
 
 std::string_view what_makes_room(Resource resource) {
+  if (resource == Resource::kQueuedBytes)
+    return "; to make room, FORGET finished batches with failed jobs: they may keep a pattern for RETRY";
   if (resource == Resource::kRecordBytes)
     return "; to make room, FORGET finished batches, or RETAIN them for less time";
   if (resource == Resource::kStoredBytes)

@@ -28,11 +28,12 @@ BatchPayloads::Released ReceivedPayloads::release(FailedJobs failed_jobs, Repeti
     if (stored_ != nullptr) stored_->drop_cached();
     return {};
   }
+  // Also if they stay: when they leave to make room, so do many others at once.
+  if (repetition == Repetition::kPossible && !digest_) digest_ = digest_of(*payloads_);
   if (failed_jobs == FailedJobs::kMayRunAgain) {
     if (!open_stored_) return {.freed = nullptr, .freed_bytes = 0, .kept_bytes = memory_bytes_.load()};
     stored_ = open_stored_();
   }
-  if (repetition == Repetition::kPossible && !digest_) digest_ = digest_of(*payloads_);
   memory_bytes_ = 0;
   const std::uint64_t bytes = payloads_->memory_bytes();
   return {.freed = std::exchange(payloads_, nullptr), .freed_bytes = bytes};

@@ -69,12 +69,13 @@ bool is_evictable(Resource resource) {
 
 Admission::Reservation::Reservation(Admission& admission, Customer& customer,
                                     const BatchCharges::Charge& charge, std::uint64_t stored_bytes,
-                                    BatchPayloads::Place place)
+                                    BatchPayloads::Place place, bool needs_memory)
     : admission_(&admission),
       customer_(&admission.registry_.customers().use_again(customer)),
       charge_(charge),
       stored_bytes_(stored_bytes),
-      place_(place) {
+      place_(place),
+      needs_memory_(needs_memory) {
   admission_->registry_.charges().charge(*customer_, charge_);
   admission_->retention_.reserve(*customer_->tenant, stored_bytes_);
 }
@@ -96,7 +97,7 @@ void Admission::Reservation::commit(BatchRecord& record) {
   admission.retention_.assign(record, stored_bytes_);
   admission.registry_.customers().drop(*customer_);
   admission.retention_.evict(tenant);
-  if (charge_.memory_bytes != 0) admission.retention_.evict_payloads(*tenant);
+  if (needs_memory_) admission.retention_.evict_payloads(*tenant);
 }
 
 void Admission::refund(Reservation& reservation) {
@@ -162,7 +163,8 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
                       .memory_bytes = keeps_in_memory ? bytes : 0,
                       .record_bytes = record_bytes_of(demand)},
                      stored_bytes_of(demand),
-                     keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore);
+                     keeps_in_memory ? BatchPayloads::Place::kMemory : BatchPayloads::Place::kStore,
+                     !may_be_elsewhere && bytes != 0);
 }
 
 Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t jobs) {
@@ -184,7 +186,7 @@ Admission::Admitted Admission::reserve_retry(BatchRecord& record, std::uint64_t 
     return std::unexpected(std::move(fit.error()));
   }
   return Reservation(*this, demand.customer, {.jobs = jobs, .batches = demand.new_batches}, 0,
-                     BatchPayloads::Place::kMemory);
+                     BatchPayloads::Place::kMemory, false);
 }
 
 Admission::Checked Admission::check_sizes(const Demand& demand) const {

@@ -54,7 +54,8 @@ class Admission {
           customer_(other.customer_),
           charge_(other.charge_),
           stored_bytes_(other.stored_bytes_),
-          place_(other.place_) {}
+          place_(other.place_),
+          needs_memory_(other.needs_memory_) {}
     Reservation& operator=(Reservation&&) = delete;
     ~Reservation() {
       if (admission_ != nullptr) admission_->refund(*this);
@@ -71,13 +72,14 @@ class Admission {
    private:
     friend class Admission;
     Reservation(Admission& admission, Customer& customer, const BatchCharges::Charge& charge,
-                std::uint64_t stored_bytes, BatchPayloads::Place place);
+                std::uint64_t stored_bytes, BatchPayloads::Place place, bool needs_memory);
 
     Admission* admission_;  // null: committed, or moved from
     Customer* customer_;    // which it uses
     BatchCharges::Charge charge_;
     std::uint64_t stored_bytes_;
     BatchPayloads::Place place_;
+    bool needs_memory_;  // the store cannot keep the payloads in place of it
   };
   using Admitted = std::expected<Reservation, Refusal>;
 

@@ -53,9 +53,10 @@ const TlsContext* Server::tls() const { return sessions_->tls(); }
 config::Config Server::reconfigure(config::Config config, config::ChangedParts parts) {
   config::Config before = state_.reconfigure(std::move(config), parts);
   sessions_->users_changed();
-  const config::Config& now = state_.config();
-  if (now.limits != before.limits) sessions_->limits_changed();
-  if (now.limits != before.limits || now.store.max_bytes != before.store.max_bytes || parts.users) {
+  const config::Config& current = state_.config();
+  const bool are_limits_new = current.limits != before.limits;
+  if (are_limits_new) sessions_->limits_changed();
+  if (are_limits_new || current.store.max_bytes != before.store.max_bytes || parts.users) {
     state_.batches().limits_changed();
   }
   return before;

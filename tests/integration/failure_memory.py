@@ -40,6 +40,17 @@ class Failures(StoreTest):
         self.command("SUBMIT", "w", "ID", "b", *options, "RANGE", 0, JOBS, EVERY_SECOND_FAILS)
         return self.command.wait("b", LONG_S)
 
+    def fill_with_failures(self):
+        """The stream b, which is left open, takes more than the limit."""
+        self.command("OPEN", "w", "ID", "b", "RETRIES", 0)
+        part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
+        for _ in range(JOBS // len(part)):
+            self.command("ADD", "b", *part)
+        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2, LONG_S)
+        used, limit = account(self.command, "failure_bytes")
+        self.assertEqual(limit, LIMIT // 2)
+        self.assertGreaterEqual(used, limit)
+
     def await_results_on_the_disk(self):
         wait_for("the results to be in the store alone", lambda: account(self.command, "result_bytes")[0] < LIMIT)
 
@@ -51,14 +62,7 @@ class Failures(StoreTest):
     def test_while_they_are_kept_no_more_is_accepted(self):
         """The batch is open, so they stay in memory; when it is over, it goes to the store, and they with it."""
         self.begin()
-        self.command("OPEN", "w", "ID", "b", "RETRIES", 0)
-        part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
-        for _ in range(JOBS // len(part)):
-            self.command("ADD", "b", *part)
-        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2, LONG_S)
-        used, limit = account(self.command, "failure_bytes")
-        self.assertEqual(limit, LIMIT // 2)
-        self.assertGreaterEqual(used, limit)
+        self.fill_with_failures()
         self.await_results_on_the_disk()
         self.assert_error("QUEUEFULL", self.command.ask("SUBMIT", "echo", "JOBS", "x"))
         self.assertIn("queue full of what is kept about failed jobs", self.daemon.log())
@@ -83,13 +87,7 @@ class Failures(StoreTest):
         self.command("PAUSE", "few")
         self.command("ADD", "few", f"test -e {failed} || {{ touch {failed}; exit 1; }}")
         self.command("CLOSE", "few")
-        self.command("OPEN", "w", "ID", "b", "RETRIES", 0)
-        part = [EVERY_SECOND_FAILS.format(number) for number in range(1_000)]
-        for _ in range(JOBS // len(part)):
-            self.command("ADD", "b", *part)
-        wait_for("the jobs to have ended", lambda: self.status("b")["failed"] == JOBS // 2, LONG_S)
-        used, limit = account(self.command, "failure_bytes")
-        self.assertGreaterEqual(used, limit)
+        self.fill_with_failures()
         self.command("RESUME", "few")
         status = self.command.wait("few")
         self.assertEqual((status["ok"], status["retried"]), (1, 1))

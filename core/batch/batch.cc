@@ -48,10 +48,8 @@ BatchStatus Batch::status() const {
   const std::uint64_t requeued = failed_.requeued();
   result.failed = ended_.failed() - requeued;
   const std::uint64_t ended = ended_.total() - requeued;
-  if (retries_ != nullptr) {
-    result.waiting = retries_->waiting();
-    result.retry_at = retries_->next_due();
-  }
+  result.waiting = next_attempts_.waiting();
+  result.retry_at = next_attempts_.next_due();
   result.running = std::min(executors_, jobs_ - ended - result.waiting);
   result.retried = retried_ + requeued;
   result.superseded = requeue != nullptr ? requeue->superseded : failed_.superseded();
@@ -113,7 +111,6 @@ void Batch::restore(const BatchHistory& history) {
   started_at_ = history.started_at;
   finished_at_ = history.finished_at;
   attempt_ = history.attempt;
-  earlier_failures_ = history.earlier_failures;
   retried_ = history.retried;
   SupersededRows superseded;
   superseded.below = history.superseded;
@@ -126,8 +123,7 @@ void Batch::restore(const BatchHistory& history) {
     failed_.restore(history.failed, std::move(superseded));
   }
   retry_rounds_ = history.retry_rounds;
-  for (const JobAttempts& jobs : history.job_attempts) retries().set(jobs.jobs, jobs.attempts);
-  for (const NotedJob& each : history.notes) notes().set(each.index, each.text);
+  next_attempts_.restore(history.job_attempts, history.notes, history.earlier_failures);
   log_.begin_at(history.rows, history.result_bytes, history.discarded, history.discarded_bytes);
   // [batch-stop] relaxed: no other thread has the batch yet.
   stopping_.store(cancelled_, std::memory_order_relaxed);
@@ -137,10 +133,17 @@ void Batch::restore(const BatchHistory& history) {
   over_.store(finished_at_ != 0, std::memory_order_relaxed);
   is_charged_ = finished_at_ == 0;
   charge_results();
-  // As in forget_attempts(): the journal has the attempts that were forgotten.
-  if (retries_ == nullptr || !is_charged_ || !is_at_failure_limit()) return;
-  for (const IndexRange& jobs : failed_.all()) retries_->forget(jobs);
+  // The journal has the attempts of all failed jobs.
+  if (!is_charged_ || !is_at_failure_limit()) return;
+  next_attempts_.forget_counts(failed_.all());
   charge_results();
+}
+
+std::uint64_t Batch::failure_bytes() const {
+  // [batch-over] relaxed: written under the mutex that is held. Once it is over, the queue leaves
+  // the ring, and frees its ranges.
+  const bool is_over = over_.load(std::memory_order_relaxed);
+  return failed_.memory_bytes() + next_attempts_.memory_bytes() + (is_over ? 0 : ring_queue_.memory_bytes());
 }
 
 std::uint64_t Batch::memory_bytes() const {
@@ -227,8 +230,7 @@ std::uint64_t Batch::stop(std::string reason, RunningJobs running) {
   holds_.store(0, std::memory_order_relaxed);
   const std::uint64_t left = jobs_ - (ended_.total() - failed_.requeued());
   // An executor whose jobs have all ended may have yet to leave.
-  const std::uint64_t waiting = retries_ != nullptr ? retries_->waiting() : 0;
-  return left - std::min(executors_, left - waiting);
+  return left - std::min(executors_, left - next_attempts_.waiting());
 }
 
 void Batch::jobs_dropped(std::span<const IndexRange> ranges) {
@@ -335,10 +337,10 @@ void Batch::record(BatchStep step, ResultLog::Rows rows) {
   if (const auto& jobs = failed_.superseded().jobs; finished_at_ != 0 && jobs != nullptr) {
     step.superseded_jobs = *jobs;
   }
-  if (notes_ != nullptr && (finished_at_ != 0 || step.is_base)) {
+  if (next_attempts_.has_notes() && (finished_at_ != 0 || step.is_base)) {
     // The notes of jobs that may run again.
     const bool are_none = !step.is_base && (cancelled_ || failed_.count() == 0);
-    step.notes = are_none ? std::vector<NotedJob>() : notes_->all();
+    step.notes = are_none ? std::vector<NotedJob>() : next_attempts_.notes();
   }
   journal_->record(std::move(step));
 }

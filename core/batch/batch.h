@@ -17,10 +17,9 @@
 #include "core/base/result_account.h"
 #include "core/batch/batch_journal.h"
 #include "core/batch/failed_jobs.h"
-#include "core/batch/job_notes.h"
+#include "core/batch/next_attempts.h"
 #include "core/batch/payload.h"
 #include "core/batch/result_log.h"
-#include "core/batch/retries.h"
 #include "core/batch/superseded_rows.h"
 #include "core/ring/state/ring_gate.h"
 #include "core/ring/state/ring_queue.h"
@@ -121,6 +120,9 @@ class BatchObserver {
 // they record steps in the journal. They notify the observer without it. Results may block on a
 // disk and throw; Failures::requeue() pauses; publish() throws NoMemoryForRows. Nothing else blocks
 // or fails.
+//
+// Members: one record under one mutex. What readers and commands need are handles (Results,
+// Attempts, Failures); the rows, the failed jobs and the next attempts are classes of their own.
 class Batch : public std::enable_shared_from_this<Batch> {
  public:
   // `handler` and `observer` outlive the batch. `observer` may be null; so may `journal`.
@@ -263,9 +265,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // the notes of jobs that ended well. Once a job has any, it is true for all claims that follow.
   bool needs_indexes() const {
     // [batch-retries] relaxed: as in Attempts::of().
-    const bool has_retries = has_retries_.load(std::memory_order_relaxed);
+    const bool has_retries = has_attempts_.counts.load(std::memory_order_relaxed);
     // [batch-notes] relaxed: as in Attempts::note().
-    return journal_ != nullptr || has_retries || has_notes_.load(std::memory_order_relaxed);
+    return journal_ != nullptr || has_retries || has_attempts_.notes.load(std::memory_order_relaxed);
   }
   // kNoRetries: failed jobs end, whatever retries they have left.
   enum class OnFailure : std::uint8_t { kRetry, kNoRetries };
@@ -317,6 +319,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // Updates the charges to the accounts, if it counts in them, after a change of the memory of
   // results or failures.
   void charge_results() LOCKSLEY_REQUIRES(mutex_);
+  // Bytes of memory that hold failures, attempts and notes, and the ranges that are queued.
+  std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
   void notify_observer() LOCKSLEY_EXCLUDES(mutex_);
 
   // ---- Publications (batch_publish.cc) ----
@@ -333,28 +337,8 @@ class Batch : public std::enable_shared_from_this<Batch> {
   bool publish_locked(Publication publication, ResultLog::Prepared prepared) LOCKSLEY_REQUIRES(mutex_);
   // publish() where at least one job failed.
   bool publish_failures(Publishing jobs) LOCKSLEY_EXCLUDES(mutex_);
-  // For how many ranges of failed jobs there is room to count their attempts.
-  std::size_t room_for_retries() const LOCKSLEY_REQUIRES(mutex_);
-  // Schedules a retry for those of `failed` that have retries left, and returns them, ascending.
-  // The others go into publication.failed. Needs: there is room for the attempts.
-  std::vector<IndexRange> schedule_retries(std::span<const IndexRange> failed, Publication& publication)
-      LOCKSLEY_REQUIRES(mutex_);
   // Tells the observer of the failed attempts of the jobs `again`, which will be retried.
   void report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) LOCKSLEY_EXCLUDES(mutex_);
-  // Drops the attempts of jobs that ended well. Those of failed jobs stay: a command may queue
-  // these again; but at the limit of failures they go, too.
-  void forget_attempts(const Publication& publication) LOCKSLEY_REQUIRES(mutex_);
-
-  // ---- Attempts and notes (batch_attempts.cc) ----
-
-  Retries& retries() LOCKSLEY_REQUIRES(mutex_);
-  JobNotes& notes() LOCKSLEY_REQUIRES(mutex_);
-  // Jobs are queued again: adds their next attempts to `next`.
-  void forgive(IndexRange jobs, std::vector<JobAttempts>& next) LOCKSLEY_REQUIRES(mutex_);
-  // Whether a new note may be kept: notes are hints, and leave half of the room for the rest.
-  bool may_keep_notes() const { return options_.failures == nullptr || !options_.failures->is_half_full(); }
-  // Bytes of memory that hold failures, attempts and notes, and the ranges that are queued.
-  std::uint64_t failure_bytes() const LOCKSLEY_REQUIRES(mutex_);
 
   // ---- Members ----
 
@@ -393,20 +377,16 @@ class Batch : public std::enable_shared_from_this<Batch> {
   // As in BatchStatus, but without a requeue that has begun.
   std::uint64_t retried_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint64_t retry_rounds_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::uint32_t earlier_failures_ LOCKSLEY_GUARDED_BY(mutex_) = 0;  // as in BatchHistory
-  std::unique_ptr<Retries> retries_ LOCKSLEY_GUARDED_BY(mutex_);    // null until a job is retried
-  std::unique_ptr<JobNotes> notes_ LOCKSLEY_GUARDED_BY(mutex_);     // null until a job makes a note
+  HasAttempts has_attempts_;  // written under mutex_
+  NextAttempts next_attempts_ LOCKSLEY_GUARDED_BY(mutex_){has_attempts_, options_.failures};
 
   // Written under mutex_, read by any thread: see the functions that read them.
   std::atomic<bool> over_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> aborting_{false};
   std::atomic<Holds> holds_{0};
-  std::atomic<bool> has_retries_{false};  // retries_ is not null
-  std::atomic<bool> has_notes_{false};    // notes_ is not null
   // Set by the thread that queues a notification, cleared by the one that takes it from the queue.
   std::atomic<bool> changed_{false};
 };
 
 }  // namespace locksley
-// Length: one class; its parts (Results, Attempts, Failures) have headers of their own.

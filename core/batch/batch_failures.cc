@@ -131,10 +131,10 @@ void Batch::Failures::forgive(std::span<const IndexRange> jobs, Between between,
       const MutexLock lock(batch_.mutex_);
       if (between == Between::kEnded) {
         // The attempts of the jobs between may be changed, too: mostly this is one range for all.
-        batch_.forgive({jobs[at].low, end < jobs.size() ? jobs[end].low : jobs.back().high},
-                       step.job_attempts);
+        batch_.next_attempts_.forgive({jobs[at].low, end < jobs.size() ? jobs[end].low : jobs.back().high},
+                                      step.job_attempts);
       } else {
-        for (std::size_t i = at; i < end; ++i) batch_.forgive(jobs[i], step.job_attempts);
+        for (std::size_t i = at; i < end; ++i) batch_.next_attempts_.forgive(jobs[i], step.job_attempts);
       }
     }
     // Threads that wait for the mutex get it now.

@@ -16,15 +16,6 @@
 namespace locksley {
 namespace {
 
-// What the attempts of a batch's jobs may take while its account of failures is full: so the
-// failures of one batch do not take the retries of all others of its user. As much as the record of
-// an unfinished batch takes at least, so that the limit of records bounds the sum: some 15 jobs
-// that lie alone.
-constexpr std::uint64_t kSpareAttemptBytes = 2 * 1024;
-// Of a range of jobs that is retried: its attempts, and its place among those that wait
-// (Retries::memory_bytes()).
-constexpr std::uint64_t kRetryBytes = 128;
-
 // The failed jobs of some rows, in the order of completion, and the notes that they have left.
 struct FailedRows {
   std::vector<IndexRange> jobs;
@@ -148,17 +139,17 @@ bool Batch::publish_failures(Publishing jobs) {
     log_.make_room(prepared);  // before the first change
     for (NotedJob& each : failed.notes) {
       // Without room the store drops the one before, too.
-      if (!may_keep_notes()) each.text.clear();
-      if (!notes().set(each.index, each.text)) each.text.clear();
+      if (!next_attempts_.set_note(each.index, each.text)) each.text.clear();
       publication.notes.push_back(std::move(each));
     }
     if (options_.retries == 0 || cancelled_ || jobs.on_failure == OnFailure::kNoRetries) {
       publication.failed = std::move(failed.jobs);
     } else {
-      const std::span<const IndexRange> ranges = failed.jobs;
-      const std::size_t room = std::min(ranges.size(), room_for_retries());
-      again = schedule_retries(ranges.first(room), publication);
-      for (const IndexRange& each : ranges.subspan(room)) append_range(publication.failed, each);
+      NextAttempts::Judged judged = next_attempts_.judge(failed.jobs, options_.retries);
+      again = std::move(judged.again);
+      retried_ += count_of(again);
+      publication.job_attempts = std::move(judged.next);
+      publication.failed = std::move(judged.failed);
     }
     if (!again.empty()) {
       publication.indexes = difference(sorted(std::move(publication.indexes)), again);
@@ -172,12 +163,6 @@ bool Batch::publish_failures(Publishing jobs) {
   return too_many_failures;
 }
 
-std::size_t Batch::room_for_retries() const {
-  if (!is_at_failure_limit()) return std::numeric_limits<std::size_t>::max();
-  const std::uint64_t used = retries_ != nullptr ? retries_->memory_bytes() : 0;
-  return (kSpareAttemptBytes - std::min(used, kSpareAttemptBytes)) / kRetryBytes;
-}
-
 bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
   log_.make_room(prepared);
   for (std::size_t i = 0; i < kJobStatuses; ++i) {
@@ -186,7 +171,7 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
     if (count != 0) handler_.stats.add_jobs(static_cast<JobStatus>(i), count);
   }
   if (!publication.failed.empty()) failed_.add(publication.failed);
-  if (retries_ != nullptr || notes_ != nullptr) forget_attempts(publication);
+  next_attempts_.jobs_ended(publication.indexes, publication.failed);
   ResultLog::Rows rows = log_.append(std::move(prepared));
   charge_results();
   const bool too_many_failures =
@@ -204,55 +189,12 @@ bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared
   return too_many_failures;
 }
 
-std::vector<IndexRange> Batch::schedule_retries(std::span<const IndexRange> failed,
-                                                Publication& publication) {
-  std::vector<IndexRange> again;
-  std::vector<JobAttempts> job_attempts;
-  for (const IndexRange& range : failed) {
-    const auto judge = [&](IndexRange jobs, AttemptCounts attempts) {
-      if (attempts.failed - attempts.forgiven >= options_.retries) {
-        append_range(publication.failed, jobs);
-      } else {
-        ++attempts.failed;
-        job_attempts.push_back({jobs, attempts});
-      }
-    };
-    if (retries_ == nullptr) {
-      judge(range, AttemptCounts{});
-    } else {
-      retries_->visit(range, judge);
-    }
-  }
-  if (job_attempts.empty()) return again;
-  const Nanoseconds now = steady_now();
-  for (const JobAttempts& jobs : job_attempts) {
-    retries().set(jobs.jobs, jobs.attempts);
-    retries().schedule(jobs, now);
-    again.push_back(jobs.jobs);
-  }
-  again = sorted(std::move(again));
-  retried_ += count_of(again);
-  publication.job_attempts = std::move(job_attempts);
-  return again;
-}
-
 void Batch::report_attempts(const EncodedRows& rows, std::span<const IndexRange> again) {
   if (observer_ == nullptr) return;
   for_each_row(rows, [&](const ResultHead& head, std::span<const std::byte> row) {
     if (!is_failure(head.status) || !contains(again, head.index)) return;
     observer_->attempt_failed(*this, head.index, head.status, head.row(head.text_in(row)).output);
   });
-}
-
-void Batch::forget_attempts(const Publication& publication) {
-  const auto forget = [this](std::span<const IndexRange> jobs) LOCKSLEY_REQUIRES(mutex_) {
-    for (const IndexRange& range : jobs) {
-      if (retries_ != nullptr) retries_->forget(range);
-      if (notes_ != nullptr) notes_->forget(range);
-    }
-  };
-  if (publication.failed.empty() || is_at_failure_limit()) return forget(publication.indexes);
-  forget(difference(sorted(publication.indexes), sorted(publication.failed)));
 }
 
 }  // namespace locksley

@@ -21,7 +21,7 @@ struct NotedJob {
 
 // The last note of each job of a batch that has one and has not ended well.
 //
-// Owned by a batch, once one of its jobs has a note; guarded by the batch's mutex (Batch::notes_).
+// Owned by NextAttempts, once a job of the batch has a note; guarded by the batch's mutex.
 // Nothing blocks; only allocation can fail. At most kMostBytes, where each note counts as its text
 // and kEach bytes: a new note that exceeds them is not kept.
 class JobNotes {

@@ -43,8 +43,8 @@ Nanoseconds retry_delay(std::uint32_t failures, std::uint64_t random);
 // for the same instant; each other range gets an instant of its own. So a million neighbours cost
 // as much as a few.
 //
-// Owned by a batch, once one of its jobs is retried; guarded by the batch's mutex
-// (Batch::retries_). Nothing blocks; only allocation can fail.
+// Owned by NextAttempts, once a job of the batch is retried; guarded by the batch's mutex. Nothing
+// blocks; only allocation can fail.
 class Retries {
  public:
   explicit Retries(std::uint64_t seed) : random_(seed) {}

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from certificates import Authority
 from client_packages import ROOT
 from locksley_daemon import DEADLINE_S
 from python_tasks import ENVIRONMENT, locksley
@@ -80,6 +81,19 @@ class Mistakes(unittest.TestCase):
             for _ in range(2):
                 with self.assertRaisesRegex(OSError, f"{name} has no certificates"):
                     app.batch("x").status()
+
+    def test_a_certificate_of_the_client_that_cannot_be_used(self):
+        mine, other = Authority(self.folder, "mine"), Authority(self.folder, "other")
+        words = self.folder / "words.pem"
+        words.write_text("no certificate\n")
+        for certificate, key in ((words, mine.key), (mine.certificate, words), (mine.certificate, other.key)):
+            app = locksley.App("rediss://127.0.0.1:1", patience=3_600, ssl_certfile=str(certificate), ssl_keyfile=str(key))
+            for _ in range(2):
+                with self.assertRaisesRegex(OSError, f"{certificate} and {key} are no certificate and its key in PEM format: "):
+                    app.batch("x").status()
+        app = locksley.App("rediss://127.0.0.1:1", patience=0, ssl_certfile=str(mine.certificate), ssl_keyfile=str(mine.key))
+        with self.assertRaisesRegex(locksley.Unreachable, "no answer"):
+            app.batch("x").status()
 
 
 if __name__ == "__main__":

@@ -175,11 +175,21 @@ def packed(commands: Iterable[Command]) -> bytes:
     return b"".join(pieces)
 
 
-def _check_authorities(file: str) -> None:
+def _check_files(options: Mapping[str, Any]) -> None:
+    """That the files for TLS can be used: an OSError says which cannot. redis-py takes them for a trouble of the network."""
+    authorities, certificate, key = (options.get(name) for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"))
+    for file in (authorities, certificate, key):
+        if file:
+            open(file, "rb").close()
+    context, problem = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), f"{authorities} has no certificates in PEM format, or damaged ones"
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+        if authorities:
+            context.load_verify_locations(authorities)
+        problem = f"{certificate} and {key or certificate} are no certificate and its key in PEM format"
+        if certificate:
+            context.load_cert_chain(certificate, key, options.get("ssl_password"))
     except ssl.SSLError as error:
-        raise OSError(f"{file} has no certificates in PEM format, or damaged ones: {error}") from None
+        raise OSError(f"{problem}: {error}") from None
 
 
 class Addresses:
@@ -191,7 +201,7 @@ class Addresses:
         # Replies are bytes here, whatever the program has elsewhere.
         self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
         self._port, self._at = port, 0
-        self._unread = [options[name] for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile") if options.get(name)]
+        self._are_files_checked = False
         given = [url if "://" in url else f"redis://{url}" for url in ([urls] if isinstance(urls, str) else urls)]
         self.urls = [self._at_host(url, host) for url in given for host in self.host(url).split(",")]
         self.url = self.urls[0]
@@ -214,13 +224,10 @@ class Addresses:
         self.urls += [url for url in (self._at_host(self.url, host) for host in hosts) if url not in self.urls]
 
     def connection(self, pool: Any) -> tuple[str, Any]:
-        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. A file that cannot be read, or has no certificates
-        of authorities, is an OSError of the first, since redis-py takes it for a trouble of the network."""
-        for file in self._unread:
-            open(file, "rb").close()
-            if file == self._options.get("ssl_ca_certs"):
-                _check_authorities(file)
-        self._unread = []
+        """One that is not open yet, of the kind of this pool of redis-py; and where it leads. Until the files for TLS can be used, an OSError."""
+        if not self._are_files_checked:
+            _check_files(self._options)
+            self._are_files_checked = True
         url = self.url
         return url, pool.from_url(url, **self._options).make_connection()
 

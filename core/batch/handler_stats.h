@@ -20,6 +20,8 @@ struct HandlerStats {
   DurationHistogram job_duration;
   DurationHistogram batch_wait;      // submission to first start
   DurationHistogram batch_duration;  // submission to end
+  // Processes for its jobs that could not be started, or ended before they read one.
+  std::atomic<std::uint64_t> failed_starts{0};
 
   void add_jobs(JobStatus status, std::uint64_t count) {
     // [handler-stats] relaxed: a counter on its own; no code depends on its value.

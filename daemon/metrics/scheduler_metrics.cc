@@ -121,13 +121,15 @@ class SchedulerMetrics::Reading {
                     "Worker time that the tenant received, divided by the time due to it, over the recent "
                     "time in which something was due; 1 while nothing is due."),
       Family::counter("locksley_tenant_busy_seconds_total", "Worker time that the tenant's jobs used.")};
-  std::array<Family, 5> of_handlers_ = {
+  std::array<Family, 6> of_handlers_ = {
       Family::counter("locksley_jobs_total", "Jobs that ended, by their status."),
       Family::histogram("locksley_job_duration_seconds",
                         "Run time of jobs; for tiny jobs, the mean of the few that were timed together."),
       Family::histogram("locksley_batch_wait_seconds", "From a batch's submission to its first start."),
       Family::histogram("locksley_batch_duration_seconds", "From a batch's submission to its end."),
-      Family::counter("locksley_batches_total", "Events of batches, by handler.")};
+      Family::counter("locksley_batches_total", "Events of batches, by handler."),
+      Family::counter("locksley_handler_failed_starts_total",
+                      "Worker programs that could not be started, or ended before they read a job.")};
 };
 
 bool SchedulerMetrics::Reading::read_workers(Families& families, Instant until) {
@@ -217,7 +219,7 @@ bool SchedulerMetrics::Reading::read_handlers(Families& families, Instant until)
 }
 
 void SchedulerMetrics::Reading::add(const Handler& handler) {
-  auto& [jobs, durations, waits, batch_durations, batches] = of_handlers_;
+  auto& [jobs, durations, waits, batch_durations, batches, failed_starts] = of_handlers_;
   const Labels label = {{"handler", handler.name()}};
   for (std::size_t status = 0; status < kJobStatuses; ++status) {
     // [handler-stats] relaxed: for display only; nothing follows from a stale value.
@@ -229,6 +231,8 @@ void SchedulerMetrics::Reading::add(const Handler& handler) {
   durations.add(label, handler.stats.job_duration.snapshot());
   waits.add(label, handler.stats.batch_wait.snapshot());
   batch_durations.add(label, handler.stats.batch_duration.snapshot());
+  // [handler-stats] relaxed: as above.
+  failed_starts.add(label, handler.stats.failed_starts.load(std::memory_order_relaxed));
   const auto events = metrics_.stats_.batches.find(handler.name());
   if (events == metrics_.stats_.batches.end()) return;
   for (std::size_t event = 0; event < kBatchEvents; ++event) {

@@ -40,6 +40,12 @@ void LaneHandler::pause_ended() {
   update_gate();
 }
 
+bool LaneHandler::spares_job(Nanoseconds now) {
+  if (!has_worked_) return false;
+  if (!cannot_work_since_) cannot_work_since_ = now;
+  return now - *cannot_work_since_ < kSpareTime;
+}
+
 void LaneHandler::note_started(std::uint64_t jobs, Nanoseconds now) {
   rate_.take(jobs, now);
   update_rate(now);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,7 +59,11 @@ class LaneHandler {
 
   const std::string& name() const LOCKSLEY_REQUIRES(kProcessThread) { return name_; }
   // From now on it is another handler. Needs: the old one has no program, and no batch at the gate.
-  void rename(std::string name) LOCKSLEY_REQUIRES(kProcessThread) { name_ = std::move(name); }
+  void rename(std::string name) LOCKSLEY_REQUIRES(kProcessThread) {
+    name_ = std::move(name);
+    has_worked_ = false;
+    cannot_work_since_.reset();
+  }
   // Not null while a runner begins.
   const std::shared_ptr<const Program>& program() const LOCKSLEY_REQUIRES(kProcessThread) { return program_; }
   void set_program(std::shared_ptr<const Program> program) LOCKSLEY_REQUIRES(kProcessThread);
@@ -74,6 +79,18 @@ class LaneHandler {
   void process_ended() LOCKSLEY_REQUIRES(kProcessThread) { count_processes(~std::uint32_t{0}); }
   void pause_began() LOCKSLEY_REQUIRES(kProcessThread);
   void pause_ended() LOCKSLEY_REQUIRES(kProcessThread);
+  // A worker of it has answered its first job: the program works.
+  void worker_works() LOCKSLEY_REQUIRES(kProcessThread) {
+    has_worked_ = true;
+    cannot_work_since_.reset();
+  }
+  // A worker of it could not be started, or ended before it read a byte of its first job. Whether
+  // the job goes back to its batch, as if it had not begun. It does if a worker of the handler has
+  // worked before, until kSpareTime after the first of these ends: then new code, or something that
+  // the program needs at its start, is broken, and an operator has the time to repair it. The jobs
+  // of a program that has never worked fail, so that its author learns why.
+  bool spares_job(Nanoseconds now) LOCKSLEY_REQUIRES(kProcessThread);
+  static constexpr std::chrono::minutes kSpareTime{5};  // guess: to see it, and to go back
 
   // Its idle runners; the one used last is the last.
   std::vector<ProcessRunner*>& idle() LOCKSLEY_REQUIRES(kProcessThread) { return idle_; }
@@ -101,6 +118,9 @@ class LaneHandler {
   std::shared_ptr<const Program> program_ LOCKSLEY_GUARDED_BY(kProcessThread);
   std::uint32_t slots_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
   std::uint32_t pausing_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
+  bool has_worked_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;  // since the daemon's start
+  // When the first worker ended that read no job, of those since the last one that has worked.
+  std::optional<Nanoseconds> cannot_work_since_ LOCKSLEY_GUARDED_BY(kProcessThread);
   StartRate rate_ LOCKSLEY_GUARDED_BY(kProcessThread);
   ProcessTimer rate_timer_ LOCKSLEY_GUARDED_BY(kProcessThread);
   bool is_rate_open_ LOCKSLEY_GUARDED_BY(kProcessThread) = true;

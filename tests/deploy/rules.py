@@ -47,6 +47,7 @@ PROMISED = {
     "locksley_job_duration_seconds_bucket": {"handler", "le"},
     "locksley_batch_wait_seconds_bucket": {"handler", "le"},
     "locksley_batch_duration_seconds_bucket": {"handler", "le"},
+    "locksley_handler_failed_starts_total": {"handler"},
     "locksley_connections": set(),
     "locksley_commands_total": {"command"},
     "locksley_command_errors_total": {"code"},

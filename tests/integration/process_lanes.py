@@ -388,6 +388,29 @@ class Replacement(LaneTest):
         connection("CANCEL", batch)
         self.assertEqual(connection("RUN", "py", "JOBS", "answer(1)"), [["ok", "1"]])
 
+    def test_new_code_that_does_not_load_costs_no_jobs_if_it_is_repaired_soon(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "worker.py")
+            good = pathlib.Path(WORKER).read_text()
+            script.write_text(good)
+            connection = self.serve(py=worker(worker=[PYTHON, "-B", str(script)], concurrency=2))
+            self.assertEqual(connection("RUN", "py", "JOBS", "answer(1)"), [["ok", "1"]])
+
+            script.write_text("import a_module_that_is_missing\n")
+            self.assertEqual(connection("HANDLER", "RESTART", "py"), 1)
+            batch = connection("SUBMIT", "py", "JOBS", *["answer(2)"] * 20)
+            starts = lambda: self.daemon.metrics()['locksley_handler_failed_starts_total{handler="py"}']
+            wait_for("several starts", lambda: starts() >= 5)
+            self.daemon.wait_for_log("worker wrote .*handler=py .*ModuleNotFoundError")
+            status = connection.status(batch)
+            self.assertEqual((status["failed"], status["ok"]), (0, 0))
+            wait_for("both runners to pause", lambda: connection.explain(batch)["reason"] == "crash-backoff")
+
+            script.write_text(good)
+            connection("HANDLER", "RESTART", "py")
+            status = connection.wait(batch)
+            self.assertEqual((status["ok"], status["retried"]), (20, 0))
+
     def test_a_batch_that_waits_after_a_crash_can_be_cancelled_and_follows_another_program(self):
         handler = worker(concurrency=1)
         connection = self.serve(py=handler)

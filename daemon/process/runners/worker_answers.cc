@@ -122,7 +122,10 @@ void WorkerRunner::note_answer() {
   is_starting_ = false;
   turn_->set_starting(false);
   oldest_since_ = steady_now();
-  if (answered_++ == 0) stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
+  if (answered_++ == 0) {
+    stays_until_ = oldest_since_ + stay_after(oldest_since_ - began_);
+    handler_->worker_works();
+  }
   error_tail_.take();
 }
 

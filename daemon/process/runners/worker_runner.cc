@@ -11,6 +11,7 @@
 
 #include "config/units.h"
 #include "core/batch/batch_attempts.h"
+#include "core/batch/handler.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/base/time.h"
 #include "daemon/process/runners/job_end.h"
@@ -104,7 +105,8 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
   }
   if (process_ == 0) {
     if (const auto begun = start_process(); !begun) {
-      turn_->end_job(JobStatus::kError, begun.error());
+      log_end("worker cannot be started", begun.error());
+      if (!spares_job()) turn_->end_job(JobStatus::kError, begun.error());
       end_turn();
       input_.close();
       pause();
@@ -332,17 +334,24 @@ void WorkerRunner::process_ended(const ProcessEnd& end) {
 WorkerRunner::Fault WorkerRunner::end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) {
   Fault fault = Fault::kNone;
   // A job that returns cannot do so for ever: each process that hands it back has answered another
-  // one.
+  // one, or the time of LaneHandler::spares_job() ends.
   if (turn_->running_jobs() != 0 && verdict_ != Verdict::kHandedBack && !ended_between_jobs(bytes_read)) {
-    end_first_job(end);
     // After a timeout or a cancellation, the daemon has ended the process.
-    if (verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer) {
-      if (bytes_read != 0) turn_->note_broken();
-      if (bytes_read == 0 && answered_ == 0) fault = Fault::kHandler;
+    const bool is_its_fault = verdict_ == Verdict::kNone || verdict_ == Verdict::kBadAnswer;
+    if (is_its_fault && bytes_read == 0 && answered_ == 0) fault = Fault::kHandler;
+    if (fault != Fault::kHandler || !spares_job()) {
+      end_first_job(end);
+      if (is_its_fault && bytes_read != 0) turn_->note_broken();
     }
   }
   end_turn();
   return fault;
+}
+
+bool WorkerRunner::spares_job() {
+  // [handler-stats] relaxed: for display only; nothing follows from a stale value.
+  turn_->batch().handler().stats.failed_starts.fetch_add(1, std::memory_order_relaxed);
+  return handler_->spares_job(steady_now());
 }
 
 bool WorkerRunner::ended_between_jobs(std::uint64_t bytes_read) {

@@ -31,7 +31,8 @@ namespace locksley::daemon {
 // Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are
 // non-blocking. A worker that ends before it has read a byte of its first job cannot work at all:
 // the runner pauses, twice as long after each such failure, and takes one from the handler's
-// concurrency meanwhile (LaneHandler).
+// concurrency meanwhile; the job returns for a while, if the handler has worked before
+// (LaneHandler::spares_job()).
 class WorkerRunner final : public ProcessRunner {
  public:
   WorkerRunner(ProcessLane& lane, LaneSlot& slot);
@@ -118,6 +119,9 @@ class WorkerRunner final : public ProcessRunner {
   // that it has not answered, unless that is to run again, and then the turn.
   enum class Fault { kNone, kHandler };
   Fault end_broken_turn(const ProcessEnd& end, std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);
+  // A process could not be started, or ended before it read a byte of its first job: counts that,
+  // and returns what LaneHandler::spares_job() says.
+  bool spares_job() LOCKSLEY_REQUIRES(kProcessThread);
   // Whether the process ended by itself between two jobs: it had answered some, and had not read
   // the next one. Needs: a running job.
   bool ended_between_jobs(std::uint64_t bytes_read) LOCKSLEY_REQUIRES(kProcessThread);

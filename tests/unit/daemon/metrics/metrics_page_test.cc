@@ -57,6 +57,7 @@ const std::map<std::string, std::pair<std::string, LabelNames>> kManual = {
     {"locksley_job_duration_seconds", {"histogram", {"handler"}}},
     {"locksley_batch_wait_seconds", {"histogram", {"handler"}}},
     {"locksley_batch_duration_seconds", {"histogram", {"handler"}}},
+    {"locksley_handler_failed_starts_total", {"counter", {"handler"}}},
     {"locksley_connections", {"gauge", {}}},
     {"locksley_commands_total", {"counter", {"command"}}},
     {"locksley_command_errors_total", {"counter", {"code"}}},

@@ -198,7 +198,9 @@ constexpr std::size_t kOptionsAt = 2;
 
 std::expected<SubmitCommand, std::string> parse_batch(const ArgumentList& arguments, bool may_be_range) {
   SubmitCommand result{std::string(arguments[kHandlerAt]), {}, JobsSource{0}};
-  OptionParser parser(arguments, result.options, ": payloads follow the word JOBS");
+  OptionParser parser(arguments, result.options,
+                      may_be_range ? ": payloads follow the word JOBS; one with {} may follow RANGE low high"
+                                   : ": payloads follow the word JOBS");
   const auto stop = parser.parse(kOptionsAt);
   if (!stop) return std::unexpected(stop.error());
   const std::string_view wanted = may_be_range ? "JOBS payload ... or RANGE low high" : "JOBS payload ...";

@@ -218,11 +218,14 @@ TEST(SubmitOptionsTest, ErrorsNameTheOptionWhatWasExpectedAndWhatWasFound) {
       {"AFTER ~ JOBS a", "ERR option 'AFTER' needs the id of a batch, found ''"},
       {"AFTEROK", "ERR option 'AFTEROK' needs a value"},
       {"AFTER x ID y AFTEROK y JOBS a", "ERR the batch 'y' cannot wait for itself"},
-      {"PRIORITY 5 JOBS a", "ERR unknown option 'PRIORITY': payloads follow the word JOBS"},
+      {"TEMPLATE a{} RANGE 0 5",
+       "ERR unknown option 'TEMPLATE': payloads follow the word JOBS; one with {} may follow RANGE low high"},
       {"ID JOBS a",
-       "ERR unknown option 'a': payloads follow the word JOBS; option 'ID' took 'JOBS' as its value"},
+       "ERR unknown option 'a': payloads follow the word JOBS; one with {} may follow RANGE low high; "
+       "option 'ID' took 'JOBS' as its value"},
       {"NAME weight 5 JOBS a",
-       "ERR unknown option '5': payloads follow the word JOBS; option 'NAME' took 'weight' as its value"},
+       "ERR unknown option '5': payloads follow the word JOBS; one with {} may follow RANGE low high; "
+       "option 'NAME' took 'weight' as its value"},
       {"ID jobs",
        "ERR the jobs are missing: expected JOBS payload ... or RANGE low high; option 'ID' took 'jobs' as "
        "its value"},

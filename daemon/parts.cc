@@ -8,6 +8,7 @@
 
 #include "config/lanes.h"
 #include "config/validate.h"
+#include "daemon/base/log/log_line.h"
 #include "daemon/base/net/bound_port.h"
 #include "daemon/base/net/endpoint_text.h"
 #include "daemon/metrics/build_info.h"
@@ -47,7 +48,8 @@ Prepared prepare_tls(ServingParts& serving, const std::shared_ptr<spdlog::logger
 }
 
 // The port for remote workers, once a handler is `remote`: at the start, or later.
-Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) {
+Prepared prepare_worker_port(WorkerPort& workers, const std::shared_ptr<spdlog::logger>& log,
+                             const config::Config& config) {
   kIoThread.assert_held();
   if (!config::serves_remote_workers(config) || workers.is_started()) return [] {};
   if (!workers.is_open()) {  // not yet by a configuration that was then refused
@@ -57,9 +59,12 @@ Prepared prepare_worker_port(WorkerPort& workers, const config::Config& config) 
     if (auto opened = workers.listen(*std::move(port), address); !opened)
       return std::unexpected(std::vector{"workers: " + opened.error()});
   }
-  return [&workers] {
+  return [&workers, log] {
     kIoThread.assert_held();
     workers.start();
+    LogLine("opened the port for workers")
+        .with("workers", workers.address())
+        .write(*log, spdlog::level::info);
   };
 }
 
@@ -167,7 +172,8 @@ void ServingParts::take_part_in(Reconfiguration& reconfiguration,
       offer_lanes();
     };
   });
-  reconfiguration.add_part([this](const config::Config& next) { return prepare_worker_port(workers, next); });
+  reconfiguration.add_part(
+      [this, log](const config::Config& next) { return prepare_worker_port(workers, log, next); });
 }
 
 }  // namespace locksley::daemon

@@ -40,6 +40,8 @@ class WorkerPort {
   // Whether listen() has succeeded; whether start() was called.
   bool is_open() const { return !address_.empty(); }
   bool is_started() const { return thread_.joinable(); }
+  // As listen() was told; empty: it is not open.
+  const std::string& address() const { return address_; }
   // Serves from now on. After listen(), once.
   void start() LOCKSLEY_REQUIRES(kIoThread);
   // The configuration has changed: users, handlers, limits; or certificates. Null: plain.

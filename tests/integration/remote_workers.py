@@ -323,6 +323,7 @@ class Doors(RemoteTest):
         self.assert_error("ERR", connection.ask("CONFIG", "RELOAD"))
         self.daemon.configure(opened)
         self.assertEqual(connection("CONFIG", "RELOAD"), "OK")
+        self.daemon.wait_for_log(f" opened the port for workers workers=127.0.0.1:{port}\n")
         with Connection("127.0.0.1", port) as worker:
             self.assertEqual(worker.map("JOIN", "me", "SLOTS", 1, "HANDLERS", "shout")["worker"], "me")
 

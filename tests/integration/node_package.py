@@ -233,6 +233,7 @@ class LocalWorker(DaemonTest):
         daemon = self.start({"handlers": {"far": settings}, "lanes": {"processes": {"slots": 1}}})
         run = self.connect(daemon)
         self.assertEqual(json.loads(run("RUN", "far", "JOBS", call("notes"))[0][1]), [2, "half of it"])
+        self.assertEqual([json.loads(row[1]) for row in run("RUN", "far", "JOBS", *[call("napsBeside", 20)] * 8)], [1] * 8)  # one at a time
         self.assertEqual(json.loads(run("RUN", "far", "JOBS", call("saysTooMuch"))[0][1]), TOO_MUCH)
         self.assertEqual([json.loads(row[1]) for row in run("RUN", "far", "JOBS", *[call("identity", n) for n in range(300)])], list(range(300)))
         stopped = INSTALLED / "stopped"

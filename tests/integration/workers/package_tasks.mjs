@@ -16,6 +16,12 @@ app.task('nap', async (ms) => {
   await sleep(ms, undefined, { signal: currentJob().signal });
   return currentJob().index;
 });
+let naps = 0; // that run in this process
+app.task('napsBeside', async (ms) => {
+  naps += 1;
+  await sleep(ms);
+  return naps--;
+});
 // Ends when so many of them run side by side.
 app.task('gathers', async (folder, count) => {
   const { index, signal } = currentJob();

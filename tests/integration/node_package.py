@@ -61,8 +61,8 @@ import { Locksley } from '@locksley/client';
 const queue = new Locksley(process.argv[2], { handler: 'far' });
 const batch = await queue.named('prints').submit();
 await batch.wait();
-const { status, attempt } = await batch.job(0);
-console.log(status, attempt, (await batch.log(0)).trim());
+const { status, attempt, startedAt, finishedAt, exitStatus } = await batch.job(0);
+console.log(status, attempt, finishedAt >= startedAt, exitStatus, (await batch.log(0)).trim());
 queue.close();
 """
 INLINE = """
@@ -71,8 +71,8 @@ import { Locksley } from '@locksley/client';
 const queue = new Locksley();
 queue.inline();
 const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
-const { status, payload } = await batch.job(1);
-console.log(status, String(payload), (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
+const { status, attempt, exitStatus, payload } = await batch.job(1);
+console.log(status, attempt, exitStatus, String(payload), (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
 
 const items = function* (count, error) { yield* Array(count).keys(); if (error) throw error; }; // a stream, which may be interrupted
 const double = (...of) => queue.named('doubled').map(items(...of), { id: 'mine' }).then((again) => again.status());
@@ -112,7 +112,7 @@ export async function main(): Promise<number> {
   for await (const result of batch) console.log(result.ok ? result.value + 1 : (result.error as JobError).remoteStack);
   await length.mapArgs([['a', 2]]);
   currentJob().progress(5);
-  console.log((await batch.job(0)).attempt, (await batch.log(0)).length);
+  console.log((await batch.job(0)).attempt + 1, (await batch.job(0)).exitStatus ?? 0, (await batch.log(0)).length);
   return (await batch.values())[0] ?? (await (await length.submit('a')).result());
 }
 """
@@ -138,7 +138,7 @@ class Pages(unittest.TestCase):
     def test_a_job_without_a_daemon(self):
         (INSTALLED / "inline.mjs").write_text(INLINE)
         said = subprocess.run([NODE, "inline.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(said.stdout, 'ok {"task":"doubled","args":[2]} 0 ERR\ninterrupted 6000 6000\n', said.stderr)
+        self.assertEqual(said.stdout, 'ok 1 null {"task":"doubled","args":[2]} 0 ERR\ninterrupted 6000 6000\n', said.stderr)
 
     def test_an_error_is_a_line_that_the_daemon_takes(self):
         (INSTALLED / "wide.mjs").write_text(WIDE)
@@ -244,7 +244,7 @@ class LocalWorker(DaemonTest):
         self.assertEqual(run("RUN", "far", "JOBS", call("fails", "x"))[0][0], "error")
         (INSTALLED / "facts.mjs").write_text(FACTS)
         said = subprocess.run([NODE, "facts.mjs", f"redis://127.0.0.1:{daemon.port}"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(said.stdout, "ok 1 this is no answer\n", said.stderr)
+        self.assertEqual(said.stdout, "ok 1 true null this is no answer\n", said.stderr)
         self.assertEqual(run("RUN", "far", "JOBS", call("dies"), call("identity", 1))[0][0], "crashed")
 
 

@@ -9,9 +9,10 @@ const PROGRESS_MS = 250;
 export const OVER = Symbol('over'); // an event for the package: the batch was seen to be over
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+const asFacts = (reply) => Object.fromEntries(Object.entries(asMap(reply)).map(([name, value]) => [camel(name), value]));
 
 export function asStatus(reply) {
-  const status = Object.fromEntries(Object.entries(asMap(reply)).map(([name, value]) => [camel(name), value]));
+  const status = asFacts(reply);
   status.isOver = status.state === 'done' || status.state === 'cancelled';
   return status;
 }
@@ -133,7 +134,7 @@ export class Batch extends EventEmitter {
 
   // What is known of one job, as JOB has it. Payload and output are Buffers.
   async job(index) {
-    return asMap(await this.#ask('JOB', index));
+    return asFacts(await this.#ask('JOB', index));
   }
 
   // The end of what a job wrote to standard error, also while it runs.

@@ -80,6 +80,28 @@ export interface Explanation {
   etaMs: number;
 }
 
+/** What is known of one job, as JOB has it. Null: not known. */
+export interface JobFacts {
+  index: number;
+  status: 'queued' | 'running' | 'ok' | 'error' | 'timeout' | 'crashed' | 'cancelled' | 'failed' | 'ended';
+  attempt: number;
+  /** Milliseconds since 1970; 0: not yet, or not known. */
+  startedAt: number;
+  finishedAt: number;
+  /** 0: not known. */
+  durationUs: number;
+  /** '': not known. */
+  worker: string;
+  exitStatus: number | null;
+  progress: number | null;
+  note: string | null;
+  logBytes: number;
+  /** Null before the job has ended. */
+  output: Buffer | null;
+  /** While the job can still be retried. */
+  payload: Buffer | null;
+}
+
 /** How a job ended. */
 export class Result<R = unknown> {
   private constructor();
@@ -125,8 +147,8 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   retry(...indexes: number[]): Promise<number>;
   /** Why it does not run, and when it will be over. */
   explain(): Promise<Explanation>;
-  /** What is known of one job, as JOB has it: attempt, worker, started_at, exit_status, …; payload and output are Buffers. */
-  job(index: number): Promise<Record<string, unknown>>;
+  /** What is known of one job. */
+  job(index: number): Promise<JobFacts>;
   /** The end of what a job wrote to standard error, also while it runs. */
   log(index: number): Promise<string>;
   /** Drops the batch, which must be over, and its results. */

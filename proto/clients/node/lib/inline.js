@@ -64,7 +64,7 @@ export class Inline {
   async #run(batch, index) {
     let row = [index, 'error', ''];
     for (let attempt = 1; isFailed(row) && attempt <= batch.retries + 1; attempt += 1) {
-      row = [index, ...(await runJob(this.#app, new Job(batch.id, index, batch.handler, { attempt }), batch.payloads[index]))];
+      row = [index, ...(await runJob(this.#app, new Job(batch.id, index, batch.handler, { attempt }), batch.payloads[index])), attempt];
       batch.retried += attempt > 1 ? 1 : 0;
     }
     batch.rows.push(row);
@@ -80,9 +80,12 @@ export class Inline {
   }
 
   #job(batch, index) {
-    const [, status, output] = batch.rows.find((row) => row[0] === index) ?? [];
+    const [, status, output, attempt] = batch.rows.find((row) => row[0] === index) ?? [];
     if (status === undefined) return new Refused(`ERR the batch '${batch.id}' has ${batch.payloads.length} jobs`);
-    return flat({ index, status, output, payload: batch.payloads[index] });
+    return flat({
+      index, status, attempt, started_at: 0, finished_at: 0, duration_us: 0, worker: '', exit_status: null, progress: null, note: null, log_bytes: 0, output,
+      payload: batch.payloads[index],
+    });
   }
 
   #status({ id, name, handler, state, rows, retried, rounds }) {

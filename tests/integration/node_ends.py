@@ -59,6 +59,21 @@ await aborts((signal) => queue.batch('b').values({ signal }));
 console.log(reasons.join(' '), Date.now() - began < 20_000);
 process.exit(0);
 """
+# A signal that cancels a batch, and a batch that is cancelled without it.
+CANCELLED = """
+const controller = new AbortController();
+const batch = await sleeps.map(['1', HOUR, HOUR, HOUR], { signal: controller.signal });
+const [first, ended] = [batch.values().catch((error) => error), batch.wait()];
+for await (const { index } of batch) if (index === 0) controller.abort();
+console.log((await first).name, (await ended).state, (await first) === controller.signal.reason);
+const statuses = [];
+for await (const { status, error } of batch.ordered()) statuses.push(status, error?.name);
+console.log(statuses.slice(0, 2).join(' '), statuses.slice(2).join(' '));
+const other = await sleeps.map([HOUR], { signal: new AbortController().signal });
+await other.cancel();
+console.log(await other.result().catch((error) => error.name));
+queue.close();
+"""
 ADDRESSES = """
 import { Locksley } from '@locksley/client';
 
@@ -244,6 +259,10 @@ class Ends(UsersTest):
 
     def test_a_signal_ends_what_waits_for_a_daemon_that_is_not_there(self):
         self.assertEqual(self.run_to_its_end(HEAD + ABORTED, "redis://127.0.0.1:1"), "TimeoutError TimeoutError TimeoutError true\n")
+
+    def test_values_of_jobs_that_a_signal_cancelled_throw_its_reason(self):
+        cancelled = " ".join(["cancelled JobError"] * 3)
+        self.assertEqual(self.with_a_daemon(CANCELLED), f"AbortError cancelled true\nok  {cancelled}\nJobError\n")
 
     def test_a_wrong_address_is_named_at_once_without_its_password(self):
         found = json.loads(self.run_to_its_end(ADDRESSES))

@@ -253,7 +253,7 @@ export class Task {
     const all = { name: this.name, ...this.options, ...options };
     const words = optionWords(all);
     const names = namesOf(options.id ?? randomUUID(), all.for);
-    const batch = new Batch(this.app, names[0], this.codec);
+    const batch = new Batch(this.app, names[0], this.codec, signal);
     const chunks = new Chunks(items, (item) => this.payload(argsOf(item)), signal);
     const cancel = () => batch.cancel().catch(() => {}); // it may be gone
     try {

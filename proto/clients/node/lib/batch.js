@@ -17,7 +17,8 @@ export function asStatus(reply) {
   return status;
 }
 
-// How the job `index` ended. `value` is what the task returned; it throws the JobError if the job did not end well.
+// How the job `index` ended. `value` is what the task returned; if the job did not end well, it throws the JobError, or, if the signal of map()
+// cancelled the job, that signal's reason.
 export class Result {
   #batch;
 
@@ -35,6 +36,7 @@ export class Result {
   }
 
   get value() {
+    if (this.status === 'cancelled') this.#batch.signal?.throwIfAborted();
     if (!this.ok) throw this.error;
     return this.#batch.codec.loads(this.output);
   }
@@ -45,9 +47,10 @@ export class Result {
 export class Batch extends EventEmitter {
   #watched = false;
 
-  constructor(app, id, codec = app.codec) {
+  // `signal`: that of map(), which cancels the batch.
+  constructor(app, id, codec = app.codec, signal = undefined) {
     super();
-    Object.assign(this, { app, id, codec });
+    Object.assign(this, { app, id, codec, signal });
     this.on('newListener', (event) => {
       if ((event === 'progress' || event === 'end') && !this.#watched) {
         this.#watched = true;
@@ -86,7 +89,7 @@ export class Batch extends EventEmitter {
     for (const index of [...waiting.keys()].sort((a, b) => a - b)) yield waiting.get(index); // there are gaps where results are not kept
   }
 
-  // What the task returned, in the order of the jobs; throws the first JobError.
+  // What the task returned, in the order of the jobs; throws what the first `value` throws.
   async values(options) {
     const values = [];
     for await (const result of this.ordered(options)) values.push(result.value);

@@ -33,7 +33,7 @@ export interface BatchOptions {
 export interface SubmitOptions extends BatchOptions {
   /** With an id of your own, a program that was interrupted may be run again: it adds what is missing. */
   id?: string;
-  /** When it is aborted, the batch is cancelled. */
+  /** When it is aborted, the batch is cancelled; values of its cancelled jobs throw the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -110,7 +110,7 @@ export class Result<R = unknown> {
   readonly output: Buffer;
   readonly ok: boolean;
   readonly error: JobError | null;
-  /** What the task returned; throws the JobError if the job did not end well. */
+  /** What the task returned; throws the JobError if the job did not end well, or the reason of map()'s signal, if that cancelled it. */
   readonly value: R;
 }
 
@@ -132,7 +132,7 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   results(options?: Waiting & { onlyFailed?: boolean }): AsyncGenerator<Result<R>>;
   /** In the order of the jobs. What ended early waits in memory. */
   ordered(options?: Waiting): AsyncGenerator<Result<R>>;
-  /** What the task returned, in the order of the jobs; throws the first JobError. */
+  /** What the task returned, in the order of the jobs; throws what the first `value` throws. */
   values(options?: Waiting): Promise<R[]>;
   /** The value of the first job; for a batch of one. */
   result(options?: Waiting): Promise<R>;

@@ -114,6 +114,18 @@ for (const args of [[NaN], [{ deep: [Infinity] }], [-Infinity, 1], [undefined, 1
 for await (const { error } of await kind.submit(1, 0)) console.log(error.exception, error.text.split(': ')[1]);
 console.log(await (await kind.map([undefined, { a: undefined, b: 1 }, 1.5])).values());
 """
+# What is printed of a job that failed.
+PRINTED = """
+import { inspect } from 'node:util';
+import { Locksley } from '@locksley/client';
+
+const queue = new Locksley();
+queue.inline();
+const fails = queue.task('fails', function inTheWorker(n) { throw new RangeError(n); });
+for await (const error of (await fails.map([7])).failed()) {
+  console.log(inspect(error).split('inTheWorker').length - 1, error.remoteStack.split('inTheWorker').length - 1, error.cause.stack === error.remoteStack);
+}
+"""
 # A batch that came slowly at first, and then the same program again.
 AGAIN = """
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -304,6 +316,9 @@ class Ends(UsersTest):
 
     def test_an_argument_that_is_undefined_at_the_end_is_not_given(self):
         self.assertEqual(self.run_to_its_end(ARGUMENTS), "256 [ 256, null, 1 ]\n")
+
+    def test_an_error_that_is_printed_shows_the_stack_of_the_worker_once(self):
+        self.assertEqual(self.run_to_its_end(PRINTED), "1 1 true\n")
 
     def test_what_is_not_json_is_refused_and_not_sent_as_null(self):
         said = self.run_to_its_end(NO_JSON).splitlines()

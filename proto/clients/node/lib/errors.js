@@ -33,7 +33,12 @@ export class Unreachable extends LocksleyError {}
 export class JobError extends LocksleyError {
   constructor(batch, index, status, message, { exception = '', attempt = 0, traceback = '' } = {}) {
     super(`job ${index} of batch ${batch}: ${message}`, traceback ? { cause: new RemoteError(message, traceback) } : undefined);
-    Object.assign(this, { batch, index, status, text: message, exception, attempt, remoteStack: traceback });
+    Object.assign(this, { batch, index, status, text: message, exception, attempt });
+  }
+
+  // Of the worker, or ''. On the prototype: who prints the error sees it once, as that of the cause.
+  get remoteStack() {
+    return this.cause?.stack ?? '';
   }
 }
 

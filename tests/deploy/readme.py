@@ -141,7 +141,8 @@ class Readme(unittest.TestCase):
         for name in ("tasks.py", "client.mjs"):
             path = self.clone / name
             path.write_text(path.read_text().replace("7770", self.ports["7770"]))
-        _, in_python, in_node = self.carry_out_block("client.mjs")
+        _, in_python = self.carry_out_block("python3 tasks.py")
+        (in_node,) = self.carry_out_block("client.mjs")
         self.assertEqual(in_python, "0 a.jpg in 256 pixels\n1 b.jpg in 256 pixels\n")
         self.assertEqual(in_node, "0 c.jpg in 256 pixels\n1 d.jpg in 256 pixels\n")
 

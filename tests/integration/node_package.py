@@ -113,7 +113,7 @@ export async function main(): Promise<number> {
   await length.mapArgs([['a', 2]]);
   currentJob().progress(5);
   console.log((await batch.job(0)).attempt + 1, (await batch.job(0)).exitStatus ?? 0, (await batch.log(0)).length);
-  return (await batch.values())[0] ?? (await (await length.submit('a')).result());
+  return (await batch.values())[0] ?? (await length('a', 2)) ?? (await (await length.submit('a')).result());
 }
 """
 WRONG = "export const wrong: string = await (await length.submit('a')).result();\nawait length.map([1]);\nawait length.map(['a'], { prio: 1 });\n"

@@ -209,10 +209,21 @@ function cancelWith(signal, batch) {
   batch.once(OVER, () => batches.delete(batch));
 }
 
-export class Task {
+// What a subclass makes are functions that do as `fn`, with the methods of the subclass and those of functions.
+class Callable {
+  constructor(fn) {
+    return Object.setPrototypeOf((...args) => fn(...args), new.target.prototype);
+  }
+}
+Object.setPrototypeOf(Callable.prototype, Function.prototype);
+
+// A call of a task, task(x), is a call of its function, in this process.
+export class Task extends Callable {
   constructor(app, name, fn, { handler = app.handler, raw = false, ...options }) {
+    super(fn);
     optionWords(options);
-    Object.assign(this, { app, name, fn, handler, raw, options, codec: raw ? RAW_CODEC : app.codec });
+    Object.defineProperty(this, 'name', { value: name }); // a function's name cannot be assigned
+    Object.assign(this, { app, fn, handler, raw, options, codec: raw ? RAW_CODEC : app.codec });
   }
 
   // The same task with these options as well; for submit(), whose arguments are all the function's: task.using({ delay: 60_000 }).submit(x).

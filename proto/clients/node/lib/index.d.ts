@@ -155,7 +155,10 @@ export class Batch<R = unknown> extends EventEmitter implements AsyncIterable<Re
   forget(): Promise<boolean>;
 }
 
-/** A function that workers run. */
+/** A function that workers run. A call of the task itself is a plain call, in this process. */
+export interface Task<A extends any[], R> {
+  (...args: A): R | Promise<R>;
+}
 export class Task<A extends any[], R> {
   private constructor();
   readonly name: string;

@@ -6,6 +6,7 @@ state machine itself has unit tests, with all its orders of events."""
 import contextlib
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -408,15 +409,18 @@ class Restarts(RemoteTest):
 
 
 class Examples(RemoteTest):
-    def test_the_example_in_python_as_it_stands(self):
-        connection = self.serve()
-        url = f"redis://127.0.0.1:{port_for_workers(self.daemon)}"
-        program = subprocess.Popen([sys.executable, "-B", str(EXAMPLES / "worker/shout.py"), url])
+    def test_the_example_in_python_as_it_stands_also_after_a_restart_of_the_daemon(self):
+        port = hold_port(self)
+        program = subprocess.Popen([sys.executable, "-B", str(EXAMPLES / "worker/shout.py"), f"redis://127.0.0.1:{port}"])
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
-        batch = connection("SUBMIT", "shout", "JOBS", *[f"word-{n}" for n in range(1000)])
-        self.assertEqual(connection.wait(batch)["ok"], 1000)
-        self.assertEqual({row[0]: row[2] for row in connection.results(batch)}, {n: f"WORD-{n}" for n in range(1000)})
+        for _ in range(2):
+            connection = self.serve({"workers": {"port": port}})
+            batch = connection("SUBMIT", "shout", "JOBS", *[f"word-{n}" for n in range(1000)])
+            self.assertEqual(connection.wait(batch)["ok"], 1000)
+            self.assertEqual({row[0]: row[2] for row in connection.results(batch)}, {n: f"WORD-{n}" for n in range(1000)})
+            self.daemon.send_signal(signal.SIGTERM)
+            self.daemon.wait_end()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "daemon/cli/failure_text.h"
 #include "daemon/cli/json.h"
 #include "daemon/cli/table.h"
 
@@ -30,7 +31,9 @@ std::string on_one_line(const std::string& text) {
 }  // namespace
 
 std::string failure_line(const client::ResultRow& row, const std::optional<std::string>& name) {
-  std::string text(row.output);
+  // The traceback is shown by `job`.
+  const auto failure = failure_text(row.output);
+  std::string text(failure ? failure->message : std::string_view(row.output));
   text.erase(text.find_last_not_of("\r\n") + 1);
   const std::string job = "job " + std::to_string(row.index);
   return (name ? printable(*name) + " (" + job + ")" : job) + ": " + printable(std::string(row.status)) +

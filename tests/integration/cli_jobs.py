@@ -56,6 +56,14 @@ class Jobs(CliTest):
         self.assertIn(b"no batch", self.run_cli("job", "nosuch", 0, code=DATA_ERROR).stderr)
         self.run_cli("job", batch, code=USAGE)
 
+    def test_of_a_long_error_the_end_is_shown(self):
+        words = "x" * 9_000 + " SyntaxError: invalid syntax"
+        batch = self.command("SUBMIT", "fail", "JOBS", words)
+        self.command.wait(batch)
+        error = self.json("job", batch, 0)["output"]
+        self.assertGreater(len(error), 9_000)
+        self.assertRegex(self.out("job", batch, 0), rf"error, .* bytes:\n  \({len(error) - 8192} earlier bytes?\)\n  x+ SyntaxError: invalid syntax\n\Z")
+
     def test_bytes_that_are_no_text(self):
         batch = self.command("SUBMIT", "fail", "JOBS", b"\x89PNG\0\x1b[2J")
         self.command.wait(batch)

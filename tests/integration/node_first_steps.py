@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import node_package
 from certificates import Authority
 from client_packages import build
-from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, merged, program, wait_for
 from node_package import NODE, PACKAGE
 from remote_worker import port_for_workers
 from secured import Secured
@@ -126,6 +126,17 @@ class Unreached(DaemonTest):
     def test_a_worker_that_has_joined_says_for_what(self):
         daemon = self.start({"workers": {"port": 0}, "handlers": {"far": {"remote": True}}})
         self.worker(f"redis://127.0.0.1:{port_for_workers(daemon)}", r"^locksley: joined for far\n")
+
+
+class Failures(DaemonTest):
+    def test_the_command_line_shows_the_stack_of_an_exception(self):
+        daemon = self.start({"handlers": {"far": {**node_package.LocalWorker.HANDLER, "directory": str(node_package.INSTALLED)}}})
+        run = self.connect(daemon)
+        run("SUBMIT", "far", "ID", "b", "JOBS", node_package.call("fails", "two\nlines"))
+        run("WAIT", "b")
+        words = [program("LOCKSLEY"), "--server", f"{daemon.host}:{daemon.port}", "job", "b", "0"]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S).stdout
+        self.assertRegex(shown, r"\nerror, 21 bytes:\n  RangeError: two lines\ntraceback, \d+ bytes:\n  RangeError: two\n  lines\n      at .*package_tasks\.mjs")
 
 
 class ByHand(unittest.TestCase):

@@ -14,7 +14,7 @@ import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from held_port import hold_port
 from late_proxy import FORWARD, LOSE_REPLY, LateProxy
-from locksley_daemon import DEADLINE_S, DaemonTest, merged, wait_for
+from locksley_daemon import DEADLINE_S, DaemonTest, merged, program, wait_for
 from python_tasks import ENVIRONMENT, HANDLER, HANDLER_2, locksley, tasks, url_of
 from remote_worker import port_for_workers, wait_for_machines
 from scratch import scratch
@@ -56,6 +56,10 @@ class LocalWorker(DaemonTest):
             tasks.dies.submit().result()
         with self.assertRaisesRegex(locksley.JobError, "SystemExit: left"):
             tasks.leaves.submit().result()
+        run_cli = lambda *words: subprocess.run([program("LOCKSLEY"), "--server", f"{self.daemon.host}:{self.daemon.port}", *words], capture_output=True, text=True).stdout
+        self.assertRegex(run_cli("job", batch.id, "0"), r"\nerror, 21 bytes:\n  ValueError: two lines\ntraceback, \d+ bytes:\n  Traceback \(most recent call last\):\n    File .*\n(  .*\n)+  ValueError: two\n  lines\n\Z")
+        self.assertEqual(run_cli("results", batch.id, "--failed"), "job 0: error: ValueError: two lines\n")
+        self.assertIn('"traceback\\":', run_cli("--json", "results", batch.id, "--failed"), "as it is, for programs")
         self.assertEqual(batch.retry(), 1)
         self.assertEqual((batch.wait(DEADLINE_S).retry_rounds, batch.retry(0)), (1, 1))
 

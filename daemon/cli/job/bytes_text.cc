@@ -12,6 +12,7 @@ namespace locksley::cli {
 namespace {
 
 constexpr std::size_t kLineBytes = 16;
+constexpr std::size_t kLongestRest = 3;  // of a character in UTF-8, without its first byte
 
 // Text has whole characters, and no control character but those of lines.
 bool is_text(std::string_view bytes) {
@@ -41,12 +42,13 @@ std::string lines_of(std::string_view text) {
   return out;
 }
 
-std::string hexadecimal(std::string_view bytes) {
+// `offset`: of the first byte.
+std::string hexadecimal(std::string_view bytes, std::size_t offset) {
   std::string out;
   for (std::size_t at = 0; at < bytes.size(); at += kLineBytes) {
     const std::string_view line = bytes.substr(at, kLineBytes);
     std::array<char, 24> text{};
-    std::snprintf(text.data(), text.size(), "  %06zx ", at);
+    std::snprintf(text.data(), text.size(), "  %06zx ", offset + at);
     out += text.data();
     for (std::size_t i = 0; i < kLineBytes; ++i) {
       if (i < line.size()) {
@@ -63,15 +65,29 @@ std::string hexadecimal(std::string_view bytes) {
   return out;
 }
 
+std::string left_out(std::size_t bytes, std::string_view which) {
+  if (bytes == 0) return {};
+  return "  (" + with_commas(bytes) + " " + std::string(which) + (bytes == 1 ? " byte)\n" : " bytes)\n");
+}
+
 }  // namespace
 
-std::string bytes_text(std::string_view bytes, std::size_t most) {
-  const std::string_view shown = bytes.substr(0, most);
-  std::string out = is_text(shown) ? lines_of(shown) : hexadecimal(shown);
-  if (shown.size() < bytes.size()) {
-    out += "  (" + with_commas(bytes.size() - shown.size()) + " more bytes)\n";
+std::string bytes_text(std::string_view bytes, std::size_t most, Shown shown) {
+  if (shown == Shown::kBeginning || bytes.size() <= most) {
+    const std::string_view part = bytes.substr(0, most);
+    const std::string out = is_text(part) ? lines_of(part) : hexadecimal(part, 0);
+    return out + left_out(bytes.size() - part.size(), "more");
   }
-  return out;
+  const std::string_view last = bytes.substr(bytes.size() - most);
+  // If it is text that was cut inside a character, it begins with the next one.
+  std::size_t rest = 0;
+  while (rest < std::min(most, kLongestRest) && (static_cast<unsigned char>(last[rest]) & 0xC0) == 0x80) {
+    ++rest;
+  }
+  const bool as_text = is_text(last.substr(rest));
+  const std::string_view part = as_text ? last.substr(rest) : last;
+  const std::size_t offset = bytes.size() - part.size();
+  return left_out(offset, "earlier") + (as_text ? lines_of(part) : hexadecimal(part, offset));
 }
 
 }  // namespace locksley::cli

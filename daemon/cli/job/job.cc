@@ -4,6 +4,7 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
+#include "daemon/cli/failure_text.h"
 #include "daemon/cli/job/bytes_text.h"
 #include "daemon/cli/json.h"
 #include "daemon/cli/number_text.h"
@@ -16,6 +17,9 @@ using client::JobInfo;
 namespace {
 
 constexpr std::size_t kShownBytes = 1024;
+// Of an error, whose end says what is wrong. Guess: a traceback of the package for Python is of
+// 6,000 characters at most.
+constexpr std::size_t kShownErrorBytes = 8192;
 
 std::string job_text(const std::string& id, const JobInfo& job) {
   Table table({{"job"}, {std::to_string(job.index) + " of " + id}});
@@ -37,17 +41,25 @@ std::string job_text(const std::string& id, const JobInfo& job) {
                           ": locksley log " + id + " " + std::to_string(job.index)});
   }
   std::string text = table.text();
-  const auto part = [&text](std::string_view title, std::string_view bytes) {
+  const auto part = [&text](std::string_view title, std::string_view bytes, std::size_t most, Shown shown) {
     text +=
         std::string(title) + (bytes.size() == 1 ? ", 1 byte" : ", " + with_commas(bytes.size()) + " bytes");
-    text += (bytes.empty() ? "\n" : ":\n") + bytes_text(bytes, kShownBytes);
+    text += (bytes.empty() ? "\n" : ":\n") + bytes_text(bytes, most, shown);
   };
   if (job.payload) {
-    part("payload", *job.payload);
+    part("payload", *job.payload, kShownBytes, Shown::kBeginning);
   } else {
     text += "payload: no longer kept\n";
   }
-  if (job.is_over()) part(job.status == "ok" ? "output" : "error", job.output);
+  if (!job.is_over()) return text;
+  if (job.status == "ok") {
+    part("output", job.output, kShownBytes, Shown::kBeginning);
+  } else if (const auto failure = failure_text(job.output)) {
+    part("error", failure->message, kShownErrorBytes, Shown::kEnd);
+    part("traceback", failure->traceback, kShownErrorBytes, Shown::kEnd);
+  } else {
+    part("error", job.output, kShownErrorBytes, Shown::kEnd);
+  }
   return text;
 }
 

@@ -25,8 +25,8 @@ TEST(CliBytesTextTest, TextIsLinesThatATerminalCanShow) {
   EXPECT_EQ(bytes_text("one\ntwo\r\n\tthree", 100), "  one\n  two\n   three\n");
   EXPECT_EQ(bytes_text("\xC3\xA9\xE2\x80\xAE", 100), "  \xC3\xA9?\n");
   EXPECT_EQ(bytes_text("", 100), "");
-  EXPECT_EQ(bytes_text("abc", 2), "  ab\n  (1 more bytes)\n");
-  EXPECT_EQ(bytes_text("a\xC3\xA9", 2), "  a?\n  (1 more bytes)\n")
+  EXPECT_EQ(bytes_text("abc", 2), "  ab\n  (1 more byte)\n");
+  EXPECT_EQ(bytes_text("a\xC3\xA9\xC3\xA9", 2), "  a?\n  (3 more bytes)\n")
       << "cut inside a character, it is text still";
 }
 
@@ -38,6 +38,17 @@ TEST(CliBytesTextTest, OtherBytesAreHexadecimal) {
             "  000010  01                                               .\n");
   EXPECT_THAT(bytes_text("\x1b[2J", 100), HasSubstr("1b 5b 32 4a"));
   EXPECT_THAT(bytes_text("\xff", 100), HasSubstr("ff"));
+}
+
+TEST(CliBytesTextTest, TheEndOfLongBytesIsShownIfTheirEndMatters) {
+  EXPECT_EQ(bytes_text("abc", 2, Shown::kEnd), "  (1 earlier byte)\n  bc\n");
+  EXPECT_EQ(bytes_text("abc", 3, Shown::kEnd), "  abc\n");
+  EXPECT_EQ(bytes_text("ab\xF0\x9F\x98\x80z", 3, Shown::kEnd), "  (6 earlier bytes)\n  z\n")
+      << "cut inside a character, it is text still";
+  EXPECT_EQ(bytes_text(std::string("\0\x80\0", 3), 2, Shown::kEnd),
+            "  (1 earlier byte)\n"
+            "  000001  80 00                                            ..\n");
+  EXPECT_EQ(bytes_text("abc", 0, Shown::kEnd), "  (3 earlier bytes)\n");
 }
 
 std::string job_map(std::uint64_t index, const std::string& payload) {

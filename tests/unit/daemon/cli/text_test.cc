@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "daemon/cli/failure_text.h"
 #include "daemon/cli/json.h"
 #include "daemon/cli/number_text.h"
 #include "daemon/cli/progress.h"
@@ -192,6 +193,33 @@ TEST(CliRowsTest, AFailureIsOneLineThatATerminalCanShow) {
   EXPECT_EQ(failure_line({17, "error", "exit status 1:\ta.py\r\nline 2\n\n"}),
             "job 17: error: exit status 1: a.py\\nline 2");
   EXPECT_EQ(failure_line({17, "error", "bad"}, "a\nb.jpg"), "a?b.jpg (job 17): error: bad");
+  EXPECT_EQ(
+      failure_line({17, "error", "KeyError: 'a'\t{\"exception\": \"KeyError\", \"traceback\": \"T\\n\"}"}),
+      "job 17: error: KeyError: 'a'");
+}
+
+TEST(CliFailureTextTest, AMessageAndATracebackAreReadFromWhatThePackagesWrite) {
+  const auto read = failure_text(
+      "KeyError: 'a'\t{\"exception\":\"KeyError\",\"attempt\":1,\"traceback\":\"one\\n\\u00e9\\n\"}");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->message, "KeyError: 'a'");
+  EXPECT_EQ(read->traceback, "one\n\xC3\xA9\n");
+}
+
+TEST(CliFailureTextTest, AnotherProgramsTextIsLeftAsItIs) {
+  for (const std::string text :
+       {"", "no TAB {}", "a\tb", "a\t", "a\t{", "a\t[]", "a\t{}", "a\t{\"traceback\":\"t\"}",
+        "a\t{\"exception\":\"E\"}", "a\t{\"exception\":1,\"traceback\":\"t\"}",
+        "a\t{\"exception\":\"E\",\"traceback\":null}", "a\t{\"exception\":\"E\",\"traceback\":\"\xff\"}",
+        "a\t{\"exception\":\"E\",\"traceback\":\"t\"} more", "KeyError\tZGV0YWls"}) {
+    EXPECT_FALSE(failure_text(text)) << text;
+  }
+  const auto of_length = [](std::size_t bytes) {
+    const std::string head = "a\t{\"exception\":\"E\",\"traceback\":\"", tail = "\"}";
+    return head + std::string(bytes - head.size() - tail.size(), 't') + tail;
+  };
+  EXPECT_TRUE(failure_text(of_length(65'536)));
+  EXPECT_FALSE(failure_text(of_length(65'537))) << "longer than what a worker may write";
 }
 
 }  // namespace

@@ -26,7 +26,12 @@ Expected<client::Client> Context::connect(int interrupt_fd, std::chrono::millise
 
 int Context::fail(const ClientError& error) const {
   if (error.kind == Kind::kInterrupted) return 128 + signals_->take().value_or(2);
-  std::fprintf(stderr, "locksley: %s\n", printable(error.message).c_str());
+  std::string message = error.message;
+  // The text for a HELLO without AUTH is that of Redis, for authors of client libraries.
+  if (const std::size_t at = message.find("NOAUTH HELLO "); at != message.npos) {
+    message.replace(at, message.npos, "NOAUTH this daemon has users: log in as one of them");
+  }
+  std::fprintf(stderr, "locksley: %s\n", printable(message).c_str());
   if (error.code == "NOAUTH" || error.code == "WRONGPASS") {
     std::fputs(
         "locksley: the user comes from --url redis://USER@HOST:PORT, the password from LOCKSLEY_PASSWORD or "

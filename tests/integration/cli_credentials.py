@@ -135,7 +135,8 @@ class Credentials(CliTest):
         self.environment["LOCKSLEY_PASSWORD"] = "wrong"
         self.assertIn(b"LOCKSLEY_PASSWORD", self.refused(b"WRONGPASS", "run", "echo", "a"))
         del self.environment["LOCKSLEY_PASSWORD"]
-        self.assertIn(b"--url redis://USER@HOST:PORT", self.refused(b"NOAUTH", "--server", f"{self.daemon.host}:{self.daemon.port}", "ping"))
+        said = self.refused(b"NOAUTH", "--server", f"{self.daemon.host}:{self.daemon.port}", "ping")
+        self.assertRegex(said, rb"\Alocksley: \S+: NOAUTH this daemon has users: log in as one of them\nlocksley: the user comes from --url redis://USER@HOST:PORT, .*\n\Z")
         self.refused(b"LOCKSLEY_PASSWORD", "--url", f"redis://al:secret@{self.daemon.host}:{self.daemon.port}", "ping", status=USAGE)
 
     def test_what_the_user_may_not_do_is_refused(self):

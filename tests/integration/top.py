@@ -77,7 +77,7 @@ class Figures(Tops, DaemonTest):
         terminal.wait_for_line("one with failures", r"^failed +fail +1 .* 100% +3 +3 .* done")
         terminal.wait_for_line("the lane of a program, three wide", r"^processes +3 +0 +\d +\d")
         terminal.wait_for_line("the tenant and what it gets", r" default +1 +100% +\d+% +2 +\d")
-        terminal.wait_for_line("workers that are busy", r"^2 workers  (9\d|100)% busy")
+        terminal.wait_for_line("workers that are busy", r"^pool: 2 threads  (9\d|100)% busy")
         head = terminal.wait_for_line("the head", r"^locksley (\S+)  \S+:(\d+)  ready  up 0:00:\d\d  user default")
         info = lambda: dict(line.split(":", 1) for line in self.command("INFO", "server", "lanes").splitlines() if ":" in line)
         self.assertEqual((head[1], int(head[2])), (info()["locksley_version"], self.daemon.port))
@@ -95,7 +95,7 @@ class Figures(Tops, DaemonTest):
     def test_a_long_job_keeps_its_worker_busy_from_its_start(self):
         self.command("SUBMIT", "sleep", "ID", "long", "SLOTS", 1, "JOBS", HOUR_MS)
         terminal = self.open(self.daemon)
-        terminal.wait_for_line("one of two workers to be busy", r"^2 workers  50% busy")
+        terminal.wait_for_line("one of two workers to be busy", r"^pool: 2 threads  50% busy")
         turns = [dict(zip(worker[::2], worker[1::2])) for worker in self.command("WORKERS")]
         self.assertEqual(sorted(worker["turn_us"] > 0 for worker in turns), [False, True])
         self.assertEqual([worker["busy_us"] for worker in turns if worker["turn_us"] > 0], [0])

@@ -95,7 +95,8 @@ TopLine worker_heading(const TopFigures& figures, std::size_t columns, Charset c
   std::uint64_t queued = 0;
   for (const TopWorker& worker : figures.workers) queued += worker.queue_depth;
   FrameLine line(columns, charset);
-  line.text(std::to_string(figures.workers.size()) + " workers", TopStyle::kStrong);
+  const std::size_t count = figures.workers.size();
+  line.text("pool: " + std::to_string(count) + (count == 1 ? " thread" : " threads"), TopStyle::kStrong);
   line.text("  " + std::to_string(std::lround(figures.busy * 100)) + "% busy  " +
             short_number(static_cast<double>(queued)) + " in their queues  " +
             short_number(figures.steals_per_second) + " steals/s");

@@ -473,7 +473,7 @@ class Parser {
     };
     one("status", Command::kStatus, "Show the progress of a batch");
     one("explain", Command::kExplain, "Explain why a batch is not running, and when it will be over");
-    one("cancel", Command::kCancel, "Cancel the jobs that have not run, and print their number");
+    one("cancel", Command::kCancel, "Cancel a batch: stop its running jobs, and print how many will not run");
     one("retry", Command::kRetry, "Queue its failed jobs again, and print their number")
         ->add_option("INDEX", indexes_, "Only these jobs; default: all failed jobs")
         ->transform(kIndexes);

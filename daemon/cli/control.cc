@@ -166,7 +166,8 @@ int run_handler(Context& context, const HandlerArguments& arguments) {
   if (!count) return context.fail(count.error());
   const std::string text =
       context.json() ? json_object({{"handler", arguments.name}, {"restarted", *count}})
-                     : with_commas(*count) + (*count == 1 ? " process is" : " processes are") + " replaced";
+                     : with_commas(*count) + (*count == 1 ? " process is replaced"
+                                                          : " processes are replaced, one after the other");
   return print_line(text);
 }
 

@@ -8,7 +8,7 @@ GitHub and MkDocs differ, and the pages are written for GitHub. What is changed 
   leaves out names with a dot.
 - MkDocs' Markdown wants an empty line before a list, four spaces for what belongs to an item of a list, and no backslash before | in code.
 - `<!-- from PAGE: NAME -->` stands for the part of that page from `<!-- site: NAME -->` to `<!-- site: end -->`.
-- The manual pages become pages by mandoc."""
+- The manual pages become HTML by mandoc, and their headings those of MkDocs: in mandoc's Markdown, lists within lists would be code."""
 
 import pathlib
 import posixpath
@@ -25,6 +25,7 @@ FENCE = re.compile(r" *(```+|~~~+)")
 LINK = re.compile(r"(!?\[[^\]]*\]\(<?)([^)\s>]+)(>?\))")
 CODE = re.compile(r"(`+[^`]+`+)")
 PART = re.compile(r"^<!-- from (\S+): (\S+) -->$", re.MULTILINE)
+MANUAL_HEADING = re.compile(r'<h([12]) class="S[hs]" id="[^"]*"><a class="permalink" href="[^"]*">(.*?)</a></h[12]>', re.DOTALL)
 ITEM = re.compile(r"( *)(?:[-*+]|\d+\.) +")
 
 
@@ -128,11 +129,26 @@ class Site:
         self.write(place(path) + ".md", f"# {path}\n\n[The file itself]({name})\n\n````{LANGUAGES.get(posixpath.splitext(path)[1], 'text')}\n{text.rstrip()}\n````\n")
 
     def manual(self, path):
-        done = subprocess.run(["mandoc", "-T", "markdown", self.root / path], capture_output=True, text=True, check=True)
+        done = subprocess.run(["mandoc", "-T", "html", "-O", "fragment", self.root / path], capture_output=True, text=True, check=True)
         name, section = posixpath.basename(path).rsplit(".", 1)
-        body = done.stdout.split("\n", 2)[2]  # without the line of titles
-        body = re.sub(r"\n[^\n]*\n*$", "\n", body)  # and without that of the date
-        return f"# {name}({section})\n" + re.sub(r"^#", "##", body, flags=re.MULTILINE)
+        body = re.search(r'<div class="manual-text">\n(.*)</div>\n<table class="foot">', done.stdout, re.DOTALL)[1]
+        body = re.sub(r"</?section\b[^>]*>\n", "", body)
+        body = re.sub(r'<a class="Xr">([^<(]+)\((\d)\)</a>', lambda found: self.to_manual(path, found[1], found[2]), body)
+        body = body.replace('<td><code class="Nm">', '<td style="white-space: nowrap"><code class="Nm">')
+        written, *parts = MANUAL_HEADING.split(body)  # of each heading its level and its text, and what is below it
+        assert not written.strip(), written
+        text = f"# {name}({section})\n"
+        for level, title, below in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+            # The ids of mandoc may be those that MkDocs gives to headings.
+            below = re.sub(r'(<a class="permalink" href="#|\bid=")', r"\1item-", below)
+            below = re.sub(r'<a class="Sx" href="#([^"]*)"', lambda link: f'<a class="Sx" href="#{link[1].lower().replace("_", "-")}"', below)
+            text += f"\n{'#' * (int(level) + 1)} {' '.join(title.split())}\n\n" + (f"<div>\n{below}</div>\n" if below.strip() else "")
+        return text
+
+    def to_manual(self, path, name, section):
+        """The mark of a manual page: a link if it is one of ours."""
+        known = f"{posixpath.dirname(path)}/{name}.{section}" in self.files
+        return f'<a href="{name}.{section}.html">{name}({section})</a>' if known else f"{name}({section})"
 
 
 def is_elsewhere(link):

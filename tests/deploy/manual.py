@@ -74,6 +74,18 @@ class Pages(unittest.TestCase):
                 self.assertEqual((man.returncode, man.stderr), (0, ""))
                 self.assertGreater(len(man.stdout), 1000)
 
+    def test_options_in_brackets_and_examples_are_shown_as_they_are_written(self):
+        """An .Op that begins another one's line goes on to its end, and mdoc takes a word of punctuation for that of a sentence."""
+        for page in PAGES:
+            with self.subTest(page.name):
+                shown = run("mandoc", "-T", "ascii", "-O", "width=1000", page).stdout
+                shown = re.sub(r".\x08", "", shown)  # letters that are struck twice, or underlined
+                self.assertEqual(re.findall(r"\[-[^\[\]]*\[-.*", shown), [])
+                examples = re.findall(r"^\.Dl (.*)", page.read_text(), re.MULTILINE)
+                self.assertGreater(len(examples), 0)
+                for example in examples:
+                    self.assertIn(example.replace("\\&", ""), shown)
+
     def test_they_name_each_other_and_nothing_else_that_is_ours(self):
         names = {(page.stem, page.suffix[1:]) for page in PAGES}
         for page in PAGES:

@@ -108,6 +108,17 @@ class Site(unittest.TestCase):
             self.assertEqual(re.findall(r"(?m)^ *(?:- \*\*|\d+\. \*\*|```|\|.*\|$).*", text)[:3], [], page)
             self.assertNotIn("<!-- from", text, page)
 
+    def test_the_manual_pages_are_no_code(self):
+        for name in ("locksley.1", "locksleyd.8", "locksley.yaml.5"):
+            page = f"deploy/man/{name}.html"
+            self.assertNotRegex(self.pages[page].text, r"\*\*|\\\[|&[a-z]+;")
+            code = " ".join(re.findall(r"<pre\b.*?</pre>", (self.folder / page).read_text(), re.DOTALL))
+            self.assertLess(len(code), 1000, page)  # examples alone
+        manual = self.pages["deploy/man/locksley.1.html"]
+        self.assertLessEqual({"description", "submitting-batches", "item-submit", "item-max-fails"}, manual.names)
+        self.assertLessEqual({"locksleyd.8.html", "#files-of-outputs"}, set(manual.links))
+        self.assertIn("$ find . -name", manual.text)
+
     def test_the_first_page_has_what_it_is_to_show(self):
         first = self.pages["index.html"]
         for words in ("What it promises", "Beside others", "What it is not for", "gearmand", "beanstalkd", "on two virtual cores", "Nothing lost."):

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -30,6 +31,7 @@ const batch = await queue.named('double').map(['ab', 'cd']);
 for await (const result of batch.ordered()) console.log(result.index, result.value);
 queue.close();
 """
+INSTALL = (ROOT / "deploy/INSTALL.md").read_text().replace("\\\n  ", "")  # a command on a line
 CXX = """
 #include <cstdio>
 #include <cstdlib>
@@ -120,6 +122,19 @@ class Packages(unittest.TestCase):
         run("cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.root}/usr", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
         run("cmake", "--build", folder / "build")
         self.assertEqual(run(folder / "build/user", self.serve().port), "a\nb\n")
+
+    def test_the_page_about_installation(self):
+        """deploy/INSTALL.md: package_life.py carries out what takes root."""
+        patterns = set(re.findall(r"(?<![\w/])(?:\./)?packages/(\S*\*\S*)", INSTALL))
+        self.assertEqual({pattern: self.one(pattern).suffix for pattern in patterns}, {"locksley_*.deb": ".deb", "locksley-*.whl": ".whl", "locksley-client-*.tgz": ".tgz"})
+        unit = (self.root / "usr/lib/systemd/system/locksleyd.service").read_text()
+        setting = lambda name: re.search(rf"^{name}=(?:/usr/bin/)?(.*)", unit, re.MULTILINE)[1]
+        by_hand = f"env -C {setting('WorkingDirectory')} setpriv --reuid={setting('User')} --regid={setting('Group')} --init-groups {setting('ExecStart')} &"
+        self.assertIn(f"```sh\n{by_hand}\n```\n", INSTALL)
+        daemon = self.serve()
+        command, printed = re.search(r"```console\n\$ locksley (run .*)\n((?:.*\n)*?)```", INSTALL).groups()
+        said = run(self.root / "usr/bin/locksley", "--server", f"127.0.0.1:{daemon.port}", *command.split())
+        self.assertRegex(said, re.escape(printed).replace("…", ".*"))
 
     def test_the_command_line_of_the_package_talks_to_its_daemon(self):
         daemon = self.serve()

@@ -123,6 +123,7 @@ class Site(unittest.TestCase):
         first = self.pages["index.html"]
         for words in ("What it promises", "Beside others", "What it is not for", "gearmand", "beanstalkd", "on two virtual cores", "Nothing lost."):
             self.assertIn(words, first.text)
+        self.assertLess(first.links.index("deploy/INSTALL.html"), first.links.index("readme.html"), "in the menu")
         self.assertIn("tests/integration/crash.py.html", first.links, "a promise leads to its test")
         self.assertIn("def ", self.pages["tests/integration/crash.py.html"].text, "whose text is a page")
         (picture,) = [link for link in first.loads if link.endswith(".webp")]

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""deploy/examples/thumbnails, as it stands there, on pictures made here: of several kinds and sizes, turned, transparent, broken, and bombs."""
+"""deploy/examples/thumbnails, as it stands there, on pictures made here: of several kinds and sizes, turned, transparent, broken, and bombs. And what its
+page does with the Python package."""
 
 import io
 import os
@@ -16,6 +17,7 @@ from PIL import Image, ImageCms
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from examples import EXAMPLES, ROOT, ExampleTest, processes_of
 from locksley_daemon import DEADLINE_S, program
+from page_programs import Page
 
 RED, GREEN, BLUE, WHITE, GREY = (220, 30, 30), (30, 180, 40), (30, 40, 200), (255, 255, 255), (128, 128, 128)
 CORNERS = (RED, GREEN, BLUE, GREY)  # top left, top right, bottom left, bottom right
@@ -162,6 +164,17 @@ class Thumbnails(ExampleTest):
         for process in workers:
             peak = int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{process}/status").read_text())[1]) * 1024
             self.assertLess(peak, 150 << 20)  # large.png would take 324 MB, bomb.png 1.6 GB
+
+
+class WithThePackage(unittest.TestCase):
+    def test_the_page_does_what_it_says(self):
+        page = Page(self, EXAMPLES / "thumbnails/README.md", {"PYTHONPATH": str(ROOT / "proto/clients/python"), "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(page.carry_out(), 13)
+        sizes = {}
+        for path in (page.folder / "thumbnails").rglob("*.jpg"):
+            with Image.open(path) as image:
+                sizes[path.relative_to(page.folder / "thumbnails").as_posix()] = image.size
+        self.assertEqual(sizes, {f"acme/{number}.jpg.jpg": (256, 192) for number in range(6)} | {"zoo/0.jpg.jpg": (256, 192), "zoo/logo.png.jpg": (256, 256)})
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .leased_bytes = options.max_leased_bytes,
                  .shown = options.max_shown,
                  .splits = options.max_splits}),
+      clock_(now, options.timeout_grace),
       planner_(workers_, accounts_, now),
-      now_(now),
       new_life_until_(options.has_recovered ? now + options.reclaim : now) {
   check(life != 0, "a link without a number of its process's life");
-  if (new_life_until_ > now_) hold(host_.places(), new_life_until_);
+  if (new_life_until_ > now) hold(host_.places(), new_life_until_);
 }
 
 WorkerLink::~WorkerLink() {
@@ -58,11 +58,11 @@ void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user
 
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
   note_absence(now);
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   // A worker that has got no reply for long may have given up the connection, and goes on with its
   // jobs: that is no fault of theirs, and it gets the time to reclaim them.
-  const Nanoseconds until = connections_.waits_long(id) ? now_ + options_.reclaim : returning_until_;
-  const bool may_return = now_ < until;
+  const Nanoseconds until = connections_.waits_long(id) ? clock_.now() + options_.reclaim : returning_until_;
+  const bool may_return = clock_.now() < until;
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
@@ -76,32 +76,34 @@ void WorkerLink::note_absence(Nanoseconds now) {
   // Workers wait 30 s for a reply. The first timer that has not gone off may have been due up to 5
   // s after the process stopped.
   constexpr Nanoseconds kLong = std::chrono::seconds(20);
-  if (!timers_.empty() && now - timers_.begin()->first >= kLong) returning_until_ = now + options_.reclaim;
+  const auto due = clock_.first_due();
+  if (due && now - *due >= kLong) returning_until_ = now + options_.reclaim;
 }
 
 void WorkerLink::heard(Id id, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   const auto worker = workers_.find(id);
   if (worker == workers_.end()) return;
-  worker->second.heard = now_;
+  worker->second.heard = clock_.now();
   worker->second.is_silent = false;
 }
 
 void WorkerLink::has_unfinished(Id id, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   const auto worker = workers_.find(id);
-  if (worker != workers_.end()) worker->second.slow_commands.part_came(now_, options_.timeout_grace);
+  if (worker != workers_.end()) worker->second.slow_commands.part_came(clock_.now(), options_.timeout_grace);
 }
 
 void WorkerLink::stops_reading(Id id, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   if (const auto worker = workers_.find(id); worker != workers_.end()) worker->second.is_read = false;
 }
 
 void WorkerLink::reads_again(Id id, Nanoseconds now) {
   const auto worker = workers_.find(id);
   if (worker == workers_.end() || std::exchange(worker->second.is_read, true)) return;
-  worker->second.read_since = now_ = std::max(now_, now);
+  clock_.advance(now);
+  worker->second.read_since = clock_.now();
 }
 
 void WorkerLink::show_life(Id id) {
@@ -137,7 +139,7 @@ void WorkerLink::end_claim(Id id, Nanoseconds now) {
   heard(id, now);
   const auto worker = workers_.find(id);
   if (worker == workers_.end()) return;
-  worker->second.slow_commands.whole_came(now_);
+  worker->second.slow_commands.whole_came(clock_.now());
   if (!worker->second.waiting) return;
   end_wait(worker->second);
   connections_.patient_reply(id).null();
@@ -182,7 +184,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
       workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
   serve(worker, choose_served(worker, command->handlers));
   worker.handlers_changes = handlers_changes_;
-  worker.heard = worker.charged = worker.joined = now_;
+  worker.heard = worker.charged = worker.joined = clock_.now();
   account.charge(&WorkerUse::workers, 1);
   account.charge(&WorkerUse::slots, command->slots);
   account.charge(&WorkerUse::name_bytes, worker.name_bytes);
@@ -297,7 +299,7 @@ void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& argument
 void WorkerLink::remove(RemoteWorker& worker, End end) {
   end_wait(worker);
   end_all(worker, end);
-  disarm(worker);
+  clock_.disarm(worker);
   serve(worker, {});
   worker.account.charge(&WorkerUse::workers, -std::uint64_t{1});
   worker.account.charge(&WorkerUse::slots, -std::uint64_t{worker.slots.size()});
@@ -338,8 +340,8 @@ void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments
   if (!out->lease.held().contains(command->index))
     return error(worker.connection, "LOST the lease does not hold that job");
   out->reported.noted(command->index);
-  if (out->timeout.job_runs(now_)) {
-    if (const auto at = late_at(worker, *out)) arm(worker, *at);
+  if (out->timeout.job_runs(clock_.now())) {
+    if (const auto at = clock_.late_at(worker, *out)) clock_.arm(worker, *at);
   }
   // A NOTE about a job that may not be shown is acknowledged, but not kept.
   const bool may_be_shown =
@@ -365,30 +367,30 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
   if (!connections_.is_holding()) {
     show_life_at_.reset();
   } else if (!show_life_at_) {
-    show_life_at_ = now_ + kLongWait;
+    show_life_at_ = clock_.now() + kLongWait;
   }
   if (!connections_.puts_off()) {
     hurry_at_.reset();
   } else if (!hurry_at_) {
-    hurry_at_ = now_ + kPutOff;
+    hurry_at_ = clock_.now() + kPutOff;
   }
   return ready;
 }
 
 void WorkerLink::wake(Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   lacks_room_ = false;
   serve_waiting();
   cut_for_idle_workers();
 }
 
 void WorkerLink::check_batches(Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   for (auto& [id, worker] : workers_) push_orders(worker);
 }
 
 void WorkerLink::drain(Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   if (std::exchange(is_draining_, true)) return;
   for (auto& [id, worker] : workers_) {
     if (worker.waiting) {

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +24,7 @@
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_accounts.h"
+#include "daemon/workers/worker_clock.h"
 #include "daemon/workers/worker_commands.h"
 #include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
@@ -300,13 +300,6 @@ class WorkerLink {
 
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
-  Nanoseconds charge_interval(const RemoteWorker& worker) const;
-  // Since when the owner reads what the worker sends.
-  Nanoseconds read_since(const RemoteWorker& worker) const {
-    return std::max(listens_since_, worker.is_read ? worker.read_since : now_);
-  }
-  // Before this instant the silence of the worker proves nothing.
-  Nanoseconds judged_from(const RemoteWorker& worker) const;
   // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
   void end_backoffs(Lane& lane, Nanoseconds until);
   // Until then only RECLAIM gets jobs of these handlers.
@@ -316,16 +309,11 @@ class WorkerLink {
   // The process may have been stopped, or the machine suspended, for so long that workers have
   // given their connections up.
   void note_absence(Nanoseconds now);
-  void arm(RemoteWorker& worker, Nanoseconds at);
-  void disarm(RemoteWorker& worker);
   // Workers whose replies wait for the store for so long learn that this daemon lives. A guess:
   // shorter than the time-outs of workers, and longer than a disk needs that can be written.
   static constexpr std::chrono::seconds kLongWait{5};
   void show_life();
   void look_at(RemoteWorker& worker);
-  std::optional<Nanoseconds> timeout_of(const RemoteWorker& worker, const OutLease& out) const;
-  // When a job of the lease is late, if nothing more comes of it by then; none: never.
-  std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
 
   // Constant.
   WorkerHost& host_;
@@ -336,6 +324,7 @@ class WorkerLink {
   LossCounts losses_;
   WorkerConnections connections_;
   WorkerAccounts accounts_;
+  WorkerClock clock_;
   std::map<Id, RemoteWorker> workers_;  // by connection
   LeasePlaces places_;                  // of their leases
   std::map<Lane*, WaitingClaims> waiting_;
@@ -351,18 +340,15 @@ class WorkerLink {
   };
   std::map<Lane*, Backoff> backoffs_;
   std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
-  std::set<std::pair<Nanoseconds, Id>> timers_;           // at most one for each worker: RemoteWorker::due
   std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
-  WorkerLinkStats stats_;  // but for what accounts_ has
-  Nanoseconds now_;
+  WorkerLinkStats stats_;             // but for what accounts_ has
   const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
   // Until then connections close, and workers return, because this process was absent.
   Nanoseconds returning_until_{};
-  Nanoseconds listens_since_{};  // before, the owner did not read for a while
-  bool lacked_room_ = false;     // since the last advance()
-  bool lacks_room_ = false;      // lacks_room()
+  bool lacked_room_ = false;  // since the last advance()
+  bool lacks_room_ = false;   // lacks_room()
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
   bool is_draining_ = false;

@@ -55,7 +55,7 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
 }
 
 bool WorkerLink::may_claim() {
-  if (is_draining_ || now_ < new_life_until_) return false;
+  if (is_draining_ || clock_.now() < new_life_until_) return false;
   const bool has_room = host_.has_room();
   lacks_room_ = lacks_room_ || !has_room;
   return has_room;
@@ -98,19 +98,19 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   out.number = ++last_lease_;
   out.reported.leased(out.lease.range());
   out.occupation.name = out.number;
-  worker.slots.occupy(out.occupation, first_slot, out.lease.width(), now_);
-  if (worker.leases.empty()) worker.heard = now_;  // before, it needed to say nothing
+  worker.slots.occupy(out.occupation, first_slot, out.lease.width(), clock_.now());
+  if (worker.leases.empty()) worker.heard = clock_.now();  // before, it needed to say nothing
   worker.leases.emplace(out.number, std::move(lease));
   places_.add(out.number, worker.connection);
-  worker.begin_leases(first_slot, out.lease.width(), now_);
+  worker.begin_leases(first_slot, out.lease.width(), clock_.now());
   worker.idle_order = 0;
   ++stats_.leases;
   ++lanes_[&out.lease.lane()].leases;
   worker.account.charge(&WorkerUse::leased_bytes, out.lease.payload_bytes());
   worker.count_splits(out);
-  arm(worker, worker.heard + worker.lease_time);
-  arm(worker, now_ + charge_interval(worker));
-  if (const auto timeout = timeout_of(worker, out)) arm(worker, *timeout);
+  clock_.arm(worker, worker.heard + worker.lease_time);
+  clock_.arm(worker, clock_.now() + clock_.charge_interval(worker));
+  if (const auto timeout = clock_.timeout_of(worker, out)) clock_.arm(worker, *timeout);
 }
 
 void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
@@ -145,7 +145,7 @@ void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
 }
 
 void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes) {
-  const Nanoseconds until = now_ + command.block;
+  const Nanoseconds until = clock_.now() + command.block;
   command.handlers.clear();
   worker.waiting = WaitingClaim{
       .claim = std::move(command), .lanes = std::move(lanes), .order = ++last_wait_, .until = until};
@@ -158,7 +158,7 @@ void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Se
     // The last look for jobs follows in serve_waiting().
     served.lane->want_remote_work(true);
   }
-  arm(worker, until);
+  clock_.arm(worker, until);
 }
 
 void WorkerLink::end_wait(RemoteWorker& worker) {
@@ -206,7 +206,7 @@ void WorkerLink::serve_waiting_of(Lane& lane, Claims which) {
 }
 
 bool WorkerLink::follow_handlers(std::size_t most, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  clock_.advance(now);
   auto next = workers_.lower_bound(next_to_follow_);
   for (std::size_t looked_up = 0; next != workers_.end() && looked_up < most; ++next) {
     RemoteWorker& worker = next->second;

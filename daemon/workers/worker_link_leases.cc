@@ -47,8 +47,8 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   const std::uint64_t left = out->lease.held().size();
   worker.jobs += recorded;
   if (recorded != 0) {
-    worker.note_run(*out, now_);
-    out->timeout.job_ended(now_);
+    worker.note_run(*out, clock_.now());
+    out->timeout.job_ended(clock_.now());
     out->reported.settled();
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
@@ -59,7 +59,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
     worker.count_splits(*out);
     shorten(worker, *out);
   }
-  proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write(), now_);
+  proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write(), clock_.now());
   reply.array(2);
   reply.integer(static_cast<std::int64_t>(recorded));
   reply.integer(static_cast<std::int64_t>(left));
@@ -103,7 +103,7 @@ void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t 
   const std::optional<LeaseOrders::Cut>& cut = out.orders.cut;
   if (!cut || !cut->is_for_idle_worker) return;
   const bool has_begun_none = out.reported.is_complete() && out.begun(in_front) == 0;
-  if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = now_;
+  if (has_begun_none && in_front != 0 && from <= out.lease.held().at(0)) worker.held_up = clock_.now();
   if (from <= cut->at) return;
   // The order asked for more: the worker yields from the first job that has not started. Not to ask
   // again for those that have.
@@ -116,7 +116,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   constexpr std::chrono::milliseconds kChargedByBeats{10};
   const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
   if (!command) return error(worker.connection, command.error());
-  worker.beaten = now_;
+  worker.beaten = clock_.now();
   std::vector<Order> orders;
   // Each once, however often it is named: to show its jobs takes as long as it is wide.
   std::set<OutLease*> told;
@@ -140,23 +140,23 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
     // No job of it runs: its time-out counts from the start, which the worker has yet to report. If
     // it does not answer a CUT, the lease goes back at the time-out.
     if (!out->reported.has_begun_any(out->lease.held()) && !out->orders.is_cut())
-      out->timeout.nothing_runs(now_);
+      out->timeout.nothing_runs(clock_.now());
   }
   for (OutLease* const out : corrected) worker.show_running(*out);
   // Of the two leases of a slot, the one in front has run first.
   std::vector<OutLease*> run(risen.begin(), risen.end());
   std::ranges::partition(run,
                          [&](const OutLease* out) { return worker.slots.in_front(out->occupation) != 0; });
-  for (OutLease* const out : run) worker.note_run(*out, now_);
+  for (OutLease* const out : run) worker.note_run(*out, clock_.now());
   for (OutLease* const out : told) worker.show_begun(*out);
-  if (now_ - worker.charged >= kChargedByBeats) charge_leases(worker);
+  if (clock_.now() - worker.charged >= kChargedByBeats) charge_leases(worker);
   shorten_leases(worker);
   if (worker.wants_pushes) {
     push_orders(worker);
   } else {
     for (const auto& [number, out] : worker.leases) {
       if (const auto order = order_for(*out)) orders.push_back(*order);
-      out->orders.note_told(now_);
+      out->orders.note_told(clock_.now());
     }
     if (is_draining_) orders.push_back({});
   }
@@ -176,7 +176,7 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::ui
   const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
   if (end != End::kReclaimed && out.number <= worker.given_up) end = End::kSettled;
   out.save_notes();
-  const Nanoseconds occupied = worker.slots.release(out.occupation, now_, out.may_have_begun());
+  const Nanoseconds occupied = worker.slots.release(out.occupation, clock_.now(), out.may_have_begun());
   const bool is_free = out.untouched == OutLease::Untouched::kHeldUp;
   const Nanoseconds service = is_free ? Nanoseconds{0} : occupied;
   stats_.held_up += occupied - service;
@@ -214,7 +214,7 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::ui
   if (out.has_crashed) end_backoffs(lane, steady_now());
   places_.remove(out.number, out.former);
   worker.leases.erase(out.number);
-  worker.begin_leases(first_slot, width, now_);
+  worker.begin_leases(first_slot, width, clock_.now());
 }
 
 void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
@@ -287,14 +287,14 @@ void WorkerLink::push_orders(RemoteWorker& worker) {
   for (const auto& [number, out] : worker.leases) {
     const auto order = order_for(*out);
     if (!order) continue;
-    out->orders.note_told(now_);
+    out->orders.note_told(clock_.now());
     if (order->kind == Order::Kind::kStop) {
       if (std::exchange(out->orders.stop_pushed, true)) continue;
     } else {
       // A worker that has not answered for as long as a lease lasts is told once more.
       std::optional<Nanoseconds>& pushed = out->orders.cut_pushed;
-      if (pushed && now_ - *pushed < worker.lease_time) continue;
-      pushed = now_;
+      if (pushed && clock_.now() - *pushed < worker.lease_time) continue;
+      pushed = clock_.now();
     }
     push_order(worker.connection, *order);
   }
@@ -306,7 +306,7 @@ void WorkerLink::push_stop(const RemoteWorker& worker, const OutLease& out) {
 }
 
 void WorkerLink::order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker) {
-  cut.out->orders.cut = {.at = cut.at, .planned = now_, .is_for_idle_worker = is_for_idle_worker};
+  cut.out->orders.cut = {.at = cut.at, .planned = clock_.now(), .is_for_idle_worker = is_for_idle_worker};
   ++stats_.cut_orders;
 }
 
@@ -315,18 +315,18 @@ void WorkerLink::shorten_leases(RemoteWorker& worker) {
 }
 
 void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
-  const std::vector<CutPlanner::Cut> cuts = CutPlanner::for_waiting_batches(worker, out, now_);
+  const std::vector<CutPlanner::Cut> cuts = CutPlanner::for_waiting_batches(worker, out, clock_.now());
   if (cuts.empty()) return;
-  out.orders.shortened = now_;
+  out.orders.shortened = clock_.now();
   for (const CutPlanner::Cut& cut : cuts) order_cut(cut, /*is_for_idle_worker=*/false);
   push_orders(worker);
 }
 
 void WorkerLink::cut_for_idle_workers() {
-  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || !planner_.may_search(now_)) return;
-  planner_.begin_search(stats_.leases, stats_.slots, now_);
+  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || !planner_.may_search(clock_.now())) return;
+  planner_.begin_search(stats_.leases, stats_.slots, clock_.now());
   for (const auto& [lane, waiting] : waiting_) {
-    for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, waiting, now_)) {
+    for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, waiting, clock_.now())) {
       order_cut(cut, /*is_for_idle_worker=*/true);
       push_orders(*cut.worker);
     }

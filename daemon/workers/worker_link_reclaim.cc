@@ -132,7 +132,7 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const 
   const bool is_of_this_life = command.former && command.former->life == life_;
   const bool is_of_former_life =
       was_numbered_lower && command.former && command.former->life != 0 && !is_of_this_life;
-  const bool is_new_life = was_numbered_lower && !is_of_this_life && now_ < new_life_until_;
+  const bool is_new_life = was_numbered_lower && !is_of_this_life && clock_.now() < new_life_until_;
   if (is_of_former_life && command.attempt < first && try_reclaim(first)) return first;
   if (is_new_life && try_reclaim(command.attempt + 1)) return command.attempt + 1;
   if (may_not_have_begun(batch)) return std::unexpected("LOST the batch may not start yet");

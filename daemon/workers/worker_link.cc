@@ -26,6 +26,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .leased_bytes = options.max_leased_bytes,
                  .shown = options.max_shown,
                  .splits = options.max_splits}),
+      handlers_(host),
       clock_(now, options.timeout_grace),
       planner_(workers_, accounts_, now),
       new_life_until_(options.has_recovered ? now + options.reclaim : now) {
@@ -182,8 +183,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   WorkerAccount& account = accounts_.of(connection.user);
   RemoteWorker& worker =
       workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
-  serve(worker, choose_served(worker, command->handlers));
-  worker.handlers_changes = handlers_changes_;
+  handlers_.join(worker, command->handlers);
   worker.heard = worker.charged = worker.joined = clock_.now();
   account.charge(&WorkerUse::workers, 1);
   account.charge(&WorkerUse::slots, command->slots);
@@ -221,48 +221,16 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
   for (const std::string& handler : worker.not_served) reply.bulk(handler);
 }
 
-bool WorkerLink::can_serve(const std::string& user, std::string_view handler) const {
-  return host_.may_serve(user, handler) && host_.place_of(handler).lane != nullptr;
-}
-
-std::string WorkerLink::why_not_served(const std::string& user, std::string_view handler) const {
-  const std::string shown = proto::printable(handler);
-  if (!host_.may_serve(user, handler))
-    return fmt::format("NOPERM User {} has no permissions to use the handler '{}'", user, shown);
-  constexpr std::size_t kMostNames = 20;  // guess: still one readable line
-  const std::vector<std::string> names = host_.handlers_for(user);
-  std::string text = "NOHANDLER no handler '" + shown +
-                     "' for remote workers: in the daemon's configuration it needs `remote: true`";
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
-    text += (i == 0 ? "; these have it: " : ", ") + names[i];
-  return text + (names.size() > kMostNames ? ", …" : "");
-}
-
-std::vector<ServedHandler> WorkerLink::choose_served(RemoteWorker& worker,
-                                                     std::span<const std::string_view> names) {
-  std::vector<ServedHandler> served;
-  std::vector<std::string> not_served;
-  for (const std::string_view name : names) {
-    if (can_serve(worker.user, name)) {
-      served.push_back({std::string(name), host_.place_of(name)});
-    } else {
-      not_served.emplace_back(name);
-    }
-  }
-  worker.not_served = std::move(not_served);
-  return served;
-}
-
 std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
   if (is_draining_) return "DRAINING the daemon is about to stop";
   if (!host_.may_work(user))
     return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
   if (auto elsewhere = host_.join_refusal()) return elsewhere;
-  const auto can = [&](std::string_view handler) { return can_serve(user, handler); };
+  const auto can = [&](std::string_view handler) { return handlers_.can_serve(user, handler); };
   const auto first_refused = std::ranges::find_if_not(command.handlers, can);
   const bool is_all = first_refused == command.handlers.end();
   if (!is_all && !(command.is_partial && std::ranges::any_of(command.handlers, can)))
-    return why_not_served(user, *first_refused);
+    return handlers_.why_not_served(user, *first_refused);
   return refuse_number(command, user);
 }
 
@@ -300,36 +268,12 @@ void WorkerLink::remove(RemoteWorker& worker, End end) {
   end_wait(worker);
   end_all(worker, end);
   clock_.disarm(worker);
-  serve(worker, {});
+  handlers_.leave(worker);
   worker.account.charge(&WorkerUse::workers, -std::uint64_t{1});
   worker.account.charge(&WorkerUse::slots, -std::uint64_t{worker.slots.size()});
   worker.account.charge(&WorkerUse::name_bytes, -worker.name_bytes);
   accounts_.forget_if_empty(worker.user);
   workers_.erase(worker.connection);
-}
-
-void WorkerLink::serve(RemoteWorker& worker, std::vector<ServedHandler> handlers) {
-  const auto each_lane = [this](const RemoteWorker& of, auto visit) {
-    for (const ServedLane& served : of.lanes) visit(*served.lane, lanes_[served.lane]);
-  };
-  for (const ServedHandler& handler : worker.handlers) {
-    const auto gate = lanes_[handler.place.lane].gates.find(handler.place.gate);
-    if (--gate->second != 0) continue;
-    lanes_[handler.place.lane].gates.erase(gate);
-    handler.place.lane->gates().set_remote(handler.place.gate, false);
-  }
-  each_lane(worker, [&](Lane& lane, RemoteService& service) {
-    lane.set_remote_parallelism(service.slots -= worker.slots.size());
-  });
-  worker.handlers = std::move(handlers);
-  worker.lanes = lanes_of(worker.handlers);
-  each_lane(worker, [&](Lane& lane, RemoteService& service) {
-    lane.set_remote_parallelism(service.slots += worker.slots.size());
-  });
-  for (const ServedHandler& handler : worker.handlers) {
-    if (++lanes_[handler.place.lane].gates[handler.place.gate] == 1)
-      handler.place.lane->gates().set_remote(handler.place.gate, true);
-  }
 }
 
 void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {

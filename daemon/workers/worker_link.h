@@ -22,6 +22,7 @@
 #include "daemon/workers/cut_planner.h"
 #include "daemon/workers/lease_places.h"
 #include "daemon/workers/remote_worker.h"
+#include "daemon/workers/served_handlers.h"
 #include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_accounts.h"
 #include "daemon/workers/worker_clock.h"
@@ -50,14 +51,6 @@ struct WorkerLinkStats {
   std::uint64_t yielded_jobs = 0;
   std::uint64_t reclaimed_jobs = 0;
   Nanoseconds held_up{};  // time of slots that no batch was charged for (OutLease::Untouched); for tests
-};
-
-// How remote workers serve one lane.
-struct RemoteService {
-  std::uint32_t slots = 0;                // of workers that serve one of its handlers
-  std::map<GateId, std::uint32_t> gates;  // how many workers serve it
-  std::uint64_t leases = 0;
-  std::uint64_t claims = 0;  // since the start
 };
 
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant
@@ -161,7 +154,7 @@ class WorkerLink {
   // lease of a handler that has moved is out. Each worker follows the change before it gets jobs
   // again, and the others in calls of follow_handlers().
   void handlers_changed() {
-    ++handlers_changes_;
+    handlers_.note_change();
     next_to_follow_ = 0;
   }
   // Workers follow the last change of handlers, until about `most` names of handlers were looked
@@ -180,7 +173,7 @@ class WorkerLink {
 
   WorkerLinkStats stats() const;
   const std::map<Id, RemoteWorker>& workers() const { return workers_; }
-  const std::map<Lane*, RemoteService>& lanes() const { return lanes_; }
+  const std::map<Lane*, RemoteService>& lanes() const { return handlers_.lanes(); }
   // The workers of this worker's user hold as many bytes of payloads as they may: none of them gets
   // jobs.
   bool is_at_limit(const RemoteWorker& worker) const { return accounts_.room_for_lease(worker.account) == 0; }
@@ -201,20 +194,12 @@ class WorkerLink {
   void join(Id id, const proto::ArgumentList& arguments);
   // The error reply to a JOIN of the user; none: it may join.
   std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
-  // Whether a worker of this user can serve the handler at present; if not, why.
-  bool can_serve(const std::string& user, std::string_view handler) const;
-  std::string why_not_served(const std::string& user, std::string_view handler) const;
-  // Those of the handlers that the worker can serve at present; RemoteWorker::not_served gets the
-  // others. `names` may be in the worker's own lists.
-  std::vector<ServedHandler> choose_served(RemoteWorker& worker, std::span<const std::string_view> names);
   // The error if the limits of workers, slots and names leave no room for one more worker of the
   // user.
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void remove(RemoteWorker& worker, End end);
-  // The worker serves these handlers from now on.
-  void serve(RemoteWorker& worker, std::vector<ServedHandler> handlers);
   // The worker follows the last change of handlers, if it has not yet: its CLAIM that waits may
   // end.
   void follow_handlers(RemoteWorker& worker);
@@ -324,14 +309,13 @@ class WorkerLink {
   LossCounts losses_;
   WorkerConnections connections_;
   WorkerAccounts accounts_;
+  ServedHandlers handlers_;
   WorkerClock clock_;
   std::map<Id, RemoteWorker> workers_;  // by connection
   LeasePlaces places_;                  // of their leases
   std::map<Lane*, WaitingClaims> waiting_;
   CutPlanner planner_;
-  std::uint64_t handlers_changes_ = 0;  // calls of handlers_changed()
-  Id next_to_follow_ = 0;               // follow_handlers(): workers before it have followed the last one
-  std::map<Lane*, RemoteService> lanes_;
+  Id next_to_follow_ = 0;  // follow_handlers(): workers before it have followed the last one
   // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the
   // link's clock and by the lane's.
   struct Backoff {

@@ -86,7 +86,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
   OutLease& added = *out;
   add_lease(worker, std::move(out), *slot);
   ++stats_.claims;
-  ++lanes_[served.lane].claims;
+  handlers_.count_claim(*served.lane);
   write_claim(worker, added);
   added.reply_end = connections_.find(worker.connection)->end_of_replies();
   return true;
@@ -105,7 +105,7 @@ void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease
   worker.begin_leases(first_slot, out.lease.width(), clock_.now());
   worker.idle_order = 0;
   ++stats_.leases;
-  ++lanes_[&out.lease.lane()].leases;
+  handlers_.add_lease(out.lease.lane());
   worker.account.charge(&WorkerUse::leased_bytes, out.lease.payload_bytes());
   worker.count_splits(out);
   clock_.arm(worker, worker.heard + worker.lease_time);
@@ -219,21 +219,14 @@ bool WorkerLink::follow_handlers(std::size_t most, Nanoseconds now) {
 }
 
 void WorkerLink::follow_handlers(RemoteWorker& worker) {
-  if (std::exchange(worker.handlers_changes, handlers_changes_) == handlers_changes_) return;
-  std::vector<std::string_view> names;
-  for (const ServedHandler& handler : worker.handlers) names.push_back(handler.name);
-  names.insert(names.end(), worker.not_served.begin(), worker.not_served.end());
-  std::vector<ServedHandler> handlers = choose_served(worker, names);
-  const auto is_same = [](const ServedHandler& a, const ServedHandler& b) {
-    return a.name == b.name && a.place.lane == b.place.lane && a.place.gate == b.place.gate;
-  };
-  if (std::ranges::equal(handlers, worker.handlers, is_same)) return;
+  auto handlers = handlers_.follow(worker);
+  if (!handlers) return;
   // A CLAIM that waits names the places of before: the worker asks again.
   if (worker.waiting) {
     end_wait(worker);
     connections_.reply(worker.connection).null();
   }
-  serve(worker, std::move(handlers));
+  handlers_.serve(worker, std::move(*handlers));
 }
 
 }  // namespace locksley::daemon

@@ -189,7 +189,7 @@ void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::ui
   --stats_.leases;
   Lane& lane = out.lease.lane();
   const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
-  --lanes_[&lane].leases;
+  handlers_.remove_lease(lane);
   // The starts of jobs that another lease takes over are counted with that one.
   out.lease.set_started(end == End::kReclaimed ? 0 : out.begun(in_front));
   if (end == End::kSettled || end == End::kReclaimed) {

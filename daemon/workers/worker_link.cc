@@ -28,7 +28,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .splits = options.max_splits}),
       handlers_(host),
       clock_(now, options.timeout_grace),
-      planner_(workers_, accounts_, now),
+      orders_(life, workers_, accounts_, connections_, clock_, stats_),
       new_life_until_(options.has_recovered ? now + options.reclaim : now) {
   check(life != 0, "a link without a number of its process's life");
   if (new_life_until_ > now) hold(host_.places(), new_life_until_);
@@ -109,7 +109,7 @@ void WorkerLink::reads_again(Id id, Nanoseconds now) {
 
 void WorkerLink::show_life(Id id) {
   const auto worker = workers_.find(id);
-  if (worker != workers_.end() && worker->second.wants_pushes) push_order(id, {.kind = Order::Kind::kNone});
+  if (worker != workers_.end()) orders_.push_life(worker->second);
 }
 
 void WorkerLink::send_away(Id id) {
@@ -133,7 +133,7 @@ void WorkerLink::execute(Id id, const proto::ArgumentList& arguments, Nanosecond
   end_claim(id, now);
   if (!arguments.empty()) dispatch(id, arguments);
   serve_waiting();
-  cut_for_idle_workers();
+  orders_.cut_for_idle_workers(waiting_);
 }
 
 void WorkerLink::end_claim(Id id, Nanoseconds now) {
@@ -222,7 +222,7 @@ void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
 }
 
 std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
-  if (is_draining_) return "DRAINING the daemon is about to stop";
+  if (orders_.is_draining()) return "DRAINING the daemon is about to stop";
   if (!host_.may_work(user))
     return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
   if (auto elsewhere = host_.join_refusal()) return elsewhere;
@@ -325,24 +325,24 @@ void WorkerLink::wake(Nanoseconds now) {
   clock_.advance(now);
   lacks_room_ = false;
   serve_waiting();
-  cut_for_idle_workers();
+  orders_.cut_for_idle_workers(waiting_);
 }
 
 void WorkerLink::check_batches(Nanoseconds now) {
   clock_.advance(now);
-  for (auto& [id, worker] : workers_) push_orders(worker);
+  for (auto& [id, worker] : workers_) orders_.push_orders(worker);
 }
 
 void WorkerLink::drain(Nanoseconds now) {
   clock_.advance(now);
-  if (std::exchange(is_draining_, true)) return;
+  if (!orders_.begin_drain()) return;
   for (auto& [id, worker] : workers_) {
     if (worker.waiting) {
       end_wait(worker);
       connections_.reply(id).null();
     }
-    if (worker.wants_pushes) push_order(id, {.kind = Order::Kind::kDrain});
-    push_orders(worker);
+    orders_.push_drain(worker);
+    orders_.push_orders(worker);
   }
 }
 

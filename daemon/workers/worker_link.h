@@ -19,7 +19,6 @@
 #include "core/base/job.h"
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
-#include "daemon/workers/cut_planner.h"
 #include "daemon/workers/lease_places.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/served_handlers.h"
@@ -30,28 +29,12 @@
 #include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
 #include "daemon/workers/worker_link_options.h"
+#include "daemon/workers/worker_link_stats.h"
+#include "daemon/workers/worker_orders.h"
 #include "proto/argument_list.h"
 #include "proto/reply_writer.h"
 
 namespace locksley::daemon {
-
-// Counters for metrics, and the numbers of workers, slots and leases now.
-struct WorkerLinkStats {
-  std::uint64_t workers = 0;
-  std::uint64_t slots = 0;
-  std::uint64_t name_bytes = 0;  // WorkerLinkOptions::max_name_bytes
-  std::uint64_t leases = 0;
-  std::uint64_t leased_bytes = 0;
-  // Since the start:
-  std::uint64_t claims = 0;
-  std::uint64_t lost_by_disconnect = 0;  // jobs that may have run
-  std::uint64_t lost_by_silence = 0;     // the same
-  std::uint64_t timed_out = 0;           // jobs that ended so
-  std::uint64_t cut_orders = 0;
-  std::uint64_t yielded_jobs = 0;
-  std::uint64_t reclaimed_jobs = 0;
-  Nanoseconds held_up{};  // time of slots that no batch was charged for (OutLease::Untouched); for tests
-};
 
 // All remote workers of a daemon. Commands and instants go in; replies, orders and the next instant
 // come out:
@@ -259,29 +242,6 @@ class WorkerLink {
   // The same; `in_front`: how many of its slots may have run a job of it.
   void end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
   void end_all(RemoteWorker& worker, End end);
-  // Orders of one lease, as they stand.
-  struct Order {
-    enum class Kind : std::uint8_t { kCut, kStop, kDrain, kNone } kind = Kind::kDrain;
-    LeaseName lease = {};
-    std::uint64_t at = 0;
-  };
-  std::optional<Order> order_for(const OutLease& out) const;
-  // An order is this many words, which follow the header of a push or of a reply.
-  static std::size_t words_of(const Order& order);
-  static void write_words(proto::ReplyWriter writer, const Order& order);
-  void push_order(Id id, const Order& order);
-  // Pushes the orders that a worker with PUSH has not got yet.
-  void push_orders(RemoteWorker& worker);
-  // The same for a lease that is about to be taken away.
-  void push_stop(const RemoteWorker& worker, const OutLease& out);
-  // The worker will be asked for jobs of the lease.
-  void order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker);
-  // Cuts the leases of the worker, or one of them, that last too long while others wait for its
-  // slots.
-  void shorten_leases(RemoteWorker& worker);
-  void shorten(RemoteWorker& worker, OutLease& out);
-  // Cuts leases for workers that are idle, if it is time to search for some.
-  void cut_for_idle_workers();
 
   // worker_link_timers.cc
   void charge_leases(RemoteWorker& worker);
@@ -309,12 +269,13 @@ class WorkerLink {
   LossCounts losses_;
   WorkerConnections connections_;
   WorkerAccounts accounts_;
+  std::map<Id, RemoteWorker> workers_;  // by connection
   ServedHandlers handlers_;
   WorkerClock clock_;
-  std::map<Id, RemoteWorker> workers_;  // by connection
-  LeasePlaces places_;                  // of their leases
+  WorkerLinkStats stats_;  // but for what accounts_ has
+  WorkerOrders orders_;
+  LeasePlaces places_;  // of their leases
   std::map<Lane*, WaitingClaims> waiting_;
-  CutPlanner planner_;
   Id next_to_follow_ = 0;  // follow_handlers(): workers before it have followed the last one
   // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the
   // link's clock and by the lane's.
@@ -327,7 +288,6 @@ class WorkerLink {
   std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
-  WorkerLinkStats stats_;             // but for what accounts_ has
   const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
   // Until then connections close, and workers return, because this process was absent.
   Nanoseconds returning_until_{};
@@ -335,7 +295,6 @@ class WorkerLink {
   bool lacks_room_ = false;   // lacks_room()
   std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
-  bool is_draining_ = false;
 };
 
 }  // namespace locksley::daemon

@@ -31,7 +31,7 @@ void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& argument
   const Id id = worker.connection;
   auto command = parse_claim(arguments, options_.limits);
   if (!command) return error(id, command.error());
-  if (is_draining_) return error(id, "DRAINING the daemon is about to stop");
+  if (orders_.is_draining()) return error(id, "DRAINING the daemon is about to stop");
   if (const auto slot = slot_for(worker, command->slot, command->width); !slot)
     return error(id, slot.error());
   auto lanes = wanted(worker, *command);
@@ -55,7 +55,7 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
 }
 
 bool WorkerLink::may_claim() {
-  if (is_draining_ || clock_.now() < new_life_until_) return false;
+  if (orders_.is_draining() || clock_.now() < new_life_until_) return false;
   const bool has_room = host_.has_room();
   lacks_room_ = lacks_room_ || !has_room;
   return has_room;

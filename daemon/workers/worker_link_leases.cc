@@ -1,4 +1,4 @@
-// SETTLE, YIELD and BEAT, the ends of leases, and orders: which leases are cut is in cut_planner.h.
+// SETTLE, YIELD and BEAT, and the ends of leases.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   } else if (recorded != 0) {
     worker.show_running(*out);
     worker.count_splits(*out);
-    shorten(worker, *out);
+    orders_.shorten(worker, *out);
   }
   proto::ReplyWriter reply = connections_.patient_reply(worker.connection, host_.last_write(), clock_.now());
   reply.array(2);
@@ -71,8 +71,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   OutLease* const out = find_lease(worker, command->lease);
   if (out == nullptr) return;
   out->save_notes();
-  const Batch& batch = out->lease.batch();
-  const bool is_ordered = batch.is_stopping() || batch.is_held() || is_draining_ || out->orders.is_cut();
+  const bool is_ordered = orders_.asks_for(*out);
   const std::uint32_t in_front = worker.slots.in_front(out->occupation);
   const bool has_begun_none =
       !out->reported.has_begun() && out->reported.is_complete() && out->begun(in_front) == 0;
@@ -117,7 +116,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
   if (!command) return error(worker.connection, command.error());
   worker.beaten = clock_.now();
-  std::vector<Order> orders;
+  std::vector<LeaseName> gone;
   // Each once, however often it is named: to show its jobs takes as long as it is wide.
   std::set<OutLease*> told;
   std::set<OutLease*> risen;
@@ -125,8 +124,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   for (const auto& [name, next] : command->next) {
     OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
     if (out == nullptr) {
-      // It is gone: no result of it will be recorded.
-      orders.push_back({.kind = Order::Kind::kStop, .lease = name});
+      gone.push_back(name);
       continue;
     }
     const IndexRange range = out->lease.range();
@@ -150,22 +148,8 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   for (OutLease* const out : run) worker.note_run(*out, clock_.now());
   for (OutLease* const out : told) worker.show_begun(*out);
   if (clock_.now() - worker.charged >= kChargedByBeats) charge_leases(worker);
-  shorten_leases(worker);
-  if (worker.wants_pushes) {
-    push_orders(worker);
-  } else {
-    for (const auto& [number, out] : worker.leases) {
-      if (const auto order = order_for(*out)) orders.push_back(*order);
-      out->orders.note_told(clock_.now());
-    }
-    if (is_draining_) orders.push_back({});
-  }
-  proto::ReplyWriter reply = connections_.reply(worker.connection);
-  reply.array(orders.size());
-  for (const Order& order : orders) {
-    reply.array(words_of(order));
-    write_words(reply, order);
-  }
+  orders_.shorten_leases(worker);
+  orders_.reply_to_beat(worker, gone);
 }
 
 void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end) {
@@ -231,106 +215,6 @@ bool WorkerLink::sent(Id id, std::size_t bytes) {
   connection.output.consume(bytes);
   connection.sent += bytes;
   return accounts_.has_sent(id, connection.sent);
-}
-
-std::optional<WorkerLink::Order> WorkerLink::order_for(const OutLease& out) const {
-  const Batch& batch = out.lease.batch();
-  const LeaseName lease{life_, out.number};
-  if (batch.is_aborting()) return Order{.kind = Order::Kind::kStop, .lease = lease, .at = 0};
-  if (batch.is_stopping() || batch.is_held() || is_draining_) {
-    const auto at = out.first_not_started();
-    if (!at) return std::nullopt;
-    return Order{.kind = Order::Kind::kCut, .lease = lease, .at = *at};
-  }
-  if (const auto& cut = out.orders.cut)
-    return Order{.kind = Order::Kind::kCut, .lease = lease, .at = cut->at};
-  return std::nullopt;
-}
-
-std::size_t WorkerLink::words_of(const Order& order) {
-  switch (order.kind) {
-    case Order::Kind::kCut:
-      return 3;
-    case Order::Kind::kStop:
-      return 2;
-    case Order::Kind::kDrain:
-    case Order::Kind::kNone:
-      break;
-  }
-  return 1;
-}
-
-void WorkerLink::write_words(proto::ReplyWriter writer, const Order& order) {
-  switch (order.kind) {
-    case Order::Kind::kCut:
-      writer.bulk("CUT");
-      writer.bulk(LeaseName::Text(order.lease).view());
-      return writer.integer(static_cast<std::int64_t>(order.at));
-    case Order::Kind::kStop:
-      writer.bulk("STOP");
-      return writer.bulk(LeaseName::Text(order.lease).view());
-    case Order::Kind::kDrain:
-      return writer.bulk("DRAIN");
-    case Order::Kind::kNone:
-      return writer.bulk("NONE");
-  }
-}
-
-void WorkerLink::push_order(Id id, const Order& order) {
-  proto::ReplyWriter writer = connections_.push(id);
-  writer.push(words_of(order));
-  write_words(writer, order);
-}
-
-void WorkerLink::push_orders(RemoteWorker& worker) {
-  if (!worker.wants_pushes) return;
-  for (const auto& [number, out] : worker.leases) {
-    const auto order = order_for(*out);
-    if (!order) continue;
-    out->orders.note_told(clock_.now());
-    if (order->kind == Order::Kind::kStop) {
-      if (std::exchange(out->orders.stop_pushed, true)) continue;
-    } else {
-      // A worker that has not answered for as long as a lease lasts is told once more.
-      std::optional<Nanoseconds>& pushed = out->orders.cut_pushed;
-      if (pushed && clock_.now() - *pushed < worker.lease_time) continue;
-      pushed = clock_.now();
-    }
-    push_order(worker.connection, *order);
-  }
-}
-
-void WorkerLink::push_stop(const RemoteWorker& worker, const OutLease& out) {
-  if (!worker.wants_pushes) return;
-  push_order(worker.connection, {.kind = Order::Kind::kStop, .lease = {life_, out.number}, .at = 0});
-}
-
-void WorkerLink::order_cut(const CutPlanner::Cut& cut, bool is_for_idle_worker) {
-  cut.out->orders.cut = {.at = cut.at, .planned = clock_.now(), .is_for_idle_worker = is_for_idle_worker};
-  ++stats_.cut_orders;
-}
-
-void WorkerLink::shorten_leases(RemoteWorker& worker) {
-  for (const auto& [number, out] : worker.leases) shorten(worker, *out);
-}
-
-void WorkerLink::shorten(RemoteWorker& worker, OutLease& out) {
-  const std::vector<CutPlanner::Cut> cuts = CutPlanner::for_waiting_batches(worker, out, clock_.now());
-  if (cuts.empty()) return;
-  out.orders.shortened = clock_.now();
-  for (const CutPlanner::Cut& cut : cuts) order_cut(cut, /*is_for_idle_worker=*/false);
-  push_orders(worker);
-}
-
-void WorkerLink::cut_for_idle_workers() {
-  if (waiting_.empty() || stats_.leases == 0 || is_draining_ || !planner_.may_search(clock_.now())) return;
-  planner_.begin_search(stats_.leases, stats_.slots, clock_.now());
-  for (const auto& [lane, waiting] : waiting_) {
-    for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, waiting, clock_.now())) {
-      order_cut(cut, /*is_for_idle_worker=*/true);
-      push_orders(*cut.worker);
-    }
-  }
 }
 
 }  // namespace locksley::daemon

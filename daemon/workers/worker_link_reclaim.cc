@@ -108,7 +108,7 @@ void WorkerLink::give_up(RemoteWorker& worker, std::uint64_t lease) {
     connections_.reply(worker.connection).null();
   }
   OutLease& out = *worker.find(lease);
-  push_stop(worker, out);
+  orders_.push_stop(worker, out);
   end_lease(worker, out, End::kReclaimed);
 }
 

@@ -55,7 +55,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
   if (hurry_at_) consider(*hurry_at_);
   if (show_life_at_) consider(*show_life_at_);
-  if (!waiting_.empty() && stats_.leases != 0 && !is_draining_) consider(planner_.next_search());
+  if (const auto search = orders_.next_search(); search && !waiting_.empty()) consider(*search);
   return next;
 }
 
@@ -79,7 +79,7 @@ void WorkerLink::advance(Nanoseconds now) {
     lane->wake();
   }
   serve_waiting();
-  cut_for_idle_workers();
+  orders_.cut_for_idle_workers(waiting_);
 }
 
 void WorkerLink::show_life() {
@@ -101,7 +101,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   }
   if (loses_all) {
     worker.is_silent = true;
-    for (const auto& [number, out] : worker.leases) push_stop(worker, *out);
+    for (const auto& [number, out] : worker.leases) orders_.push_stop(worker, *out);
     end_all(worker, End::kSilent);
   }
   std::vector<std::uint64_t> late;
@@ -110,7 +110,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
     if (at && *at <= clock_.now()) late.push_back(number);
   }
   for (const std::uint64_t number : late) {
-    push_stop(worker, *worker.find(number));
+    orders_.push_stop(worker, *worker.find(number));
     end_lease(worker, *worker.find(number), End::kTimedOut);
   }
 
@@ -118,7 +118,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   if (worker.leases.empty()) return;
   if (clock_.now() - worker.charged >= clock_.charge_interval(worker)) {
     charge_leases(worker);
-    shorten_leases(worker);
+    orders_.shorten_leases(worker);
   }
   clock_.arm(worker, worker.charged + clock_.charge_interval(worker));
   clock_.arm(worker, silent);

@@ -29,9 +29,9 @@ namespace locksley::daemon {
 // The planner gives no orders: its owner does, and notes each in LeaseOrders::cut before it asks
 // again.
 //
-// A member of WorkerOrders; the workers and the accounts outlive it. One thread. Nothing blocks. Only
-// allocation fails. A search visits all workers and their leases: O(slots + leases), and perhaps
-// the parts of each lease.
+// A member of WorkerOrders; the workers and the accounts outlive it. One thread. Nothing blocks.
+// Only allocation fails. A search visits all workers and their leases: O(slots + leases), and
+// perhaps the parts of each lease.
 class CutPlanner {
  public:
   using Workers = std::map<std::uint64_t, RemoteWorker>;  // by connection

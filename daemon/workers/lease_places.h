@@ -10,7 +10,7 @@ namespace locksley::daemon {
 // The leases that are out, by the number in a name (LeaseName::number). A lease that was reclaimed
 // has two names: its worker may never have got the reply with the new one.
 //
-// A member of WorkerLink; one thread. O(1). Only allocation fails.
+// A member of OutLeases; one thread. O(1). Only allocation fails.
 class LeasePlaces {
  public:
   struct Place {

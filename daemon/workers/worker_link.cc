@@ -18,8 +18,6 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                        Nanoseconds now)
     : host_(host),
       options_(options),
-      life_(life),
-      losses_(options.max_losses),
       accounts_({.workers = options.max_workers,
                  .slots = options.max_slots,
                  .name_bytes = options.max_name_bytes,
@@ -28,6 +26,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .splits = options.max_splits}),
       handlers_(host),
       clock_(now, options.timeout_grace),
+      leases_(life, options.max_losses, connections_, accounts_, handlers_, clock_, backoffs_, stats_),
       orders_(life, workers_, accounts_, connections_, clock_, stats_),
       new_life_until_(options.has_recovered ? now + options.reclaim : now) {
   check(life != 0, "a link without a number of its process's life");
@@ -35,7 +34,7 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
 }
 
 WorkerLink::~WorkerLink() {
-  while (!workers_.empty()) remove(workers_.begin()->second, End::kSettled);
+  while (!workers_.empty()) remove(workers_.begin()->second, LeaseEnd::kSettled);
   end_holds(Nanoseconds::max());
 }
 
@@ -67,7 +66,7 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
     if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
-    remove(worker->second, may_return ? End::kSettled : End::kDisconnected);
+    remove(worker->second, may_return ? LeaseEnd::kSettled : LeaseEnd::kDisconnected);
   }
   accounts_.drop_unsent(id);
   serve_waiting();
@@ -114,9 +113,7 @@ void WorkerLink::show_life(Id id) {
 
 void WorkerLink::send_away(Id id) {
   const auto worker = workers_.find(id);
-  if (worker == workers_.end()) return;
-  worker->second.given_up = last_lease_;
-  worker->second.is_silent = true;
+  if (worker != workers_.end()) leases_.excuse(worker->second);
 }
 
 bool WorkerLink::has_leases(Id id) const {
@@ -260,13 +257,13 @@ std::optional<std::string> WorkerLink::refuse_number(const JoinCommand& command,
 void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const Id id = worker.connection;
   if (arguments.size() != 1) return error(id, "ERR wrong number of arguments for 'leave' command");
-  remove(worker, End::kSettled);
+  remove(worker, LeaseEnd::kSettled);
   connections_.reply(id).ok();
 }
 
-void WorkerLink::remove(RemoteWorker& worker, End end) {
+void WorkerLink::remove(RemoteWorker& worker, LeaseEnd reason) {
   end_wait(worker);
-  end_all(worker, end);
+  leases_.end_all(worker, reason);
   clock_.disarm(worker);
   handlers_.leave(worker);
   worker.account.charge(&WorkerUse::workers, -std::uint64_t{1});

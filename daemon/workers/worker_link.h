@@ -19,7 +19,9 @@
 #include "core/base/job.h"
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
+#include "daemon/workers/lane_backoffs.h"
 #include "daemon/workers/lease_places.h"
+#include "daemon/workers/out_leases.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/served_handlers.h"
 #include "daemon/workers/waiting_claims.h"
@@ -164,9 +166,6 @@ class WorkerLink {
   std::uint64_t unsent_bytes(Id id) const { return accounts_.unsent_bytes(id); }
 
  private:
-  // Why a lease is over.
-  enum class End : std::uint8_t { kSettled, kReclaimed, kDisconnected, kSilent, kTimedOut };
-
   // worker_link.cc
   void dispatch(Id id, const proto::ArgumentList& arguments);
   bool has_room() {
@@ -182,7 +181,7 @@ class WorkerLink {
   std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  void remove(RemoteWorker& worker, End end);
+  void remove(RemoteWorker& worker, LeaseEnd reason);
   // The worker follows the last change of handlers, if it has not yet: its CLAIM that waits may
   // end.
   void follow_handlers(RemoteWorker& worker);
@@ -196,7 +195,6 @@ class WorkerLink {
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
   bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
   bool may_claim();
-  void add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
   void write_claim(RemoteWorker& worker, const OutLease& out);
   void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
   // Takes a waiting CLAIM, if there is one, off the lists. Writes no reply.
@@ -237,16 +235,8 @@ class WorkerLink {
   // answers a cut for an idle worker.
   void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The lease is over, and destroyed.
-  void end_lease(RemoteWorker& worker, OutLease& out, End end);
-  // The same; `in_front`: how many of its slots may have run a job of it.
-  void end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front);
-  void end_all(RemoteWorker& worker, End end);
 
   // worker_link_timers.cc
-  void charge_leases(RemoteWorker& worker);
-  // Ends the back-offs of the lane that are over at `until`, of the lane's clock.
-  void end_backoffs(Lane& lane, Nanoseconds until);
   // Until then only RECLAIM gets jobs of these handlers.
   void hold(const std::vector<HandlerPlace>& places, Nanoseconds until);
   // The holds that end by then.
@@ -263,27 +253,18 @@ class WorkerLink {
   // Constant.
   WorkerHost& host_;
   const WorkerLinkOptions options_;
-  const std::uint64_t life_;
 
-  LeaseBuffers buffers_;
-  LossCounts losses_;
   WorkerConnections connections_;
   WorkerAccounts accounts_;
   std::map<Id, RemoteWorker> workers_;  // by connection
   ServedHandlers handlers_;
   WorkerClock clock_;
   WorkerLinkStats stats_;  // but for what accounts_ has
+  LaneBackoffs backoffs_;
+  OutLeases leases_;
   WorkerOrders orders_;
-  LeasePlaces places_;  // of their leases
   std::map<Lane*, WaitingClaims> waiting_;
   Id next_to_follow_ = 0;  // follow_handlers(): workers before it have followed the last one
-  // The back-offs of batches whose job has crashed: when the next one of the lane ends, by the
-  // link's clock and by the lane's.
-  struct Backoff {
-    Nanoseconds due;
-    Nanoseconds until;
-  };
-  std::map<Lane*, Backoff> backoffs_;
   std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
   std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
@@ -293,7 +274,6 @@ class WorkerLink {
   Nanoseconds returning_until_{};
   bool lacked_room_ = false;  // since the last advance()
   bool lacks_room_ = false;   // lacks_room()
-  std::uint64_t last_lease_ = 0;
   std::uint64_t last_wait_ = 0;
 };
 

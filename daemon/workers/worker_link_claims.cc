@@ -76,15 +76,14 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
   if (room == 0 || !served.lane->hints().has_remote_work(served.gates) || !may_claim()) return false;
   const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
   if (!slot || !worker.slots.has_room(*slot, command.width)) return false;
-  auto out = std::make_unique<OutLease>(*served.lane, buffers_);
+  auto out = leases_.make(*served.lane);
   const LeaseRequest request{.most_jobs = std::min(command.jobs, options_.max_jobs),
                              .most_bytes = std::min({command.bytes, options_.max_bytes, room}),
                              .width = command.width,
                              .quantum = worker.quantum(),
                              .gates = &served.gates};
   if (!out->lease.claim(request)) return false;
-  OutLease& added = *out;
-  add_lease(worker, std::move(out), *slot);
+  OutLease& added = leases_.add(worker, std::move(out), *slot);
   ++stats_.claims;
   handlers_.count_claim(*served.lane);
   write_claim(worker, added);
@@ -92,33 +91,12 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
   return true;
 }
 
-void WorkerLink::add_lease(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot) {
-  OutLease& out = *lease;
-  out.lease.set_worker(worker.name, &out.shown);
-  out.number = ++last_lease_;
-  out.reported.leased(out.lease.range());
-  out.occupation.name = out.number;
-  worker.slots.occupy(out.occupation, first_slot, out.lease.width(), clock_.now());
-  if (worker.leases.empty()) worker.heard = clock_.now();  // before, it needed to say nothing
-  worker.leases.emplace(out.number, std::move(lease));
-  places_.add(out.number, worker.connection);
-  worker.begin_leases(first_slot, out.lease.width(), clock_.now());
-  worker.idle_order = 0;
-  ++stats_.leases;
-  handlers_.add_lease(out.lease.lane());
-  worker.account.charge(&WorkerUse::leased_bytes, out.lease.payload_bytes());
-  worker.count_splits(out);
-  clock_.arm(worker, worker.heard + worker.lease_time);
-  clock_.arm(worker, clock_.now() + clock_.charge_interval(worker));
-  if (const auto timeout = clock_.timeout_of(worker, out)) clock_.arm(worker, *timeout);
-}
-
 void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
   const Lease& lease = out.lease;
   const Batch& batch = lease.batch();
   proto::ReplyWriter reply = connections_.reply(worker.connection);
   reply.array(14);
-  reply.bulk(LeaseName::Text({life_, out.number}).view());
+  reply.bulk(LeaseName::Text(leases_.name_of(out)).view());
   reply.integer(static_cast<std::int64_t>(host_.number_of(batch)));
   reply.bulk(batch.handler().name());
   reply.integer(static_cast<std::int64_t>(lease.range().low));

@@ -1,4 +1,4 @@
-// SETTLE, YIELD and BEAT, and the ends of leases.
+// SETTLE, YIELD and BEAT.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace locksley::daemon {
 
 OutLease* WorkerLink::find_lease(RemoteWorker& worker, const LeaseName& name) {
-  OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
+  OutLease* const out = leases_.find(worker, name);
   if (out == nullptr) error(worker.connection, "LOST the lease is gone; nothing was recorded");
   return out;
 }
@@ -43,7 +43,8 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   }
   outputs_.resize(command->jobs.size());
   arguments.fetch(SettleCommand::kFirstOutput, outputs_);
-  const std::uint64_t recorded = out->lease.end_jobs(command->status, command->jobs.low, outputs_, losses_);
+  const std::uint64_t recorded =
+      out->lease.end_jobs(command->status, command->jobs.low, outputs_, leases_.losses());
   const std::uint64_t left = out->lease.held().size();
   worker.jobs += recorded;
   if (recorded != 0) {
@@ -53,7 +54,7 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
     out->has_crashed = command->status == JobStatus::kCrashed;
   }
   if (left == 0) {
-    end_lease(worker, *out, End::kSettled);
+    leases_.end(worker, *out, LeaseEnd::kSettled);
   } else if (recorded != 0) {
     worker.show_running(*out);
     worker.count_splits(*out);
@@ -89,7 +90,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
     } else if (is_ordered && has_begun_none && returned == held) {
       out->untouched = OutLease::Untouched::kHeldUp;
     }
-    end_lease(worker, *out, End::kSettled);
+    leases_.end(worker, *out, LeaseEnd::kSettled);
   } else {
     worker.show_running(*out);
     worker.count_splits(*out);
@@ -122,7 +123,7 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   std::set<OutLease*> risen;
   std::set<OutLease*> corrected;  // jobs may be shown that have not begun
   for (const auto& [name, next] : command->next) {
-    OutLease* const out = name.life == life_ ? worker.find(name.number) : nullptr;
+    OutLease* const out = leases_.find(worker, name);
     if (out == nullptr) {
       gone.push_back(name);
       continue;
@@ -147,67 +148,9 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
                          [&](const OutLease* out) { return worker.slots.in_front(out->occupation) != 0; });
   for (OutLease* const out : run) worker.note_run(*out, clock_.now());
   for (OutLease* const out : told) worker.show_begun(*out);
-  if (clock_.now() - worker.charged >= kChargedByBeats) charge_leases(worker);
+  if (clock_.now() - worker.charged >= kChargedByBeats) leases_.charge(worker);
   orders_.shorten_leases(worker);
   orders_.reply_to_beat(worker, gone);
-}
-
-void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end) {
-  end_lease(worker, out, end, worker.slots.in_front(out.occupation));
-}
-
-void WorkerLink::end_lease(RemoteWorker& worker, OutLease& out, End end, std::uint32_t in_front) {
-  const auto [first_slot, width] = std::pair(out.occupation.first, out.occupation.width);
-  if (end != End::kReclaimed && out.number <= worker.given_up) end = End::kSettled;
-  out.save_notes();
-  const Nanoseconds occupied = worker.slots.release(out.occupation, clock_.now(), out.may_have_begun());
-  const bool is_free = out.untouched == OutLease::Untouched::kHeldUp;
-  const Nanoseconds service = is_free ? Nanoseconds{0} : occupied;
-  stats_.held_up += occupied - service;
-  // Payloads that the connection has not sent stay charged. It may be gone.
-  if (const auto* const connection = connections_.find(worker.connection)) {
-    accounts_.keep_unsent(worker.connection, worker.user, out.lease.payload_bytes(), out.reply_end,
-                          connection->sent);
-  }
-  worker.account.charge(&WorkerUse::leased_bytes, -std::uint64_t{out.lease.payload_bytes()});
-  --stats_.leases;
-  Lane& lane = out.lease.lane();
-  const std::shared_ptr<Batch> batch = out.lease.batch().shared_from_this();  // for out.shown
-  handlers_.remove_lease(lane);
-  // The starts of jobs that another lease takes over are counted with that one.
-  out.lease.set_started(end == End::kReclaimed ? 0 : out.begun(in_front));
-  if (end == End::kSettled || end == End::kReclaimed) {
-    out.lease.settle(service);
-  } else if (end == End::kTimedOut) {
-    // Jobs that have not started, as the worker reported, have not run.
-    const std::uint32_t most =
-        out.timeout.is_displaced() && out.reported.has_next() ? out.lease.width() : in_front;
-    const std::uint64_t late = std::min<std::uint64_t>(most, out.begun(most));
-    (void)out.lease.expire(service, late, losses_);
-    stats_.timed_out += late;
-    ++worker.lost;
-  } else {
-    const std::uint64_t running = std::min<std::uint64_t>(in_front, out.begun(in_front));
-    const Lease::Lost lost = out.lease.lose(service, running, losses_);
-    (end == End::kSilent ? stats_.lost_by_silence : stats_.lost_by_disconnect) += lost.counted;
-    ++worker.lost;
-  }
-  out.shown.clear();
-  worker.count_shown(out);
-  worker.count_splits(out);
-  if (out.has_crashed) end_backoffs(lane, steady_now());
-  places_.remove(out.number, out.former);
-  worker.leases.erase(out.number);
-  worker.begin_leases(first_slot, width, clock_.now());
-}
-
-void WorkerLink::end_all(RemoteWorker& worker, End end_of_all) {
-  // Counted before the first lease ends: a lease that waits behind another one has run nothing, and
-  // must not begin now.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> in_front;
-  for (const auto& [number, out] : worker.leases)
-    in_front.emplace_back(number, worker.slots.in_front(out->occupation));
-  for (const auto& [number, count] : in_front) end_lease(worker, *worker.find(number), end_of_all, count);
 }
 
 bool WorkerLink::sent(Id id, std::size_t bytes) {

@@ -46,22 +46,18 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   if (served == worker.handlers.end())
     return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
 
-  auto out = std::make_unique<OutLease>(*served->place.lane, buffers_);
+  auto out = leases_.make(*served->place.lane);
   const auto attempt = reclaim_jobs(worker, *command, *batch, served->place, out->lease);
   if (!attempt) return error(id, attempt.error());
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
-  OutLease& added = *out;
-  added.reported.reclaimed();
-  add_lease(worker, std::move(out), *slot);
-  const auto& former = command->former;
-  const bool is_name =
-      former && former->life == life_ && former->number != 0 && former->number < added.number;
-  if (is_name && places_.add_former(former->number, {id, added.number})) added.former = former->number;
+  out->reported.reclaimed();
+  OutLease& added = leases_.add(worker, std::move(out), *slot);
+  if (command->former) leases_.add_former(worker, added, *command->former);
 
   proto::ReplyWriter reply = connections_.reply(id);
   reply.array(3);
-  reply.bulk(LeaseName::Text({life_, added.number}).view());
+  reply.bulk(LeaseName::Text(leases_.name_of(added)).view());
   reply.array(held.size());
   for (const IndexRange& range : held) {
     reply.array(2);
@@ -77,7 +73,7 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_jobs(const Re
                                                                         const HandlerPlace& place,
                                                                         Lease& lease) {
   const auto elsewhere = find_elsewhere(worker, command, batch);
-  if (!elsewhere) return reclaim_queued(worker, command, batch, lease, losses_);
+  if (!elsewhere) return reclaim_queued(worker, command, batch, lease, leases_.losses());
   // No executor gets the jobs while they are queued.
   const bool is_held = held_.contains({place.lane, place.gate});
   if (!is_held) place.lane->gates().set_hold(place.gate, true);
@@ -92,8 +88,8 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_jobs(const Re
 std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker& worker,
                                                              const ReclaimCommand& command,
                                                              const Batch& batch) {
-  if (!command.former || command.former->life != life_) return std::nullopt;
-  const auto place = places_.find(command.former->number);
+  if (!command.former) return std::nullopt;
+  const auto place = leases_.place_of(*command.former);
   if (!place || place->connection == worker.connection) return std::nullopt;
   RemoteWorker& other = workers_.at(place->connection);
   const bool is_its_own = other.user == worker.user && &other.find(place->number)->lease.batch() == &batch;
@@ -101,15 +97,14 @@ std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker&
 }
 
 void WorkerLink::give_up(RemoteWorker& worker, std::uint64_t lease) {
-  worker.given_up = last_lease_;
-  worker.is_silent = true;
+  leases_.excuse(worker);
   if (worker.waiting) {
     end_wait(worker);
     connections_.reply(worker.connection).null();
   }
   OutLease& out = *worker.find(lease);
   orders_.push_stop(worker, out);
-  end_lease(worker, out, End::kReclaimed);
+  leases_.end(worker, out, LeaseEnd::kReclaimed);
 }
 
 std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const RemoteWorker& worker,
@@ -129,7 +124,7 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const 
   // that has failed is, is not known: its number may be that of a later attempt.
   const bool was_numbered_lower =
       command.attempt != 0 && command.attempt < std::numeric_limits<std::uint32_t>::max();
-  const bool is_of_this_life = command.former && command.former->life == life_;
+  const bool is_of_this_life = command.former && leases_.is_of_this_life(*command.former);
   const bool is_of_former_life =
       was_numbered_lower && command.former && command.former->life != 0 && !is_of_this_life;
   const bool is_new_life = was_numbered_lower && !is_of_this_life && clock_.now() < new_life_until_;

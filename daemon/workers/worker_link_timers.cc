@@ -14,22 +14,6 @@ void WorkerLink::listens_again(Nanoseconds now) {
   clock_.listens_again();
 }
 
-void WorkerLink::charge_leases(RemoteWorker& worker) {
-  worker.charged = clock_.now();
-  for (const auto& [number, out] : worker.leases)
-    out->lease.charge_so_far(worker.slots.so_far(out->occupation, clock_.now()));
-}
-
-void WorkerLink::end_backoffs(Lane& lane, Nanoseconds until) {
-  const auto next = lane.end_waits(until);
-  if (next) {
-    const Nanoseconds wait = std::max(Nanoseconds{0}, *next - steady_now());
-    backoffs_[&lane] = {.due = clock_.now() + wait, .until = *next};
-  } else {
-    backoffs_.erase(&lane);
-  }
-}
-
 void WorkerLink::hold(const std::vector<HandlerPlace>& places, Nanoseconds until) {
   for (const HandlerPlace& place : places) {
     place.lane->gates().set_hold(place.gate, true);
@@ -52,7 +36,7 @@ std::optional<Nanoseconds> WorkerLink::next_timer() const {
   if (const auto due = clock_.first_due()) consider(*due);
   for (const auto& [gate, until] : held_) consider(until);
   if (!waiting_.empty() && clock_.now() < new_life_until_) consider(new_life_until_);
-  for (const auto& [lane, backoff] : backoffs_) consider(backoff.due);
+  if (const auto backoff = backoffs_.next()) consider(*backoff);
   if (hurry_at_) consider(*hurry_at_);
   if (show_life_at_) consider(*show_life_at_);
   if (const auto search = orders_.next_search(); search && !waiting_.empty()) consider(*search);
@@ -70,14 +54,7 @@ void WorkerLink::advance(Nanoseconds now) {
     connections_.hurry();
   }
   if (show_life_at_ && clock_.now() >= *show_life_at_) show_life();
-  std::vector<std::pair<Lane*, Nanoseconds>> over;
-  for (const auto& [lane, backoff] : backoffs_) {
-    if (backoff.due <= clock_.now()) over.emplace_back(lane, backoff.until);
-  }
-  for (const auto& [lane, until] : over) {
-    end_backoffs(*lane, until);
-    lane->wake();
-  }
+  backoffs_.advance(clock_.now());
   serve_waiting();
   orders_.cut_for_idle_workers(waiting_);
 }
@@ -102,7 +79,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   if (loses_all) {
     worker.is_silent = true;
     for (const auto& [number, out] : worker.leases) orders_.push_stop(worker, *out);
-    end_all(worker, End::kSilent);
+    leases_.end_all(worker, LeaseEnd::kSilent);
   }
   std::vector<std::uint64_t> late;
   for (const auto& [number, out] : worker.leases) {
@@ -111,13 +88,13 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   }
   for (const std::uint64_t number : late) {
     orders_.push_stop(worker, *worker.find(number));
-    end_lease(worker, *worker.find(number), End::kTimedOut);
+    leases_.end(worker, *worker.find(number), LeaseEnd::kTimedOut);
   }
 
   if (worker.waiting) clock_.arm(worker, worker.waiting->until);
   if (worker.leases.empty()) return;
   if (clock_.now() - worker.charged >= clock_.charge_interval(worker)) {
-    charge_leases(worker);
+    leases_.charge(worker);
     orders_.shorten_leases(worker);
   }
   clock_.arm(worker, worker.charged + clock_.charge_interval(worker));

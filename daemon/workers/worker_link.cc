@@ -26,16 +26,18 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
                  .splits = options.max_splits}),
       handlers_(host),
       clock_(now, options.timeout_grace),
+      holds_(options.reclaim, options.has_recovered, now),
       leases_(life, options.max_losses, connections_, accounts_, handlers_, clock_, backoffs_, stats_),
       orders_(life, workers_, accounts_, connections_, clock_, stats_),
-      new_life_until_(options.has_recovered ? now + options.reclaim : now) {
+      claims_(host, options_, connections_, accounts_, handlers_, clock_, holds_, leases_, orders_, stats_),
+      reclaims_(host, options_, connections_, accounts_, workers_, clock_, holds_, leases_, orders_, claims_,
+                stats_) {
   check(life != 0, "a link without a number of its process's life");
-  if (new_life_until_ > now) hold(host_.places(), new_life_until_);
+  if (holds_.new_life_until() > now) holds_.hold(host_.places(), holds_.new_life_until());
 }
 
 WorkerLink::~WorkerLink() {
   while (!workers_.empty()) remove(workers_.begin()->second, LeaseEnd::kSettled);
-  end_holds(Nanoseconds::max());
 }
 
 WorkerLinkStats WorkerLink::stats() const {
@@ -57,27 +59,19 @@ void WorkerLink::set_protocol(Id id, proto::Protocol protocol) { connections_.fi
 void WorkerLink::set_user(Id id, std::string user) { connections_.find(id)->user = std::move(user); }
 
 void WorkerLink::disconnect(Id id, Nanoseconds now) {
-  note_absence(now);
+  holds_.note_absence(clock_.first_due(), now);
   clock_.advance(now);
   // A worker that has got no reply for long may have given up the connection, and goes on with its
   // jobs: that is no fault of theirs, and it gets the time to reclaim them.
-  const Nanoseconds until = connections_.waits_long(id) ? clock_.now() + options_.reclaim : returning_until_;
+  const Nanoseconds until = holds_.returning_until(connections_.waits_long(id), clock_.now());
   const bool may_return = clock_.now() < until;
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
-    if (may_return && !worker->second.leases.empty()) hold(worker->second.places(), until);
+    if (may_return && !worker->second.leases.empty()) holds_.hold(worker->second.places(), until);
     remove(worker->second, may_return ? LeaseEnd::kSettled : LeaseEnd::kDisconnected);
   }
   accounts_.drop_unsent(id);
-  serve_waiting();
-}
-
-void WorkerLink::note_absence(Nanoseconds now) {
-  // Workers wait 30 s for a reply. The first timer that has not gone off may have been due up to 5
-  // s after the process stopped.
-  constexpr Nanoseconds kLong = std::chrono::seconds(20);
-  const auto due = clock_.first_due();
-  if (due && now - *due >= kLong) returning_until_ = now + options_.reclaim;
+  claims_.serve_waiting();
 }
 
 void WorkerLink::heard(Id id, Nanoseconds now) {
@@ -129,8 +123,8 @@ void WorkerLink::execute(Id id, const proto::ArgumentList& arguments, Nanosecond
   check(connections_.find(id) != nullptr, "a command of a connection that is gone");
   end_claim(id, now);
   if (!arguments.empty()) dispatch(id, arguments);
-  serve_waiting();
-  orders_.cut_for_idle_workers(waiting_);
+  claims_.serve_waiting();
+  orders_.cut_for_idle_workers(claims_.waiting());
 }
 
 void WorkerLink::end_claim(Id id, Nanoseconds now) {
@@ -139,19 +133,24 @@ void WorkerLink::end_claim(Id id, Nanoseconds now) {
   if (worker == workers_.end()) return;
   worker->second.slow_commands.whole_came(clock_.now());
   if (!worker->second.waiting) return;
-  end_wait(worker->second);
+  claims_.end_wait(worker->second);
   connections_.patient_reply(id).null();
 }
 
 void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
+  using Run = void(WorkerLink&, RemoteWorker&, const proto::ArgumentList&);
   struct Command {
     std::string_view name;
-    void (WorkerLink::*run)(RemoteWorker&, const proto::ArgumentList&);
+    Run* run;
   };
   static constexpr Command kCommands[] = {
-      {"CLAIM", &WorkerLink::claim}, {"SETTLE", &WorkerLink::settle}, {"NOTE", &WorkerLink::note},
-      {"YIELD", &WorkerLink::yield}, {"BEAT", &WorkerLink::beat},     {"RECLAIM", &WorkerLink::reclaim},
-      {"LEAVE", &WorkerLink::leave},
+      {"CLAIM", [](auto& link, auto& worker, auto& command) { link.claims_.claim(worker, command); }},
+      {"SETTLE", [](auto& link, auto& worker, auto& command) { link.settle(worker, command); }},
+      {"NOTE", [](auto& link, auto& worker, auto& command) { link.note(worker, command); }},
+      {"YIELD", [](auto& link, auto& worker, auto& command) { link.yield(worker, command); }},
+      {"BEAT", [](auto& link, auto& worker, auto& command) { link.beat(worker, command); }},
+      {"RECLAIM", [](auto& link, auto& worker, auto& command) { link.reclaims_.reclaim(worker, command); }},
+      {"LEAVE", [](auto& link, auto& worker, auto& command) { link.leave(worker, command); }},
   };
   const std::string_view name = arguments[0];
   if (equals_ignoring_case(name, "JOIN")) return join(id, arguments);
@@ -159,8 +158,8 @@ void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
     if (!equals_ignoring_case(name, command.name)) continue;
     const auto worker = workers_.find(id);
     if (worker == workers_.end()) return error(id, "NOTJOINED JOIN first");
-    follow_handlers(worker->second);
-    return (this->*command.run)(worker->second, arguments);
+    claims_.follow_handlers(worker->second);
+    return command.run(*this, worker->second, arguments);
   }
   error(id, fmt::format("ERR unknown command '{}' (this is the port for workers; clients use listen.port, "
                         "7770 unless it says otherwise)",
@@ -262,7 +261,7 @@ void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& argument
 }
 
 void WorkerLink::remove(RemoteWorker& worker, LeaseEnd reason) {
-  end_wait(worker);
+  claims_.end_wait(worker);
   leases_.end_all(worker, reason);
   clock_.disarm(worker);
   handlers_.leave(worker);
@@ -318,11 +317,24 @@ std::vector<WorkerLink::Id> WorkerLink::take_ready() {
   return ready;
 }
 
+bool WorkerLink::follow_handlers(std::size_t most, Nanoseconds now) {
+  clock_.advance(now);
+  auto next = workers_.lower_bound(next_to_follow_);
+  for (std::size_t looked_up = 0; next != workers_.end() && looked_up < most; ++next) {
+    RemoteWorker& worker = next->second;
+    next_to_follow_ = worker.connection + 1;
+    looked_up += worker.handlers.size() + worker.not_served.size();
+    claims_.follow_handlers(worker);
+  }
+  claims_.serve_waiting();
+  return next == workers_.end();
+}
+
 void WorkerLink::wake(Nanoseconds now) {
   clock_.advance(now);
-  lacks_room_ = false;
-  serve_waiting();
-  orders_.cut_for_idle_workers(waiting_);
+  claims_.forget_lack();
+  claims_.serve_waiting();
+  orders_.cut_for_idle_workers(claims_.waiting());
 }
 
 void WorkerLink::check_batches(Nanoseconds now) {
@@ -334,10 +346,7 @@ void WorkerLink::drain(Nanoseconds now) {
   clock_.advance(now);
   if (!orders_.begin_drain()) return;
   for (auto& [id, worker] : workers_) {
-    if (worker.waiting) {
-      end_wait(worker);
-      connections_.reply(id).null();
-    }
+    claims_.end_with_null(worker);
     orders_.push_drain(worker);
     orders_.push_orders(worker);
   }

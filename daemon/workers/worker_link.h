@@ -19,12 +19,13 @@
 #include "core/base/job.h"
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
+#include "daemon/workers/claim_desk.h"
 #include "daemon/workers/lane_backoffs.h"
-#include "daemon/workers/lease_places.h"
 #include "daemon/workers/out_leases.h"
+#include "daemon/workers/reclaim_desk.h"
+#include "daemon/workers/reclaim_holds.h"
 #include "daemon/workers/remote_worker.h"
 #include "daemon/workers/served_handlers.h"
-#include "daemon/workers/waiting_claims.h"
 #include "daemon/workers/worker_accounts.h"
 #include "daemon/workers/worker_clock.h"
 #include "daemon/workers/worker_commands.h"
@@ -121,7 +122,7 @@ class WorkerLink {
   void wake(Nanoseconds now);
   // Since the last wake(), something was not claimed because the store had no room. The owner then
   // calls wake() soon: it may have got room since.
-  bool lacks_room() const { return lacks_room_; }
+  bool lacks_room() const { return claims_.lacks_room(); }
   // Batches were cancelled or paused: workers that get pushes are told at once.
   void check_batches(Nanoseconds now);
   // Results up to this number are written: WorkerHost::last_write().
@@ -182,49 +183,7 @@ class WorkerLink {
   void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
   void remove(RemoteWorker& worker, LeaseEnd reason);
-  // The worker follows the last change of handlers, if it has not yet: its CLAIM that waits may
-  // end.
-  void follow_handlers(RemoteWorker& worker);
   void error(Id id, std::string_view text) { connections_.reply(id).error(text); }
-
-  // worker_link_claims.cc
-  void claim(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The handlers of a CLAIM; an error if the worker does not serve one.
-  static Parsed<std::vector<ServedLane>> wanted(const RemoteWorker& worker, const ClaimCommand& command);
-  // True: it has a lease, and the reply is written.
-  bool try_claim(RemoteWorker& worker, const ClaimCommand& command, std::span<const ServedLane> lanes);
-  bool try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served);
-  bool may_claim();
-  void write_claim(RemoteWorker& worker, const OutLease& out);
-  void wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes);
-  // Takes a waiting CLAIM, if there is one, off the lists. Writes no reply.
-  void end_wait(RemoteWorker& worker);
-  void serve_waiting();
-  // Of a slot that has no lease, or for the next lease of one that has.
-  enum class Claims : std::uint8_t { kOfIdleSlots, kOfBusySlots };
-  void serve_waiting_of(Lane& lane, Claims which);
-  // The first of `width` slots for a lease: the one that the worker names, or one with room. The
-  // error is that of the reply.
-  static std::expected<std::uint32_t, std::string> slot_for(const RemoteWorker& worker,
-                                                            std::optional<std::uint32_t> named,
-                                                            std::uint32_t width);
-
-  // worker_link_reclaim.cc
-  void reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The lease gets jobs, and the attempt is returned that they have; or the error of the reply.
-  std::expected<std::uint32_t, std::string_view> reclaim_jobs(const RemoteWorker& worker,
-                                                              const ReclaimCommand& command, Batch& batch,
-                                                              const HandlerPlace& place, Lease& lease);
-  // The lease that a RECLAIM names, if it is still out on another connection of the user.
-  std::optional<LeasePlaces::Place> find_elsewhere(const RemoteWorker& worker, const ReclaimCommand& command,
-                                                   const Batch& batch);
-  // The worker has this lease on a connection of before, which it has given up, though the daemon
-  // has not learnt that: its jobs are queued again, and no loss is counted.
-  void give_up(RemoteWorker& worker, std::uint64_t lease);
-  // As reclaim_jobs(), of jobs that are queued.
-  std::expected<std::uint32_t, std::string_view> reclaim_queued(const RemoteWorker& worker,
-                                                                const ReclaimCommand& command, Batch& batch,
-                                                                Lease& lease, LossCounts& losses) const;
 
   // worker_link_leases.cc
   // Null, after the reply LOST: the worker does not hold that lease.
@@ -237,13 +196,6 @@ class WorkerLink {
   void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
 
   // worker_link_timers.cc
-  // Until then only RECLAIM gets jobs of these handlers.
-  void hold(const std::vector<HandlerPlace>& places, Nanoseconds until);
-  // The holds that end by then.
-  void end_holds(Nanoseconds by);
-  // The process may have been stopped, or the machine suspended, for so long that workers have
-  // given their connections up.
-  void note_absence(Nanoseconds now);
   // Workers whose replies wait for the store for so long learn that this daemon lives. A guess:
   // shorter than the time-outs of workers, and longer than a disk needs that can be written.
   static constexpr std::chrono::seconds kLongWait{5};
@@ -259,22 +211,18 @@ class WorkerLink {
   std::map<Id, RemoteWorker> workers_;  // by connection
   ServedHandlers handlers_;
   WorkerClock clock_;
+  ReclaimHolds holds_;
   WorkerLinkStats stats_;  // but for what accounts_ has
   LaneBackoffs backoffs_;
   OutLeases leases_;
   WorkerOrders orders_;
-  std::map<Lane*, WaitingClaims> waiting_;
-  Id next_to_follow_ = 0;  // follow_handlers(): workers before it have followed the last one
-  std::map<std::pair<Lane*, GateId>, Nanoseconds> held_;  // gates that are held, and until when
-  std::optional<Nanoseconds> hurry_at_;                   // from then on no reply is put off
-  std::optional<Nanoseconds> show_life_at_;               // none: no reply waits for the store
+  ClaimDesk claims_;
+  ReclaimDesk reclaims_;
+  Id next_to_follow_ = 0;                // follow_handlers(): workers before it have followed the last one
+  std::optional<Nanoseconds> hurry_at_;  // from then on no reply is put off
+  std::optional<Nanoseconds> show_life_at_;  // none: no reply waits for the store
   std::vector<std::string_view> outputs_;
-  const Nanoseconds new_life_until_;  // until then RECLAIMs of what was leased before the restart come
-  // Until then connections close, and workers return, because this process was absent.
-  Nanoseconds returning_until_{};
   bool lacked_room_ = false;  // since the last advance()
-  bool lacks_room_ = false;   // lacks_room()
-  std::uint64_t last_wait_ = 0;
 };
 
 }  // namespace locksley::daemon

@@ -9,37 +9,21 @@
 namespace locksley::daemon {
 
 void WorkerLink::listens_again(Nanoseconds now) {
-  note_absence(now);
+  holds_.note_absence(clock_.first_due(), now);
   clock_.advance(now);
   clock_.listens_again();
-}
-
-void WorkerLink::hold(const std::vector<HandlerPlace>& places, Nanoseconds until) {
-  for (const HandlerPlace& place : places) {
-    place.lane->gates().set_hold(place.gate, true);
-    Nanoseconds& end = held_[{place.lane, place.gate}];
-    end = std::max(end, until);
-  }
-}
-
-void WorkerLink::end_holds(Nanoseconds by) {
-  std::erase_if(held_, [by](const auto& held) {
-    if (held.second > by) return false;
-    held.first.first->gates().set_hold(held.first.second, false);
-    return true;
-  });
 }
 
 std::optional<Nanoseconds> WorkerLink::next_timer() const {
   std::optional<Nanoseconds> next;
   const auto consider = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
   if (const auto due = clock_.first_due()) consider(*due);
-  for (const auto& [gate, until] : held_) consider(until);
-  if (!waiting_.empty() && clock_.now() < new_life_until_) consider(new_life_until_);
+  if (const auto hold = holds_.next()) consider(*hold);
+  if (!claims_.waiting().empty() && clock_.now() < holds_.new_life_until()) consider(holds_.new_life_until());
   if (const auto backoff = backoffs_.next()) consider(*backoff);
   if (hurry_at_) consider(*hurry_at_);
   if (show_life_at_) consider(*show_life_at_);
-  if (const auto search = orders_.next_search(); search && !waiting_.empty()) consider(*search);
+  if (const auto search = orders_.next_search(); search && !claims_.waiting().empty()) consider(*search);
   return next;
 }
 
@@ -48,15 +32,15 @@ void WorkerLink::advance(Nanoseconds now) {
   // While there was no room, no connection was read.
   if (!has_room() || std::exchange(lacked_room_, false)) clock_.listens_again();
   while (const auto due = clock_.due_worker()) look_at(workers_.at(*due));
-  end_holds(clock_.now());
+  holds_.end(clock_.now());
   if (hurry_at_ && clock_.now() >= *hurry_at_) {
     hurry_at_.reset();
     connections_.hurry();
   }
   if (show_life_at_ && clock_.now() >= *show_life_at_) show_life();
   backoffs_.advance(clock_.now());
-  serve_waiting();
-  orders_.cut_for_idle_workers(waiting_);
+  claims_.serve_waiting();
+  orders_.cut_for_idle_workers(claims_.waiting());
 }
 
 void WorkerLink::show_life() {
@@ -72,10 +56,7 @@ void WorkerLink::look_at(RemoteWorker& worker) {
   const bool loses_all = clock_.now() >= silent && !worker.leases.empty();
   // One that is silent gets no other lease before it has sent something. If it lives, it claims
   // again.
-  if (worker.waiting && (loses_all || worker.waiting->until <= clock_.now())) {
-    end_wait(worker);
-    connections_.reply(worker.connection).null();
-  }
+  if (worker.waiting && (loses_all || worker.waiting->until <= clock_.now())) claims_.end_with_null(worker);
   if (loses_all) {
     worker.is_silent = true;
     for (const auto& [number, out] : worker.leases) orders_.push_stop(worker, *out);

@@ -1,5 +1,5 @@
-// RECLAIM: how a worker gets the jobs again that it had before, on another connection or of an
-// earlier process.
+#include "daemon/workers/reclaim_desk.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
 #include "core/lane/lane_gates.h"
-#include "daemon/workers/worker_link.h"
 
 namespace locksley::daemon {
 
@@ -30,25 +29,26 @@ bool may_not_have_begun(const Batch& batch) {
 
 }  // namespace
 
-void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  const Id id = worker.connection;
+void ReclaimDesk::reclaim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const WorkerConnections::Id id = worker.connection;
   const auto command = parse_reclaim(arguments);
-  if (!command) return error(id, command.error());
+  if (!command) return connections_.reply(id).error(command.error());
   if (command->jobs.size() > options_.max_jobs)
-    return error(id, fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
-  const auto slot = slot_for(worker, command->slot, command->width);
-  if (!slot) return error(id, slot.error());
+    return connections_.reply(id).error(fmt::format("TOOBIG a lease has at most {} jobs", options_.max_jobs));
+  const auto slot = ClaimDesk::slot_for(worker, command->slot, command->width);
+  if (!slot) return connections_.reply(id).error(slot.error());
   const std::shared_ptr<Batch> batch = host_.batch_of(command->batch);
   // A user learns nothing of batches that it may not serve.
   if (batch == nullptr || !host_.may_serve(worker.user, batch->handler().name()))
-    return error(id, "LOST there is no such batch");
+    return connections_.reply(id).error("LOST there is no such batch");
   const auto served = std::ranges::find(worker.handlers, batch->handler().name(), &ServedHandler::name);
   if (served == worker.handlers.end())
-    return error(id, fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
+    return connections_.reply(id).error(
+        fmt::format("NOHANDLER the worker has not joined for '{}'", batch->handler().name()));
 
   auto out = leases_.make(*served->place.lane);
   const auto attempt = reclaim_jobs(worker, *command, *batch, served->place, out->lease);
-  if (!attempt) return error(id, attempt.error());
+  if (!attempt) return connections_.reply(id).error(attempt.error());
   const std::vector<IndexRange> held = out->lease.held().ranges();
   stats_.reclaimed_jobs += count_of(held);
   out->reported.reclaimed();
@@ -67,15 +67,15 @@ void WorkerLink::reclaim(RemoteWorker& worker, const proto::ArgumentList& argume
   reply.integer(*attempt);
 }
 
-std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_jobs(const RemoteWorker& worker,
-                                                                        const ReclaimCommand& command,
-                                                                        Batch& batch,
-                                                                        const HandlerPlace& place,
-                                                                        Lease& lease) {
+std::expected<std::uint32_t, std::string_view> ReclaimDesk::reclaim_jobs(const RemoteWorker& worker,
+                                                                         const ReclaimCommand& command,
+                                                                         Batch& batch,
+                                                                         const HandlerPlace& place,
+                                                                         Lease& lease) {
   const auto elsewhere = find_elsewhere(worker, command, batch);
   if (!elsewhere) return reclaim_queued(worker, command, batch, lease, leases_.losses());
   // No executor gets the jobs while they are queued.
-  const bool is_held = held_.contains({place.lane, place.gate});
+  const bool is_held = holds_.holds(place);
   if (!is_held) place.lane->gates().set_hold(place.gate, true);
   give_up(workers_.at(elsewhere->connection), elsewhere->number);
   // No loss was counted that could be taken back.
@@ -85,9 +85,9 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_jobs(const Re
   return attempt;
 }
 
-std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker& worker,
-                                                             const ReclaimCommand& command,
-                                                             const Batch& batch) {
+std::optional<LeasePlaces::Place> ReclaimDesk::find_elsewhere(const RemoteWorker& worker,
+                                                              const ReclaimCommand& command,
+                                                              const Batch& batch) {
   if (!command.former) return std::nullopt;
   const auto place = leases_.place_of(*command.former);
   if (!place || place->connection == worker.connection) return std::nullopt;
@@ -96,21 +96,18 @@ std::optional<LeasePlaces::Place> WorkerLink::find_elsewhere(const RemoteWorker&
   return is_its_own ? place : std::nullopt;
 }
 
-void WorkerLink::give_up(RemoteWorker& worker, std::uint64_t lease) {
+void ReclaimDesk::give_up(RemoteWorker& worker, std::uint64_t lease) {
   leases_.excuse(worker);
-  if (worker.waiting) {
-    end_wait(worker);
-    connections_.reply(worker.connection).null();
-  }
+  claims_.end_with_null(worker);
   OutLease& out = *worker.find(lease);
   orders_.push_stop(worker, out);
   leases_.end(worker, out, LeaseEnd::kReclaimed);
 }
 
-std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const RemoteWorker& worker,
-                                                                          const ReclaimCommand& command,
-                                                                          Batch& batch, Lease& lease,
-                                                                          LossCounts& losses) const {
+std::expected<std::uint32_t, std::string_view> ReclaimDesk::reclaim_queued(const RemoteWorker& worker,
+                                                                           const ReclaimCommand& command,
+                                                                           Batch& batch, Lease& lease,
+                                                                           LossCounts& losses) const {
   // Ranges beyond the user's room stay queued.
   const std::uint64_t splits = accounts_.room(&WorkerUse::splits, worker.account.use());
   const auto most_parts = static_cast<std::size_t>(std::min<std::uint64_t>(options_.max_parts, splits + 1));
@@ -127,7 +124,7 @@ std::expected<std::uint32_t, std::string_view> WorkerLink::reclaim_queued(const 
   const bool is_of_this_life = command.former && leases_.is_of_this_life(*command.former);
   const bool is_of_former_life =
       was_numbered_lower && command.former && command.former->life != 0 && !is_of_this_life;
-  const bool is_new_life = was_numbered_lower && !is_of_this_life && clock_.now() < new_life_until_;
+  const bool is_new_life = was_numbered_lower && !is_of_this_life && clock_.now() < holds_.new_life_until();
   if (is_of_former_life && command.attempt < first && try_reclaim(first)) return first;
   if (is_new_life && try_reclaim(command.attempt + 1)) return command.attempt + 1;
   if (may_not_have_begun(batch)) return std::unexpected("LOST the batch may not start yet");

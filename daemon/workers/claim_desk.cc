@@ -1,4 +1,5 @@
-// CLAIM: how workers get jobs.
+#include "daemon/workers/claim_desk.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,14 +12,13 @@
 
 #include "core/batch/batch_attempts.h"
 #include "core/batch/handler.h"
-#include "daemon/workers/worker_link.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
 
-std::expected<std::uint32_t, std::string> WorkerLink::slot_for(const RemoteWorker& worker,
-                                                               std::optional<std::uint32_t> named,
-                                                               std::uint32_t width) {
+std::expected<std::uint32_t, std::string> ClaimDesk::slot_for(const RemoteWorker& worker,
+                                                              std::optional<std::uint32_t> named,
+                                                              std::uint32_t width) {
   if (width > worker.slots.size() || named.value_or(0) > worker.slots.size() - width)
     return std::unexpected(fmt::format("TOOBIG the worker has {} slots", worker.slots.size()));
   const auto slot = named ? named : worker.slots.find(width);
@@ -27,21 +27,21 @@ std::expected<std::uint32_t, std::string> WorkerLink::slot_for(const RemoteWorke
   return *slot;
 }
 
-void WorkerLink::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  const Id id = worker.connection;
+void ClaimDesk::claim(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const WorkerConnections::Id id = worker.connection;
   auto command = parse_claim(arguments, options_.limits);
-  if (!command) return error(id, command.error());
-  if (orders_.is_draining()) return error(id, "DRAINING the daemon is about to stop");
+  if (!command) return connections_.reply(id).error(command.error());
+  if (orders_.is_draining()) return connections_.reply(id).error("DRAINING the daemon is about to stop");
   if (const auto slot = slot_for(worker, command->slot, command->width); !slot)
-    return error(id, slot.error());
+    return connections_.reply(id).error(slot.error());
   auto lanes = wanted(worker, *command);
-  if (!lanes) return error(id, lanes.error());
+  if (!lanes) return connections_.reply(id).error(lanes.error());
   if (try_claim(worker, *command, *lanes)) return;
   if (command->block.count() == 0) return connections_.patient_reply(id).null();
   wait(worker, std::move(*command), std::move(*lanes));
 }
 
-Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, const ClaimCommand& command) {
+Parsed<std::vector<ServedLane>> ClaimDesk::wanted(const RemoteWorker& worker, const ClaimCommand& command) {
   if (command.handlers.empty()) return worker.lanes;
   std::vector<ServedHandler> handlers;
   for (const std::string_view name : command.handlers) {
@@ -54,15 +54,15 @@ Parsed<std::vector<ServedLane>> WorkerLink::wanted(const RemoteWorker& worker, c
   return lanes_of(handlers);
 }
 
-bool WorkerLink::may_claim() {
-  if (orders_.is_draining() || clock_.now() < new_life_until_) return false;
+bool ClaimDesk::may_claim() {
+  if (orders_.is_draining() || clock_.now() < holds_.new_life_until()) return false;
   const bool has_room = host_.has_room();
   lacks_room_ = lacks_room_ || !has_room;
   return has_room;
 }
 
-bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
-                           std::span<const ServedLane> lanes) {
+bool ClaimDesk::try_claim(RemoteWorker& worker, const ClaimCommand& command,
+                          std::span<const ServedLane> lanes) {
   // Each CLAIM begins with another lane, so that none of them waits for the others.
   const std::size_t first = worker.next_lane++;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -71,7 +71,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command,
   return false;
 }
 
-bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
+bool ClaimDesk::try_claim(RemoteWorker& worker, const ClaimCommand& command, const ServedLane& served) {
   const std::uint64_t room = accounts_.room_for_lease(worker.account);
   if (room == 0 || !served.lane->hints().has_remote_work(served.gates) || !may_claim()) return false;
   const auto slot = command.slot ? command.slot : worker.slots.find(command.width);
@@ -91,7 +91,7 @@ bool WorkerLink::try_claim(RemoteWorker& worker, const ClaimCommand& command, co
   return true;
 }
 
-void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
+void ClaimDesk::write_claim(RemoteWorker& worker, const OutLease& out) {
   const Lease& lease = out.lease;
   const Batch& batch = lease.batch();
   proto::ReplyWriter reply = connections_.reply(worker.connection);
@@ -122,7 +122,7 @@ void WorkerLink::write_claim(RemoteWorker& worker, const OutLease& out) {
   note.empty() ? reply.null() : reply.bulk(note);
 }
 
-void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes) {
+void ClaimDesk::wait(RemoteWorker& worker, ClaimCommand command, std::vector<ServedLane> lanes) {
   const Nanoseconds until = clock_.now() + command.block;
   command.handlers.clear();
   worker.waiting = WaitingClaim{
@@ -139,7 +139,7 @@ void WorkerLink::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Se
   clock_.arm(worker, until);
 }
 
-void WorkerLink::end_wait(RemoteWorker& worker) {
+void ClaimDesk::end_wait(RemoteWorker& worker) {
   if (!worker.waiting) return;
   for (const ServedLane& served : worker.waiting->lanes) {
     const auto lane = waiting_.find(served.lane);
@@ -152,7 +152,13 @@ void WorkerLink::end_wait(RemoteWorker& worker) {
   worker.waiting.reset();
 }
 
-void WorkerLink::serve_waiting() {
+void ClaimDesk::end_with_null(RemoteWorker& worker) {
+  if (!worker.waiting) return;
+  end_wait(worker);
+  connections_.reply(worker.connection).null();
+}
+
+void ClaimDesk::serve_waiting() {
   if (waiting_.empty() || !may_claim()) return;
   // A lane for which no CLAIM waits any longer leaves the map meanwhile.
   for (auto at = waiting_.begin(); at != waiting_.end();) {
@@ -164,7 +170,7 @@ void WorkerLink::serve_waiting() {
   }
 }
 
-void WorkerLink::serve_waiting_of(Lane& lane, Claims which) {
+void ClaimDesk::serve_waiting_of(Lane& lane, Claims which) {
   const auto waiting = waiting_.find(&lane);
   const auto goes_on = [this, &lane] { return lane.hints().has_remote_work() && may_claim(); };
   if (waiting == waiting_.end() || !goes_on()) return;
@@ -183,27 +189,11 @@ void WorkerLink::serve_waiting_of(Lane& lane, Claims which) {
   });
 }
 
-bool WorkerLink::follow_handlers(std::size_t most, Nanoseconds now) {
-  clock_.advance(now);
-  auto next = workers_.lower_bound(next_to_follow_);
-  for (std::size_t looked_up = 0; next != workers_.end() && looked_up < most; ++next) {
-    RemoteWorker& worker = next->second;
-    next_to_follow_ = worker.connection + 1;
-    looked_up += worker.handlers.size() + worker.not_served.size();
-    follow_handlers(worker);
-  }
-  serve_waiting();
-  return next == workers_.end();
-}
-
-void WorkerLink::follow_handlers(RemoteWorker& worker) {
+void ClaimDesk::follow_handlers(RemoteWorker& worker) {
   auto handlers = handlers_.follow(worker);
   if (!handlers) return;
   // A CLAIM that waits names the places of before: the worker asks again.
-  if (worker.waiting) {
-    end_wait(worker);
-    connections_.reply(worker.connection).null();
-  }
+  end_with_null(worker);
   handlers_.serve(worker, std::move(*handlers));
 }
 

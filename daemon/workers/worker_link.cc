@@ -1,13 +1,13 @@
-// Length: one class, the rest of which has files of its own.
 #include "daemon/workers/worker_link.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
 
 #include "core/base/check.h"
-#include "core/base/index_ranges.h"
-#include "core/lane/lane_gates.h"
 #include "proto/text.h"
 
 namespace locksley::daemon {
@@ -31,13 +31,16 @@ WorkerLink::WorkerLink(WorkerHost& host, const WorkerLinkOptions& options, std::
       orders_(life, workers_, accounts_, connections_, clock_, stats_),
       claims_(host, options_, connections_, accounts_, handlers_, clock_, holds_, leases_, orders_, stats_),
       reclaims_(host, options_, connections_, accounts_, workers_, clock_, holds_, leases_, orders_, claims_,
-                stats_) {
+                stats_),
+      reports_(host, options_, connections_, accounts_, clock_, leases_, orders_, stats_),
+      joins_(host, options_, connections_, accounts_, workers_, handlers_, clock_, leases_, orders_,
+             claims_) {
   check(life != 0, "a link without a number of its process's life");
   if (holds_.new_life_until() > now) holds_.hold(host_.places(), holds_.new_life_until());
 }
 
 WorkerLink::~WorkerLink() {
-  while (!workers_.empty()) remove(workers_.begin()->second, LeaseEnd::kSettled);
+  while (!workers_.empty()) joins_.remove(workers_.begin()->second, LeaseEnd::kSettled);
 }
 
 WorkerLinkStats WorkerLink::stats() const {
@@ -68,7 +71,7 @@ void WorkerLink::disconnect(Id id, Nanoseconds now) {
   connections_.remove(id);
   if (const auto worker = workers_.find(id); worker != workers_.end()) {
     if (may_return && !worker->second.leases.empty()) holds_.hold(worker->second.places(), until);
-    remove(worker->second, may_return ? LeaseEnd::kSettled : LeaseEnd::kDisconnected);
+    joins_.remove(worker->second, may_return ? LeaseEnd::kSettled : LeaseEnd::kDisconnected);
   }
   accounts_.drop_unsent(id);
   claims_.serve_waiting();
@@ -145,155 +148,26 @@ void WorkerLink::dispatch(Id id, const proto::ArgumentList& arguments) {
   };
   static constexpr Command kCommands[] = {
       {"CLAIM", [](auto& link, auto& worker, auto& command) { link.claims_.claim(worker, command); }},
-      {"SETTLE", [](auto& link, auto& worker, auto& command) { link.settle(worker, command); }},
-      {"NOTE", [](auto& link, auto& worker, auto& command) { link.note(worker, command); }},
-      {"YIELD", [](auto& link, auto& worker, auto& command) { link.yield(worker, command); }},
-      {"BEAT", [](auto& link, auto& worker, auto& command) { link.beat(worker, command); }},
+      {"SETTLE", [](auto& link, auto& worker, auto& command) { link.reports_.settle(worker, command); }},
+      {"NOTE", [](auto& link, auto& worker, auto& command) { link.reports_.note(worker, command); }},
+      {"YIELD", [](auto& link, auto& worker, auto& command) { link.reports_.yield(worker, command); }},
+      {"BEAT", [](auto& link, auto& worker, auto& command) { link.reports_.beat(worker, command); }},
       {"RECLAIM", [](auto& link, auto& worker, auto& command) { link.reclaims_.reclaim(worker, command); }},
-      {"LEAVE", [](auto& link, auto& worker, auto& command) { link.leave(worker, command); }},
+      {"LEAVE", [](auto& link, auto& worker, auto& command) { link.joins_.leave(worker, command); }},
   };
   const std::string_view name = arguments[0];
-  if (equals_ignoring_case(name, "JOIN")) return join(id, arguments);
+  if (equals_ignoring_case(name, "JOIN")) return joins_.join(id, arguments);
   for (const Command& command : kCommands) {
     if (!equals_ignoring_case(name, command.name)) continue;
     const auto worker = workers_.find(id);
-    if (worker == workers_.end()) return error(id, "NOTJOINED JOIN first");
+    if (worker == workers_.end()) return connections_.reply(id).error("NOTJOINED JOIN first");
     claims_.follow_handlers(worker->second);
     return command.run(*this, worker->second, arguments);
   }
-  error(id, fmt::format("ERR unknown command '{}' (this is the port for workers; clients use listen.port, "
-                        "7770 unless it says otherwise)",
-                        proto::printable(name)));
-}
-
-void WorkerLink::join(Id id, const proto::ArgumentList& arguments) {
-  const auto command = parse_join(arguments, options_.limits);
-  if (!command) return error(id, command.error());
-  const WorkerConnections::Connection& connection = *connections_.find(id);
-  if (workers_.contains(id)) return error(id, "ERR this connection has joined; LEAVE first");
-  if (command->wants_pushes && connection.protocol != proto::Protocol::kResp3)
-    return error(id, "ERR PUSH needs RESP3: HELLO 3");
-  if (const auto refusal = refuse(*command, connection.user)) return error(id, *refusal);
-
-  const Nanoseconds lease = command->lease.value_or(options_.lease);
-  WorkerAccount& account = accounts_.of(connection.user);
-  RemoteWorker& worker =
-      workers_.try_emplace(id, id, *command, connection.user, account, lease).first->second;
-  handlers_.join(worker, command->handlers);
-  worker.heard = worker.charged = worker.joined = clock_.now();
-  account.charge(&WorkerUse::workers, 1);
-  account.charge(&WorkerUse::slots, command->slots);
-  account.charge(&WorkerUse::name_bytes, worker.name_bytes);
-
-  const std::vector<std::string> addresses = host_.addresses();
-  const std::uint64_t longest_output = host_.longest_output();
-  proto::ReplyWriter reply = connections_.reply(id);
-  const auto milliseconds = [](Nanoseconds time) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-  };
-  reply.map(!command->is_partial ? 7 : longest_output == 0 ? 8 : 9);
-  reply.bulk("worker");
-  reply.bulk(worker.name);
-  reply.bulk("lease_ms");
-  reply.integer(milliseconds(lease));
-  reply.bulk("beat_ms");
-  reply.integer(milliseconds(lease / 3));
-  reply.bulk("max_jobs");
-  reply.integer(static_cast<std::int64_t>(options_.max_jobs));
-  reply.bulk("max_bytes");
-  reply.integer(static_cast<std::int64_t>(options_.max_bytes));
-  reply.bulk("addresses");
-  reply.array(addresses.size());
-  for (const std::string& address : addresses) reply.bulk(address);
-  reply.bulk("store");
-  reply.bulk(host_.store());
-  if (!command->is_partial) return;
-  if (longest_output != 0) {
-    reply.bulk("longest_output");
-    reply.integer(static_cast<std::int64_t>(longest_output));
-  }
-  reply.bulk("not_served");
-  reply.array(worker.not_served.size());
-  for (const std::string& handler : worker.not_served) reply.bulk(handler);
-}
-
-std::optional<std::string> WorkerLink::refuse(const JoinCommand& command, const std::string& user) {
-  if (orders_.is_draining()) return "DRAINING the daemon is about to stop";
-  if (!host_.may_work(user))
-    return fmt::format("NOPERM User {} has no permissions to run the 'join' command", user);
-  if (auto elsewhere = host_.join_refusal()) return elsewhere;
-  const auto can = [&](std::string_view handler) { return handlers_.can_serve(user, handler); };
-  const auto first_refused = std::ranges::find_if_not(command.handlers, can);
-  const bool is_all = first_refused == command.handlers.end();
-  if (!is_all && !(command.is_partial && std::ranges::any_of(command.handlers, can)))
-    return handlers_.why_not_served(user, *first_refused);
-  return refuse_number(command, user);
-}
-
-std::optional<std::string> WorkerLink::refuse_number(const JoinCommand& command,
-                                                     const std::string& user) const {
-  const WorkerUse held = accounts_.use_of(user);
-  if (accounts_.room(&WorkerUse::workers, held) == 0)
-    return fmt::format(
-        "TOOBIG the user has {} workers, the most that leave room for those of others: one of them must "
-        "LEAVE",
-        held.workers);
-  const std::uint64_t room = accounts_.room(&WorkerUse::slots, held);
-  if (command.slots > room)
-    return fmt::format("TOOBIG the workers of the user would have more than {} slots together: {}",
-                       held.slots + room,
-                       room != 0 ? fmt::format("JOIN with {} at most", room) : "one of them must LEAVE");
-  const std::uint64_t room_of_names = accounts_.room(&WorkerUse::name_bytes, held);
-  if (bytes_of_names(command.handlers) > room_of_names)
-    return fmt::format(
-        "TOOBIG the names of handlers of the user's workers would take more than {} bytes, of which each "
-        "name "
-        "takes {} and its length: JOIN for fewer handlers, or one of them must LEAVE",
-        held.name_bytes + room_of_names, kBytesOfName);
-  return std::nullopt;
-}
-
-void WorkerLink::leave(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  const Id id = worker.connection;
-  if (arguments.size() != 1) return error(id, "ERR wrong number of arguments for 'leave' command");
-  remove(worker, LeaseEnd::kSettled);
-  connections_.reply(id).ok();
-}
-
-void WorkerLink::remove(RemoteWorker& worker, LeaseEnd reason) {
-  claims_.end_wait(worker);
-  leases_.end_all(worker, reason);
-  clock_.disarm(worker);
-  handlers_.leave(worker);
-  worker.account.charge(&WorkerUse::workers, -std::uint64_t{1});
-  worker.account.charge(&WorkerUse::slots, -std::uint64_t{worker.slots.size()});
-  worker.account.charge(&WorkerUse::name_bytes, -worker.name_bytes);
-  accounts_.forget_if_empty(worker.user);
-  workers_.erase(worker.connection);
-}
-
-void WorkerLink::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
-  const auto command = parse_note(arguments, options_.limits);
-  if (!command) return error(worker.connection, command.error());
-  OutLease* const out = find_lease(worker, command->lease);
-  if (out == nullptr) return;
-  if (!out->lease.held().contains(command->index))
-    return error(worker.connection, "LOST the lease does not hold that job");
-  out->reported.noted(command->index);
-  if (out->timeout.job_runs(clock_.now())) {
-    if (const auto at = clock_.late_at(worker, *out)) clock_.arm(worker, *at);
-  }
-  // A NOTE about a job that may not be shown is acknowledged, but not kept.
-  const bool may_be_shown =
-      out->shown.contains(command->index) || accounts_.room(&WorkerUse::shown, worker.account.use()) != 0;
-  if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {
-    worker.count_shown(*out);
-    if (command->text) job->set_note(*command->text);
-    if (command->progress) job->set_progress(*command->progress);
-    if (command->exit_status) job->set_exit_status(*command->exit_status);
-    if (!command->log.empty()) job->add_log(command->log);
-  }
-  connections_.reply(worker.connection).ok();
+  connections_.reply(id).error(
+      fmt::format("ERR unknown command '{}' (this is the port for workers; clients use listen.port, "
+                  "7770 unless it says otherwise)",
+                  proto::printable(name)));
 }
 
 std::vector<WorkerLink::Id> WorkerLink::take_ready() {
@@ -349,6 +223,88 @@ void WorkerLink::drain(Nanoseconds now) {
     claims_.end_with_null(worker);
     orders_.push_drain(worker);
     orders_.push_orders(worker);
+  }
+}
+
+bool WorkerLink::sent(Id id, std::size_t bytes) {
+  WorkerConnections::Connection& connection = *connections_.find(id);
+  connection.output.consume(bytes);
+  connection.sent += bytes;
+  return accounts_.has_sent(id, connection.sent);
+}
+
+void WorkerLink::listens_again(Nanoseconds now) {
+  holds_.note_absence(clock_.first_due(), now);
+  clock_.advance(now);
+  clock_.listens_again();
+}
+
+std::optional<Nanoseconds> WorkerLink::next_timer() const {
+  std::optional<Nanoseconds> next;
+  const auto consider = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
+  if (const auto due = clock_.first_due()) consider(*due);
+  if (const auto hold = holds_.next()) consider(*hold);
+  if (!claims_.waiting().empty() && clock_.now() < holds_.new_life_until()) consider(holds_.new_life_until());
+  if (const auto backoff = backoffs_.next()) consider(*backoff);
+  if (hurry_at_) consider(*hurry_at_);
+  if (show_life_at_) consider(*show_life_at_);
+  if (const auto search = orders_.next_search(); search && !claims_.waiting().empty()) consider(*search);
+  return next;
+}
+
+void WorkerLink::advance(Nanoseconds now) {
+  clock_.advance(now);
+  // While there was no room, no connection was read.
+  if (!has_room() || std::exchange(lacked_room_, false)) clock_.listens_again();
+  while (const auto due = clock_.due_worker()) look_at(workers_.at(*due));
+  holds_.end(clock_.now());
+  if (hurry_at_ && clock_.now() >= *hurry_at_) {
+    hurry_at_.reset();
+    connections_.hurry();
+  }
+  if (show_life_at_ && clock_.now() >= *show_life_at_) {
+    show_life_at_.reset();  // take_ready() sets it again
+    for (const Id id : connections_.note_long_waits(clock_.now() - kLongWait)) show_life(id);
+  }
+  backoffs_.advance(clock_.now());
+  claims_.serve_waiting();
+  orders_.cut_for_idle_workers(claims_.waiting());
+}
+
+void WorkerLink::look_at(RemoteWorker& worker) {
+  clock_.disarm(worker);
+  // What it has sent since is not read.
+  if (connections_.is_full(worker.connection)) worker.heard = clock_.now();
+  const Nanoseconds silent = clock_.silent_at(worker);
+  const bool loses_all = clock_.now() >= silent && !worker.leases.empty();
+  // One that is silent gets no other lease before it has sent something. If it lives, it claims
+  // again.
+  if (worker.waiting && (loses_all || worker.waiting->until <= clock_.now())) claims_.end_with_null(worker);
+  if (loses_all) {
+    worker.is_silent = true;
+    for (const auto& [number, out] : worker.leases) orders_.push_stop(worker, *out);
+    leases_.end_all(worker, LeaseEnd::kSilent);
+  }
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, out] : worker.leases) {
+    const auto at = clock_.late_at(worker, *out);
+    if (at && *at <= clock_.now()) late.push_back(number);
+  }
+  for (const std::uint64_t number : late) {
+    orders_.push_stop(worker, *worker.find(number));
+    leases_.end(worker, *worker.find(number), LeaseEnd::kTimedOut);
+  }
+
+  if (worker.waiting) clock_.arm(worker, worker.waiting->until);
+  if (worker.leases.empty()) return;
+  if (clock_.now() - worker.charged >= clock_.charge_interval(worker)) {
+    leases_.charge(worker);
+    orders_.shorten_leases(worker);
+  }
+  clock_.arm(worker, worker.charged + clock_.charge_interval(worker));
+  clock_.arm(worker, silent);
+  for (const auto& [number, out] : worker.leases) {
+    if (const auto at = clock_.late_at(worker, *out)) clock_.arm(worker, *at);
   }
 }
 

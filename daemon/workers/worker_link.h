@@ -1,30 +1,24 @@
 // The link to remote workers: who has joined, what each holds and is told. No I/O and no threads.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <expected>
 #include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
-#include "core/lane/lease.h"
-#include "core/lane/loss_counts.h"
 #include "daemon/workers/claim_desk.h"
+#include "daemon/workers/join_desk.h"
 #include "daemon/workers/lane_backoffs.h"
 #include "daemon/workers/out_leases.h"
 #include "daemon/workers/reclaim_desk.h"
 #include "daemon/workers/reclaim_holds.h"
 #include "daemon/workers/remote_worker.h"
+#include "daemon/workers/report_desk.h"
 #include "daemon/workers/served_handlers.h"
 #include "daemon/workers/worker_accounts.h"
 #include "daemon/workers/worker_clock.h"
@@ -48,7 +42,8 @@ namespace locksley::daemon {
 //   sleep until link.next_timer(), then link.advance(now)
 //
 // The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what
-// each does and what happens when something fails. The owner's clock alone counts (`now`: it
+// each does and what happens when something fails. The link gives each command to one of its desks,
+// and knows itself what happens to connections and as time passes. The owner's clock alone counts (`now`: it
 // includes suspensions of the machine, and is the same clock in all calls; an earlier instant
 // counts as the last one).
 //
@@ -167,45 +162,24 @@ class WorkerLink {
   std::uint64_t unsent_bytes(Id id) const { return accounts_.unsent_bytes(id); }
 
  private:
-  // worker_link.cc
   void dispatch(Id id, const proto::ArgumentList& arguments);
   bool has_room() {
     const bool has_room = host_.has_room();
     lacked_room_ = lacked_room_ || !has_room;
     return has_room;
   }
-  void join(Id id, const proto::ArgumentList& arguments);
-  // The error reply to a JOIN of the user; none: it may join.
-  std::optional<std::string> refuse(const JoinCommand& command, const std::string& user);
-  // The error if the limits of workers, slots and names leave no room for one more worker of the
-  // user.
-  std::optional<std::string> refuse_number(const JoinCommand& command, const std::string& user) const;
-  void leave(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  void note(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  void remove(RemoteWorker& worker, LeaseEnd reason);
-  void error(Id id, std::string_view text) { connections_.reply(id).error(text); }
+  // What is due for the worker: it is silent, its CLAIM has waited, or a job of it is late.
+  void look_at(RemoteWorker& worker);
 
-  // worker_link_leases.cc
-  // Null, after the reply LOST: the worker does not hold that lease.
-  OutLease* find_lease(RemoteWorker& worker, const LeaseName& name);
-  void settle(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  void yield(RemoteWorker& worker, const proto::ArgumentList& arguments);
-  // The worker hands back the jobs from `from` on: what that says of those that have begun, if it
-  // answers a cut for an idle worker.
-  void note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from, std::uint32_t in_front);
-  void beat(RemoteWorker& worker, const proto::ArgumentList& arguments);
-
-  // worker_link_timers.cc
   // Workers whose replies wait for the store for so long learn that this daemon lives. A guess:
   // shorter than the time-outs of workers, and longer than a disk needs that can be written.
   static constexpr std::chrono::seconds kLongWait{5};
-  void show_life();
-  void look_at(RemoteWorker& worker);
 
   // Constant.
   WorkerHost& host_;
   const WorkerLinkOptions options_;
 
+  // The state of all workers.
   WorkerConnections connections_;
   WorkerAccounts accounts_;
   std::map<Id, RemoteWorker> workers_;  // by connection
@@ -216,13 +190,17 @@ class WorkerLink {
   LaneBackoffs backoffs_;
   OutLeases leases_;
   WorkerOrders orders_;
+
+  // The commands: each desk changes the state above.
   ClaimDesk claims_;
   ReclaimDesk reclaims_;
+  ReportDesk reports_;
+  JoinDesk joins_;
+
   Id next_to_follow_ = 0;                // follow_handlers(): workers before it have followed the last one
   std::optional<Nanoseconds> hurry_at_;  // from then on no reply is put off
   std::optional<Nanoseconds> show_life_at_;  // none: no reply waits for the store
-  std::vector<std::string_view> outputs_;
-  bool lacked_room_ = false;  // since the last advance()
+  bool lacked_room_ = false;                 // since the last advance()
 };
 
 }  // namespace locksley::daemon

@@ -1,45 +1,43 @@
-// SETTLE, YIELD and BEAT.
+#include "daemon/workers/report_desk.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <set>
-#include <utility>
-#include <vector>
-
-#include "daemon/workers/worker_link.h"
 
 namespace locksley::daemon {
 
-OutLease* WorkerLink::find_lease(RemoteWorker& worker, const LeaseName& name) {
+OutLease* ReportDesk::find_lease(RemoteWorker& worker, const LeaseName& name) {
   OutLease* const out = leases_.find(worker, name);
-  if (out == nullptr) error(worker.connection, "LOST the lease is gone; nothing was recorded");
+  if (out == nullptr) error(worker, "LOST the lease is gone; nothing was recorded");
   return out;
 }
 
-void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+void ReportDesk::settle(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const auto command = parse_settle(arguments);
-  if (!command) return error(worker.connection, command.error());
+  if (!command) return error(worker, command.error());
   OutLease* const out = find_lease(worker, command->lease);
   if (out == nullptr) return;
   const IndexRange range = out->lease.range();
   if (command->jobs.low < range.low || command->jobs.high > range.high) {
-    return error(worker.connection, fmt::format("ERR the lease has jobs {} to {}; nothing was recorded",
-                                                range.low, range.high - 1));
+    return error(worker, fmt::format("ERR the lease has jobs {} to {}; nothing was recorded", range.low,
+                                     range.high - 1));
   }
   const IndexSet& held = out->lease.held();
   const bool splits =
       command->jobs.low > 0 && held.contains(command->jobs.low - 1) && held.contains(command->jobs.high);
   if (splits && held.parts() >= options_.max_parts) {
-    return error(worker.connection,
-                 fmt::format("TOOBIG the jobs of the lease that have not ended are in {} parts: "
-                             "settle some beside those that have ended",
-                             options_.max_parts));
+    return error(worker, fmt::format("TOOBIG the jobs of the lease that have not ended are in {} parts: "
+                                     "settle some beside those that have ended",
+                                     options_.max_parts));
   }
   if (splits && accounts_.room(&WorkerUse::splits, worker.account.use()) == 0) {
-    return error(worker.connection, fmt::format("TOOBIG the jobs of all leases of the user that have not "
-                                                "ended are in {} parts more than there are "
-                                                "leases: settle some beside those that have ended",
-                                                worker.account.use().splits));
+    return error(worker, fmt::format("TOOBIG the jobs of all leases of the user that have not "
+                                     "ended are in {} parts more than there are "
+                                     "leases: settle some beside those that have ended",
+                                     worker.account.use().splits));
   }
   outputs_.resize(command->jobs.size());
   arguments.fetch(SettleCommand::kFirstOutput, outputs_);
@@ -66,9 +64,9 @@ void WorkerLink::settle(RemoteWorker& worker, const proto::ArgumentList& argumen
   reply.integer(static_cast<std::int64_t>(left));
 }
 
-void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+void ReportDesk::yield(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   const auto command = parse_yield(arguments);
-  if (!command) return error(worker.connection, command.error());
+  if (!command) return error(worker, command.error());
   OutLease* const out = find_lease(worker, command->lease);
   if (out == nullptr) return;
   out->save_notes();
@@ -98,7 +96,7 @@ void WorkerLink::yield(RemoteWorker& worker, const proto::ArgumentList& argument
   connections_.reply(worker.connection).integer(static_cast<std::int64_t>(returned));
 }
 
-void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from,
+void ReportDesk::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t from,
                              std::uint32_t in_front) {
   const std::optional<LeaseOrders::Cut>& cut = out.orders.cut;
   if (!cut || !cut->is_for_idle_worker) return;
@@ -110,12 +108,12 @@ void WorkerLink::note_answer(RemoteWorker& worker, OutLease& out, std::uint64_t 
   out.reported.kept_below(std::min(from, out.lease.range().high));
 }
 
-void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+void ReportDesk::beat(RemoteWorker& worker, const proto::ArgumentList& arguments) {
   // BEATs charge leases no more often, since to charge one takes some 100 ns. A guess: the shortest
   // quantum().
   constexpr std::chrono::milliseconds kChargedByBeats{10};
   const auto command = parse_beat(arguments, worker.slots.size() * SlotTimes::kMostLeases);
-  if (!command) return error(worker.connection, command.error());
+  if (!command) return error(worker, command.error());
   worker.beaten = clock_.now();
   std::vector<LeaseName> gone;
   // Each once, however often it is named: to show its jobs takes as long as it is wide.
@@ -153,11 +151,28 @@ void WorkerLink::beat(RemoteWorker& worker, const proto::ArgumentList& arguments
   orders_.reply_to_beat(worker, gone);
 }
 
-bool WorkerLink::sent(Id id, std::size_t bytes) {
-  WorkerConnections::Connection& connection = *connections_.find(id);
-  connection.output.consume(bytes);
-  connection.sent += bytes;
-  return accounts_.has_sent(id, connection.sent);
+void ReportDesk::note(RemoteWorker& worker, const proto::ArgumentList& arguments) {
+  const auto command = parse_note(arguments, options_.limits);
+  if (!command) return error(worker, command.error());
+  OutLease* const out = find_lease(worker, command->lease);
+  if (out == nullptr) return;
+  if (!out->lease.held().contains(command->index))
+    return error(worker, "LOST the lease does not hold that job");
+  out->reported.noted(command->index);
+  if (out->timeout.job_runs(clock_.now())) {
+    if (const auto at = clock_.late_at(worker, *out)) clock_.arm(worker, *at);
+  }
+  // A NOTE about a job that may not be shown is acknowledged, but not kept.
+  const bool may_be_shown =
+      out->shown.contains(command->index) || accounts_.room(&WorkerUse::shown, worker.account.use()) != 0;
+  if (ShownJob* const job = may_be_shown ? out->shown_job(command->index, worker.name) : nullptr) {
+    worker.count_shown(*out);
+    if (command->text) job->set_note(*command->text);
+    if (command->progress) job->set_progress(*command->progress);
+    if (command->exit_status) job->set_exit_status(*command->exit_status);
+    if (!command->log.empty()) job->add_log(command->log);
+  }
+  connections_.reply(worker.connection).ok();
 }
 
 }  // namespace locksley::daemon

@@ -11,23 +11,23 @@
 #include <vector>
 
 #include "core/base/job.h"
-#include "daemon/workers/claim_desk.h"
-#include "daemon/workers/join_desk.h"
-#include "daemon/workers/lane_backoffs.h"
-#include "daemon/workers/out_leases.h"
-#include "daemon/workers/reclaim_desk.h"
-#include "daemon/workers/reclaim_holds.h"
-#include "daemon/workers/remote_worker.h"
-#include "daemon/workers/report_desk.h"
-#include "daemon/workers/served_handlers.h"
-#include "daemon/workers/worker_accounts.h"
-#include "daemon/workers/worker_clock.h"
+#include "daemon/workers/desks/claim_desk.h"
+#include "daemon/workers/desks/join_desk.h"
+#include "daemon/workers/desks/reclaim_desk.h"
+#include "daemon/workers/desks/report_desk.h"
+#include "daemon/workers/state/lane_backoffs.h"
+#include "daemon/workers/state/out_leases.h"
+#include "daemon/workers/state/reclaim_holds.h"
+#include "daemon/workers/state/remote_worker.h"
+#include "daemon/workers/state/served_handlers.h"
+#include "daemon/workers/state/worker_accounts.h"
+#include "daemon/workers/state/worker_clock.h"
+#include "daemon/workers/state/worker_connections.h"
+#include "daemon/workers/state/worker_orders.h"
 #include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_connections.h"
 #include "daemon/workers/worker_host.h"
 #include "daemon/workers/worker_link_options.h"
 #include "daemon/workers/worker_link_stats.h"
-#include "daemon/workers/worker_orders.h"
 #include "proto/argument_list.h"
 #include "proto/reply_writer.h"
 
@@ -43,9 +43,9 @@ namespace locksley::daemon {
 //
 // The commands are JOIN, CLAIM, SETTLE, NOTE, YIELD, BEAT, RECLAIM and LEAVE; README.md has what
 // each does and what happens when something fails. The link gives each command to one of its desks,
-// and knows itself what happens to connections and as time passes. The owner's clock alone counts (`now`: it
-// includes suspensions of the machine, and is the same clock in all calls; an earlier instant
-// counts as the last one).
+// and knows itself what happens to connections and as time passes. The owner's clock alone counts
+// (`now`: it includes suspensions of the machine, and is the same clock in all calls; an earlier
+// instant counts as the last one).
 //
 // Owned by the code that has the sockets; the host and the lanes outlive it. One thread. claim() of
 // a lease may wait for payloads on a disk; nothing else blocks. Peers are hostile: all that they

@@ -39,6 +39,10 @@ def _base(names):
     return [*_OURS, *_BASE_TOP, *(f"daemon/base/{name}" for name in names.split())]
 
 
+# What the rooms of the link to remote workers know of its own folder.
+_WORKERS_TOP = [f"daemon/workers/{name}.h" for name in ("worker_commands", "worker_host", "worker_link_options", "worker_link_stats")]
+
+
 def _store(names):
     return [*_GROUND, *(f"daemon/store/{name}" for name in names.split())]
 
@@ -86,6 +90,8 @@ ARROWS = {
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
     # The link to remote workers: it knows nothing of the server that has the batches.
     "daemon/workers": [*_OURS, "daemon/base", "daemon/metrics", "daemon/workers"],
+    "daemon/workers/state": [*_OURS, *_WORKERS_TOP, "daemon/workers/state"],
+    "daemon/workers/desks": [*_OURS, *_WORKERS_TOP, "daemon/workers/state", "daemon/workers/desks"],
     "daemon/worker_port": [*_SERVER, "daemon/workers", "daemon/server/accounts", "daemon/server/records", "daemon/server/batches",
                            "daemon/server/state", "daemon/worker_port"],
     "daemon/server": [*_SERVER, "daemon/server"],

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/workers/worker_accounts.h"
+#include "daemon/workers/state/worker_accounts.h"
 #include "tests/unit/daemon/workers/worker_link_fixture.h"
 
 namespace locksley::daemon::test {

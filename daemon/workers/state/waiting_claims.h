@@ -1,0 +1,46 @@
+// The CLAIMs that wait for jobs of one lane.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "core/ring/state/ring_gate.h"
+#include "daemon/workers/state/remote_worker.h"
+#include "daemon/workers/state/worker_accounts.h"
+
+namespace locksley::daemon {
+
+// CLAIMs are in groups that want the same gates: so one look for jobs is enough for all CLAIMs of a
+// group, and those that want other jobs than there are take no time, however many they are.
+//
+// Owned by the link. One thread. The workers outlive their CLAIMs here.
+class WaitingClaims {
+ public:
+  // By the number of their user's account, then by WaitingClaim::order.
+  using Group = std::map<std::pair<std::uint64_t, std::uint64_t>, RemoteWorker*>;
+
+  // `gates`: those of the lane that the CLAIM wants. Needs: the worker's CLAIM waits, and is not
+  // here.
+  void add(RemoteWorker& worker, const GateSet& gates);
+  // Needs: the CLAIM still waits. Without effect if it is not here.
+  void remove(const RemoteWorker& worker, const GateSet& gates);
+  bool empty() const { return groups_.empty(); }
+  const std::map<GateSet, Group>& groups() const { return groups_; }
+
+  using HasJobs = std::function<bool(const GateSet&)>;
+  using HasRoom = std::function<bool(const WorkerAccount&)>;
+  // Called with each CLAIM. It may remove that one, and after the last one this object. False: no
+  // more are visited.
+  using Visit = std::function<bool(RemoteWorker&)>;
+  // Visits the CLAIMs by WaitingClaim::order, but for those for which there are no jobs, or
+  // whose user has no room, when it is their turn. Takes O(groups + users of groups with jobs), and
+  // O(log) for each CLAIM that is visited.
+  void visit(const HasJobs& has_jobs, const HasRoom& has_room, const Visit& visit) const;
+
+ private:
+  std::map<GateSet, Group> groups_;  // none is empty
+};
+
+}  // namespace locksley::daemon

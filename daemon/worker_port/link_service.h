@@ -3,15 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <expected>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
+#include <utility>
 
 #include "daemon/base/loop/io.h"
 #include "daemon/base/loop/io_mailbox.h"
@@ -24,12 +22,15 @@
 #include "daemon/connection/strangers.h"
 #include "daemon/store/store.h"
 #include "daemon/tls/handshake_queue.h"
+#include "daemon/worker_port/awaited_tickets.h"
 #include "daemon/worker_port/input_budget.h"
+#include "daemon/worker_port/link_host.h"
 #include "daemon/worker_port/link_thread.h"
 #include "daemon/worker_port/login_desk.h"
+#include "daemon/worker_port/machines_publisher.h"
+#include "daemon/worker_port/soon_timer.h"
 #include "daemon/worker_port/worker_directory.h"
 #include "daemon/workers/machines_view.h"
-#include "daemon/workers/worker_host.h"
 #include "daemon/workers/worker_link.h"
 
 namespace spdlog {
@@ -41,12 +42,13 @@ namespace locksley::daemon {
 class WorkerSession;
 
 // All parts of the port that belong to the link thread: the connections, the state machine of the
-// protocol (WorkerLink), its timer, and the functions that the state machine calls (WorkerHost).
+// protocol (WorkerLink), its timer, the functions that the state machine calls (LinkHost), the
+// replies that wait for the store (AwaitedTickets), and the view of machines (MachinesPublisher).
 //
 // Owned by the WorkerPort, which calls run() on the link thread and outlives it. The link thread
 // only, except where it says otherwise. Nothing blocks, but a CLAIM of a batch whose payloads are
 // read from the store. Only listen() fails.
-class LinkService final : public WorkerHost, public RemoteExecutors {
+class LinkService final : public RemoteExecutors {
  public:
   // Questions to the I/O thread: each function posts the question there, and posts the answer back
   // to the link thread.
@@ -91,17 +93,12 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   void lane_has_work() override;
   void lane_has_stops() override;
   // [any thread] Whether a reply waits for the store, so that store_advanced() is of use.
-  bool awaits_store() const {
-    // [link-awaits-store] seq_cst: pairs with the store's ticket. The link sets the flag before it
-    // checks whether the ticket is written; the I/O thread reads the flag after the ticket was
-    // written. So one of the two sees the other.
-    return awaits_store_.load();
-  }
+  bool awaits_store() const { return tickets_.awaits_store(); }
 
   // ---- For connections ----
 
   WorkerLink& link() LOCKSLEY_REQUIRES(kLinkThread) { return *link_; }
-  const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return *directory_; }
+  const WorkerDirectory& directory() const LOCKSLEY_REQUIRES(kLinkThread) { return host_.directory(); }
   const Questions& questions() const { return parts_.questions; }
   HandshakeQueue& handshakes() { return handshakes_; }
   // The turns of connections that wake up, and of those that have more to do. Both go round users.
@@ -120,51 +117,28 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   // timer.
   void after_link() LOCKSLEY_REQUIRES(kLinkThread);
   // The answer to a question of RECLAIM, for the next command of the link.
-  void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread);
+  void set_found(std::uint64_t number, std::shared_ptr<Batch> batch) LOCKSLEY_REQUIRES(kLinkThread) {
+    host_.set_found(number, std::move(batch));
+  }
   // The session's coroutine is over.
   void ended(WorkerSession& session) LOCKSLEY_REQUIRES(kLinkThread);
 
  private:
-  // WorkerHost
-  bool may_work(std::string_view user) override;
-  bool may_serve(std::string_view user, std::string_view handler) override;
-  HandlerPlace place_of(std::string_view handler) override;
-  std::vector<std::string> handlers_for(std::string_view user) override;
-  std::vector<HandlerPlace> places() override;
-  std::uint64_t number_of(const Batch& batch) override;
-  std::shared_ptr<Batch> batch_of(std::uint64_t number) override;
-  bool has_room() override;
-  std::uint64_t last_write() override;
-  std::optional<std::string> join_refusal() override;
-  std::vector<std::string> addresses() override;
-  std::uint64_t longest_output() override;
-  const std::string& store() override { return store_; }
-
   void accept(Socket socket) LOCKSLEY_REQUIRES(kLinkThread);
   // Whether there is room for one connection more. At limits.max_clients one that has not logged in
   // for long gives way.
   bool make_room() LOCKSLEY_REQUIRES(kLinkThread);
   // Drops connections whose certificate was issued by no current authority.
   void check_certificates() LOCKSLEY_REQUIRES(kLinkThread);
-  // Tells the link what the store has written.
-  void note_written() LOCKSLEY_REQUIRES(kLinkThread);
   void stop_once_replied() LOCKSLEY_REQUIRES(kLinkThread);
   void end() LOCKSLEY_REQUIRES(kLinkThread);
   void arm_timer() LOCKSLEY_REQUIRES(kLinkThread);
-  // While the store has no room the link asks again soon.
-  void publish_soon() LOCKSLEY_REQUIRES(kLinkThread);
-  // Makes a new view and publishes it; in slices if there are very many workers.
-  void publish() LOCKSLEY_REQUIRES(kLinkThread);
-  // Goes on with the view until about `until`. True: it is published.
-  bool describe_until(Instant until) LOCKSLEY_REQUIRES(kLinkThread);
   // Workers follow a change of handlers, in slices if there are very many.
   void follow_handlers() LOCKSLEY_REQUIRES(kLinkThread);
-  void add_to_view(const RemoteWorker& worker, const WorkerSession& session) LOCKSLEY_REQUIRES(kLinkThread);
-  MachineView describe(const RemoteWorker& worker, const WorkerSession& session) const;
+  // Null: the connection is gone.
+  const std::string* peer_of(WorkerLink::Id id) const;
 
   const Parts parts_;
-  const std::string store_;  // the store's name, or that of this life
-  MachinesBoard& board_;
   asio::io_context io_{1};  // one thread runs it: fewer locks
   IoMailbox& mailbox_;
   std::optional<asio::executor_work_guard<IoExecutor>> work_;
@@ -174,38 +148,26 @@ class LinkService final : public WorkerHost, public RemoteExecutors {
   Turns turns_;
   Slices slices_;
 
-  std::shared_ptr<const WorkerDirectory> directory_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
+  LinkHost host_;
   std::unique_ptr<WorkerLink> link_ LOCKSLEY_GUARDED_BY(kLinkThread);  // null after end()
   std::map<WorkerLink::Id, std::shared_ptr<WorkerSession>> sessions_ LOCKSLEY_GUARDED_BY(kLinkThread);
   SlicedWork checking_certificates_ LOCKSLEY_GUARDED_BY(kLinkThread);
   Strangers strangers_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  InputBudget input_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  std::pair<std::uint64_t, std::shared_ptr<Batch>> found_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  // Tickets for which replies wait, and since when.
-  std::deque<std::pair<Ticket, Nanoseconds>> settles_ LOCKSLEY_GUARDED_BY(kLinkThread);
-  DurationHistogram settle_time_;
-  Ticket asked_for_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;  // the store was asked to write soon up to this one
+  AwaitedTickets tickets_;
+  MachinesPublisher publisher_;
   Timer timer_;
   std::optional<Nanoseconds> timer_at_ LOCKSLEY_GUARDED_BY(kLinkThread);  // of boot_time(); none: not armed
-  Timer room_timer_;
-  bool room_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
-  Timer input_timer_;
-  bool input_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  SoonTimer room_timer_;
+  SoonTimer input_timer_;
   std::uint64_t input_looks_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;
   Timer stop_timer_;
-  Nanoseconds stop_by_ LOCKSLEY_GUARDED_BY(kLinkThread){};  // of boot_time()
-  Timer view_timer_;
-  bool view_timer_is_armed_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
-  Nanoseconds view_took_ LOCKSLEY_GUARDED_BY(kLinkThread){};
-  std::shared_ptr<MachinesView> view_ LOCKSLEY_GUARDED_BY(kLinkThread);  // that is being made; null: none
-  WorkerLink::Id next_in_view_ LOCKSLEY_GUARDED_BY(kLinkThread) = 0;     // it has the workers before
-  bool view_has_slices_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;
+  Nanoseconds stop_by_ LOCKSLEY_GUARDED_BY(kLinkThread){};      // of boot_time()
   bool is_following_ LOCKSLEY_GUARDED_BY(kLinkThread) = false;  // follow_handlers() has slices
 
   // Set by any thread that posts, cleared by the link thread before it acts.
   std::atomic<bool> work_is_posted_{false};
   std::atomic<bool> stops_are_posted_{false};
-  std::atomic<bool> awaits_store_{false};
 };
 
 }  // namespace locksley::daemon

@@ -174,7 +174,7 @@ class RemoteWorker {
   // The other handlers of its JOIN: at the moment they are not there, or its user may not serve
   // them.
   std::vector<std::string> not_served;
-  std::uint64_t handlers_changes = 0;  // up to which both are: WorkerLink::handlers_changed()
+  std::uint64_t handlers_changes = 0;  // up to which both are: ServedHandlers::note_change()
   SlotTimes slots;
   std::map<std::uint64_t, std::unique_ptr<OutLease>> leases;  // by number
   std::optional<WaitingClaim> waiting;

@@ -15,7 +15,7 @@ namespace locksley::daemon {
 // CLAIMs are in groups that want the same gates: so one look for jobs is enough for all CLAIMs of a
 // group, and those that want other jobs than there are take no time, however many they are.
 //
-// Owned by the link. One thread. The workers outlive their CLAIMs here.
+// Owned by ClaimDesk. One thread. The workers outlive their CLAIMs here.
 class WaitingClaims {
  public:
   // By the number of their user's account, then by WaitingClaim::order.

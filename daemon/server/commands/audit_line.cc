@@ -120,11 +120,11 @@ void begin_audit_line(Session& session, const proto::Command& command, const pro
   if (entry == nullptr) return;
   entry->command = in_capitals(has_line ? std::string(spec.name) : proto::full_name(*subcommand));
   write_subject(*entry, *subject, command.arguments);
-  session.audit_entry() = std::move(entry);
+  session.replies().audit_entry() = std::move(entry);
 }
 
 void end_audit_line(Session& session) {
-  const std::unique_ptr<Audit::Entry> entry = std::exchange(session.audit_entry(), nullptr);
+  const std::unique_ptr<Audit::Entry> entry = std::exchange(session.replies().audit_entry(), nullptr);
   if (entry == nullptr) return;
   if (entry->outcome.empty() && session.is_dropped()) entry->outcome = "GONE";
   session.state().audit().write(*entry);

@@ -48,7 +48,7 @@ Coroutine<void> backup_command(Session& session, proto::Command& command) {
     if (const auto alive = waiting.lock()) alive->wake();
   });
   const auto is_written = [progress] { return progress->written.has_value(); };
-  if (!co_await session.await(is_written)) co_return;
+  if (!co_await session.waits().await(is_written)) co_return;
   if (!progress->written->empty()) {
     session.fail("STORE the backup was not made: the store cannot be written (" + *progress->written + ")");
     co_return;
@@ -66,7 +66,7 @@ Coroutine<void> backup_command(Session& session, proto::Command& command) {
     co_return;
   }
   const auto is_over = [progress] { return progress->result.has_value(); };
-  if (!co_await session.await(is_over)) co_return;
+  if (!co_await session.waits().await(is_over)) co_return;
   if (const Backups::Result& result = *progress->result; result) {
     session.reply().bulk(*result);
   } else {

@@ -10,6 +10,7 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/client_info.h"
+#include "daemon/server/session/reply_in_slices.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/session/sessions.h"
 #include "daemon/server/state/server_state.h"
@@ -145,16 +146,16 @@ Coroutine<void> list_clients(Session& session, const proto::Command& command) LO
     }
     if (next == all.end()) break;
     if (!time.is_used_up()) continue;
-    if (!co_await session.let_others(time, lines.size())) co_return;
+    if (!co_await session.waits().let_others(time, lines.size())) co_return;
   }
-  if (lines.size() < Session::kLargeReply) {
+  if (lines.size() < kLargeReply) {
     session.reply().verbatim(lines);
     co_return;
   }
   auto views = proto::OutputBuffer::of_views();
   proto::ReplyWriter(views, session.info().protocol).verbatim(lines);
-  session.update_memory(lines.size());
-  co_await session.reply_in_slices(std::move(views));
+  session.memory().update(lines.size());
+  co_await reply_in_slices(session, std::move(views));
 }
 
 void switch_option(Session& session, const proto::Command& command, bool* option) {

@@ -63,7 +63,7 @@ Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCK
       const auto matches = [&key](const std::string& pattern) { return proto::glob_match(pattern, key); };
       if (std::ranges::any_of(patterns, matches)) keys.push_back(std::move(each));
       if (!time.is_used_up()) continue;
-      if (!co_await session.let_others(time, keys.size() * kPairBytes)) co_return;
+      if (!co_await session.waits().let_others(time, keys.size() * kPairBytes)) co_return;
     }
     if (is_last) break;
     part.clear();
@@ -76,7 +76,8 @@ Coroutine<void> get(Session& session, const proto::ArgumentList& arguments) LOCK
     reply.bulk(keys.front().first);
     reply.bulk(keys.front().second);
     if (keys.size() % kAtOnce != 0 || !time.is_used_up()) continue;
-    if (!co_await session.let_others(time, keys.size() * kPairBytes + pairs.memory_bytes())) co_return;
+    if (!co_await session.waits().let_others(time, keys.size() * kPairBytes + pairs.memory_bytes()))
+      co_return;
   }
   session.reply().buffer().append(std::move(pairs));
 }
@@ -131,7 +132,7 @@ Coroutine<void> config_command(Session& session, proto::Command& command) {
     changes.set(std::move(values), done);
   }
   const auto is_answered = [answer] { return answer->has_value(); };
-  if (!co_await session.await(is_answered)) co_return;
+  if (!co_await session.waits().await(is_answered)) co_return;
   if (const ConfigChanges::Result& result = **answer; !result) {
     session.fail(in_one_line(result.error()));
   } else {

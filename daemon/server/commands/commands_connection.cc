@@ -9,6 +9,7 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/commands/info.h"
+#include "daemon/server/session/reply_in_slices.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/command_docs.h"
@@ -46,13 +47,13 @@ void echo_command(Session& session, proto::Command& command) { session.reply().b
 Coroutine<void> echo_long_command(Session& session, proto::Command& command) {
   auto views = proto::OutputBuffer::of_views();
   proto::ReplyWriter(views, session.info().protocol).bulk(command.arguments[1]);
-  co_await session.reply_in_slices(std::move(views));
+  co_await reply_in_slices(session, std::move(views));
 }
 
 Coroutine<void> ping_long_command(Session& session, proto::Command& command) {
   auto views = proto::OutputBuffer::of_views();
   write_pong(session, proto::ReplyWriter(views, session.info().protocol), command);
-  co_await session.reply_in_slices(std::move(views));
+  co_await reply_in_slices(session, std::move(views));
 }
 
 void quit_command(Session& session, proto::Command&) {
@@ -68,7 +69,7 @@ Coroutine<void> reset_command(Session& session, proto::Command&) {
   session.info().reply_mode = ClientInfo::ReplyMode::kOn;
   session.info().name.clear();
   session.info().no_evict = false;
-  session.log_out();
+  session.login().log_out();
   session.reply().simple("RESET");
 }
 

@@ -15,13 +15,13 @@ namespace locksley::daemon {
 namespace {
 
 void reply_ok(Session& session, BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
-  const Ticket ticket = session.state().batches().changes().ticket(record, session.account());
-  session.reply_when_stored(ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
+  const Ticket ticket = session.state().batches().changes().ticket(record, session.login().account());
+  session.replies().reply_when_stored(ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
 
 void reply_count(Session& session, BatchRecord& record, std::uint64_t count) LOCKSLEY_REQUIRES(kIoThread) {
-  const Ticket ticket = session.state().batches().changes().ticket(record, session.account());
-  session.reply_when_stored(
+  const Ticket ticket = session.state().batches().changes().ticket(record, session.login().account());
+  session.replies().reply_when_stored(
       ticket, [&](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); });
 }
 
@@ -65,11 +65,11 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
     if (record == nullptr) co_return;
     if (record->is_requeueing()) {
       // Another client's RETRY is on its way; jobs that failed since are queued again after it.
-      if (!co_await session.await_rows(record->shared(), is_done)) co_return;
+      if (!co_await session.waits().await_rows(record->shared(), is_done)) co_return;
     } else if (Intake::must_read_failures(*record, failures.get())) {
       failures = batches.reads().read_failures(record->shared());
       const auto are_read = [&failures](const BatchRecord&) { return failures->is_done; };
-      if (!co_await session.await_rows(record->shared(), are_read)) co_return;
+      if (!co_await session.waits().await_rows(record->shared(), are_read)) co_return;
     } else {
       break;
     }
@@ -84,7 +84,7 @@ Coroutine<void> retry_command(Session& session, proto::Command& command) {
   }
   if (changed.record == nullptr) co_return;
   const std::shared_ptr<BatchRecord> retried = changed.record->shared();
-  if (retried->is_requeueing() && !co_await session.await_rows(retried, is_done)) co_return;
+  if (retried->is_requeueing() && !co_await session.waits().await_rows(retried, is_done)) co_return;
   reply_count(session, *retried, changed.count);
 }
 
@@ -97,11 +97,11 @@ void forget_command(Session& session, proto::Command& command) {
   if (is_repeated || *found == nullptr) {
     const auto ticket = batches.forget_nothing();
     if (!ticket) return session.fail(ticket.error());
-    return session.reply_when_stored(*ticket, [](proto::ReplyWriter& reply) { reply.integer(0); });
+    return session.replies().reply_when_stored(*ticket, [](proto::ReplyWriter& reply) { reply.integer(0); });
   }
   const std::optional<Ticket> forgotten = batches.forget(**found, session.user());
-  session.reply_when_stored(forgotten.value_or(0),
-                            [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
+  session.replies().reply_when_stored(forgotten.value_or(0),
+                                      [&](proto::ReplyWriter& reply) { reply.integer(forgotten ? 1 : 0); });
 }
 
 void weight_command(Session& session, proto::Command& command) {

@@ -19,14 +19,14 @@ void set(Session& session, const proto::ArgumentList& arguments) LOCKSLEY_REQUIR
   if (!parsed) return session.fail(parsed.error());
   const auto ticket = set_customer(session.state(), session.user(), parsed->name, parsed->changes);
   if (!ticket) return session.fail(ticket.error());
-  session.reply_when_stored(*ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
+  session.replies().reply_when_stored(*ticket, [](proto::ReplyWriter& reply) { reply.ok(); });
 }
 
 void remove(Session& session, std::string_view customer) LOCKSLEY_REQUIRES(kIoThread) {
   const auto removed = delete_customer(session.state(), session.user(), customer);
   if (!removed) return session.fail(removed.error());
-  session.reply_when_stored(removed->ticket,
-                            [&](proto::ReplyWriter& reply) { reply.integer(removed->had_settings ? 1 : 0); });
+  session.replies().reply_when_stored(
+      removed->ticket, [&](proto::ReplyWriter& reply) { reply.integer(removed->had_settings ? 1 : 0); });
 }
 
 void write(proto::ReplyWriter& reply, const CustomerSeen& customer) {

@@ -71,9 +71,9 @@ Coroutine<void> subscribe(Session& session, const proto::Command& command, Kind 
     const std::string topic(command.arguments[i]);
     session.subscriptions().add(kind.topics, topic);
     confirm(session, kind.subscribe, &topic);
-    session.messages_follow();
+    session.replies().messages_follow();
     if (i % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
-    if (!co_await session.let_others(time)) co_return;
+    if (!co_await session.waits().let_others(time)) co_return;
     if (!session.may(proto::CommandGroup::kRead)) co_return;  // its user has lost the group meanwhile
   }
 }
@@ -92,7 +92,7 @@ Coroutine<void> unsubscribe(Session& session, const proto::Command& command, Kin
     for (std::size_t i = 1; i < command.arguments.size(); ++i) {
       unsubscribe_one(session, std::string(command.arguments[i]), kind);
       if (i % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
-      if (!co_await session.let_others(time)) co_return;
+      if (!co_await session.waits().let_others(time)) co_return;
     }
     co_return;
   }
@@ -101,7 +101,7 @@ Coroutine<void> unsubscribe(Session& session, const proto::Command& command, Kin
   for (std::size_t n = 1; !topics.empty(); ++n) {
     unsubscribe_one(session, std::string(*topics.begin()), kind);
     if (n % kTopicsAtOnce != 0 || !time.is_used_up()) continue;
-    if (!co_await session.let_others(time)) co_return;
+    if (!co_await session.waits().let_others(time)) co_return;
   }
 }
 

@@ -73,10 +73,10 @@ void nodes_command(Session& session, proto::Command&) {
 Coroutine<void> tenants_command(Session& session, proto::Command&) {
   constexpr std::size_t kAtOnce = 16;  // some 20 us
   Slices::Spending time(session.state().slices());
-  TenantPages pages(session.state(), session.user_ref(), OwnTenant::kAlways);
+  TenantPages pages(session.state(), session.login().user_ref(), OwnTenant::kAlways);
   while (!pages.read_some()) {
     if (!time.is_used_up()) continue;
-    if (!co_await session.let_others(time, pages.memory_bytes())) co_return;
+    if (!co_await session.waits().let_others(time, pages.memory_bytes())) co_return;
   }
   const std::size_t bytes = pages.memory_bytes();
   const TenantViews tenants = pages.take();
@@ -88,7 +88,7 @@ Coroutine<void> tenants_command(Session& session, proto::Command&) {
     reply.map(kTenantMembers);
     visit_members(view, Members(reply));
     if (++count % kAtOnce != 0 || !time.is_used_up()) continue;
-    if (!co_await session.let_others(time, bytes + rows.memory_bytes())) co_return;
+    if (!co_await session.waits().let_others(time, bytes + rows.memory_bytes())) co_return;
   }
   session.reply().buffer().append(std::move(rows));
 }
@@ -114,7 +114,7 @@ Coroutine<void> workers_command(Session& session, proto::Command&) {
     reply.array(machine.handlers.size());
     for (const std::string& handler : machine.handlers) reply.bulk(handler);
     if (i % kAtOnce != 0 || !time.is_used_up()) continue;
-    if (!co_await session.let_others(time, rows.memory_bytes())) break;
+    if (!co_await session.waits().let_others(time, rows.memory_bytes())) break;
   }
   if (!session.is_dropped()) session.reply().buffer().append(std::move(rows));
   // The thread of the remote workers may have left it to this one.

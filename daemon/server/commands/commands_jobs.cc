@@ -17,6 +17,7 @@
 #include "daemon/server/commands/named_batch.h"
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/session/read_memory.h"
+#include "daemon/server/session/reply_in_slices.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/job_view.h"
 #include "daemon/server/state/running_view.h"
@@ -77,7 +78,7 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   const auto parsed = proto::parse_job(command.arguments);
   const std::shared_ptr<BatchRecord> record = named_batch(session, parsed);
   if (record == nullptr) co_return;
-  ReadMemory memory(session);
+  ReadMemory memory(session.memory());
   const std::weak_ptr<const void> client = memory.begin_read();
   const auto look =
       JobLookup::begin(session.state(), record, parsed->index, client, memory.on_read<FoundJob>());
@@ -87,7 +88,7 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
     co_return;
   }
   const auto is_done = [&look](const BatchRecord&) { return look->is_done(); };
-  if (!co_await session.await_rows(record, is_done)) co_return;
+  if (!co_await session.waits().await_rows(record, is_done)) co_return;
   const auto job = look->end();
   if (!job) {
     session.fail(job.error());
@@ -102,10 +103,10 @@ Coroutine<void> job_command(Session& session, proto::Command& command) {
   }
   auto views = proto::OutputBuffer::of_views();
   proto::ReplyWriter reply =
-      bytes < Session::kLargeReply ? session.reply() : proto::ReplyWriter(views, session.info().protocol);
+      bytes < kLargeReply ? session.reply() : proto::ReplyWriter(views, session.info().protocol);
   reply.map(kJobMembers);
   visit_members(*job, Members(reply));
-  if (!views.empty()) co_await session.reply_in_slices(std::move(views));
+  if (!views.empty()) co_await reply_in_slices(session, std::move(views));
 }
 
 Coroutine<void> log_command(Session& session, proto::Command& command) {
@@ -134,12 +135,12 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
       const bool is_queued =
           !record->is_over() && record->lane->view().is_queued(*record, index).value_or(false);
       if (!is_queued) {
-        ReadMemory memory(session);
+        ReadMemory memory(session.memory());
         const std::weak_ptr<const void> client = memory.begin_read();
         const auto found =
             session.state().batches().reads().find_facts(record, index, client, memory.on_read<FoundJob>());
         const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
-        if (!co_await session.await_rows(record, is_found)) co_return;
+        if (!co_await session.waits().await_rows(record, is_found)) co_return;
         if (write_kept_log(session, *found, parsed->from)) co_return;
       }
       if (now() >= deadline || record->is_over()) {
@@ -151,9 +152,9 @@ Coroutine<void> log_command(Session& session, proto::Command& command) {
       kIoThread.assert_held();
       return watch.has_news() || batch.is_over() || batch.lane != lane;
     };
-    const Session::Awaited awaited =
-        co_await session.await_batch(record, has_news, deadline, BatchRecord::kLogBytes);
-    if (awaited == Session::Awaited::kGone) co_return;
+    const CommandWaits::Awaited awaited =
+        co_await session.waits().await_batch(record, has_news, deadline, BatchRecord::kLogBytes);
+    if (awaited == CommandWaits::Awaited::kGone) co_return;
   }
 }
 
@@ -174,7 +175,7 @@ Coroutine<void> running_command(Session& session, proto::Command& command) {
   Slices::Spending time(session.state().slices());
   while (list.step()) {
     if (!time.is_used_up()) continue;
-    if (!co_await session.let_others(time, list.memory_bytes())) co_return;
+    if (!co_await session.waits().let_others(time, list.memory_bytes())) co_return;
   }
   const std::vector<RunningList::Row> rows = list.take();
   const Nanoseconds at = steady_now();

@@ -33,7 +33,7 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
     std::shared_ptr<Question> question;
     ~Asking() { question->session = nullptr; }
   };
-  session.check_begins();
+  session.login().check_begins();
   const Asking asking{std::make_shared<Question>(&session, std::nullopt)};
   PasswordLogin login{.user = std::string(name),
                       .password = std::string(arguments[password]),
@@ -44,11 +44,12 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
     question->result = std::move(result);
     if (question->session != nullptr) question->session->wake();
   });
-  const bool is_open = co_await session.await([&asking] { return asking.question->result.has_value(); });
+  const bool is_open =
+      co_await session.waits().await([&asking] { return asking.question->result.has_value(); });
   if (!is_open) co_return false;
   const Result& result = *asking.question->result;
   if (!result) {
-    session.check_failed();
+    session.login().check_failed();
     session.fail(result.error());
     co_return false;
   }
@@ -58,9 +59,9 @@ Coroutine<bool> log_in(Session& session, std::string_view name, proto::ArgumentL
   // The configuration may have changed since the password was checked.
   const UserRef user = session.state().users().find(name);
   const bool is_current = user != nullptr && objection_to(Credential::kPassword, **result, *user).empty();
-  if (is_current && session.log_in(user, Credential::kPassword)) co_return true;
+  if (is_current && session.login().log_in(user, Credential::kPassword)) co_return true;
   if (session.is_logged_in()) session.subscription_moves().follow();
-  session.check_failed();
+  session.login().check_failed();
   session.fail(is_current ? kTooManyConnections : kChangedMeanwhile);
   co_return false;
 }
@@ -84,7 +85,7 @@ Coroutine<void> hello_command(Session& session, proto::Command& command) {
   if (hello->name) session.info().name = *hello->name;
   session.info().protocol = hello->protocol;
   proto::write_hello(session.reply(), session.info().protocol, session.id());
-  session.messages_follow();
+  session.replies().messages_follow();
 }
 
 Coroutine<void> auth_command(Session& session, proto::Command& command) {

@@ -21,6 +21,7 @@
 #include "daemon/server/records/refusals.h"
 #include "daemon/server/records/results_page.h"
 #include "daemon/server/session/read_memory.h"
+#include "daemon/server/session/reply_in_slices.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/output_buffer.h"
@@ -61,7 +62,7 @@ Coroutine<void> write_page_of(Session& session, const ResultsPage& page, LargeRo
   auto views = proto::OutputBuffer::of_views();
   proto::ReplyWriter reply(views, session.info().protocol);
   write_results(reply, page);
-  co_await session.reply_in_slices(std::move(views));
+  co_await reply_in_slices(session, std::move(views));
 }
 
 void write_page(Session& session, const ResultsPage& page) LOCKSLEY_REQUIRES(kIoThread) {
@@ -106,7 +107,7 @@ Coroutine<std::shared_ptr<BatchRecord>> discard(Session& session, std::shared_pt
   if (!place && row > record->status().discarded) {
     const auto found = batches.reads().find_row(record, row);
     const auto is_found = [&found](const BatchRecord&) { return found->is_done; };
-    if (!co_await session.await_rows(record, is_found)) co_return nullptr;
+    if (!co_await session.waits().await_rows(record, is_found)) co_return nullptr;
     const auto still_there = batches.registry().find(record->sequence);
     if (still_there && *still_there == nullptr) {
       session.fail(no_such_batch(record->id()));
@@ -135,7 +136,7 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
                                               const ResultsDemand& demand, ReadMemory& memory)
     LOCKSLEY_REQUIRES(kIoThread) {
   Slices& slices = session.state().slices();
-  if (!slices.has_time()) co_await session.wait_for_slice();
+  if (!slices.has_time()) co_await session.waits().wait_for_slice();
   if (session.is_dropped()) co_return std::nullopt;
   std::optional<ResultsPage> page = results_in_memory(*record, demand);
   while (!page) {
@@ -144,8 +145,8 @@ Coroutine<std::optional<ResultsPage>> page_of(Session& session, std::shared_ptr<
     const std::weak_ptr<const void> client = memory.begin_read();
     auto read = batches.reads().read_rows(record, demand, client, memory.on_read<StoreReads::ReadRows>());
     const auto is_read = [&read](const BatchRecord&) { return read->is_done; };
-    bool is_wanted = co_await session.await_rows(record, is_read);
-    if (is_wanted && !slices.has_time()) co_await session.wait_for_slice();
+    bool is_wanted = co_await session.waits().await_rows(record, is_read);
+    if (is_wanted && !slices.has_time()) co_await session.waits().wait_for_slice();
     is_wanted = is_wanted && !session.is_dropped();
     if (!is_wanted) {
       // Else the read itself frees the page when it is done.
@@ -192,7 +193,8 @@ Coroutine<void> wait_command(Session& session, proto::Command& command) {
   command = {};
   const Instant deadline = deadline_of_wait(session, parsed->timeout);
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
-  if (co_await session.await_batch(record, is_over, deadline) == Session::Awaited::kGone) co_return;
+  if (co_await session.waits().await_batch(record, is_over, deadline) == CommandWaits::Awaited::kGone)
+    co_return;
   if (!is_refused(session, *record)) reply_status(session, record);
 }
 
@@ -226,12 +228,13 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
         return batch.is_over() || batch.status().rows > first;
       };
       const CountedIn waits(record->waiters.for_rows);
-      const Session::Awaited awaited = co_await session.await_batch(record, has_row, deadline, first);
-      if (awaited == Session::Awaited::kGone) co_return;
+      const CommandWaits::Awaited awaited =
+          co_await session.waits().await_batch(record, has_row, deadline, first);
+      if (awaited == CommandWaits::Awaited::kGone) co_return;
       reader_seen(kIsReading);
     }
     if (is_refused(session, *record)) co_return;
-    ReadMemory memory(session);
+    ReadMemory memory(session.memory());
     std::optional<ResultsPage> page = co_await page_of(session, record, demand, memory);
     if (!page) co_return;
     // There were rows, and all of them were ok: wait for more.
@@ -241,9 +244,9 @@ Coroutine<void> results_command(Session& session, proto::Command& command) {
       // A crash loses rows that are not on the disk yet, and others take their places: the next
       // cursor would miss these. The last page has no next cursor.
       if (!page->is_end && page->rows != 0)
-        session.hold_replies(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
+        session.replies().hold(session.state().batches().ticket_of_rows(*record, page->first + page->rows));
       const std::uint64_t most = session.state().config().limits.output_buffer.count;
-      const auto large = large_row(*page, std::min<std::uint64_t>(Session::kLargeReply, most + 1));
+      const auto large = large_row(*page, std::min<std::uint64_t>(kLargeReply, most + 1));
       const bool is_shown = !large || large->bytes <= most;
       const auto given = page->is_end && !parsed->only_failed && is_shown ? kHasAll : kIsReading;
       reader_seen(given);

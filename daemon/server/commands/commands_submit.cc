@@ -13,6 +13,7 @@
 #include "daemon/server/commands/named_batch.h"
 #include "daemon/server/payloads/digest.h"
 #include "daemon/server/payloads/pattern.h"
+#include "daemon/server/session/reply_in_slices.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/read_options.h"
@@ -23,15 +24,15 @@ namespace locksley::daemon {
 namespace {
 
 void note_batch(Session& session, const BatchRecord& record) {
-  if (Audit::Entry* const entry = session.audit_entry().get()) entry->batch = record.id();
+  if (Audit::Entry* const entry = session.replies().audit_entry().get()) entry->batch = record.id();
 }
 
 void reply_id(Session& session, const Intake::Accepted& accepted) LOCKSLEY_REQUIRES(kIoThread) {
   if (!accepted) return session.fail(accepted.error());
   const BatchRecord& record = **accepted;
   note_batch(session, record);
-  session.reply_when_stored(record.stored.jobs_ticket,
-                            [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
+  session.replies().reply_when_stored(record.stored.jobs_ticket,
+                                      [&](proto::ReplyWriter& reply) { reply.bulk(record.id()); });
 }
 
 // Asked between two parts of a command: the client may be gone, or its user removed.
@@ -56,13 +57,13 @@ Coroutine<bool> look_up_waits(Session& session, const proto::BatchOptions& optio
   Slices::Spending time(session.state().slices());
   while (session.state().batches().look_up_next(session.user(), options, found)) {
     if (!time.is_used_up()) continue;
-    session.update_memory(held);
-    co_await session.wait_for_slice();
+    session.memory().update(held);
+    co_await session.waits().wait_for_slice();
     if (!wants_reply(session)) co_return false;
     time.go_on();
   }
   // To accept the batch takes another slice.
-  co_await session.wait_for_slice();
+  co_await session.waits().wait_for_slice();
   co_return wants_reply(session);
 }
 
@@ -72,8 +73,8 @@ Coroutine<bool> copy_pattern(Session& session, std::string_view from, std::size_
   auto parts = std::make_shared<PatternInParts>(from);
   bool is_wanted = true;
   while (is_wanted && !(to = parts->go_on(now() + Slices::kSlice))) {
-    session.update_memory(held + from.size());
-    co_await session.wait_for_slice();
+    session.memory().update(held + from.size());
+    co_await session.waits().wait_for_slice();
     is_wanted = wants_reply(session);
   }
   session.state().batches().free_dropped(std::move(parts), from.size());
@@ -86,7 +87,7 @@ bool write_small_run(Session& session, const BatchRecord& record, proto::Keep ke
     LOCKSLEY_REQUIRES(kIoThread) {
   constexpr std::uint64_t kFewJobs = 1024;
   const BatchStatus status = record.status();
-  if (status.jobs > kFewJobs || status.result_bytes > Session::kLargeReply) return false;
+  if (status.jobs > kFewJobs || status.result_bytes > kLargeReply) return false;
   const std::uint64_t most = session.state().config().limits.output_buffer.count;
   RunOutputs outputs(record, status.jobs, keep, most, session.reply());
   outputs.go_on(Instant::max());
@@ -101,10 +102,10 @@ Coroutine<void> write_large_run(Session& session, const BatchRecord& record, pro
   RunOutputs outputs(record, record.status().jobs, keep, most,
                      proto::ReplyWriter(whole, session.info().protocol));
   Slices& slices = session.state().slices();
-  if (!slices.has_time()) co_await session.wait_for_slice();
+  if (!slices.has_time()) co_await session.waits().wait_for_slice();
   while (!outputs.go_on(now() + Slices::kSlice) && !session.is_dropped()) {
-    session.update_memory(outputs.memory_bytes());
-    co_await session.wait_for_slice();
+    session.memory().update(outputs.memory_bytes());
+    co_await session.waits().wait_for_slice();
   }
   if (session.is_dropped()) {
     const std::uint64_t bytes = whole.memory_bytes();
@@ -126,10 +127,10 @@ void add_payloads(Session& session, proto::Command& command, std::size_t first,
   }
   proto::ArgumentList payloads = std::move(command.arguments);
   payloads.drop_front(first);
-  const auto count = session.state().batches().intake().add(*record, session.account(), std::move(payloads),
-                                                            session.id(), at);
+  const auto count = session.state().batches().intake().add(*record, session.login().account(),
+                                                            std::move(payloads), session.id(), at);
   if (!count) return session.fail(count.error());
-  session.reply_when_stored(record->stored.jobs_ticket, [&](proto::ReplyWriter& reply) {
+  session.replies().reply_when_stored(record->stored.jobs_ticket, [&](proto::ReplyWriter& reply) {
     reply.integer(static_cast<std::int64_t>(*count));
   });
 }
@@ -170,8 +171,8 @@ Coroutine<void> submit_long_command(Session& session, proto::Command& command) {
   if (jobs != nullptr && !parsed->options.id.empty()) {
     DigestInParts parts(command.arguments, jobs->first);
     while (is_wanted && !(prepared.digest = parts.go_on(now() + Slices::kSlice))) {
-      session.update_memory(held);
-      co_await session.wait_for_slice();
+      session.memory().update(held);
+      co_await session.waits().wait_for_slice();
       is_wanted = wants_reply(session);
     }
   }
@@ -221,9 +222,10 @@ void close_command(Session& session, proto::Command& command) {
   BatchRecord* record = batch_of(session, command.arguments[1]);
   if (record == nullptr) return;
   BatchChanges& changes = session.state().batches().changes();
-  const std::uint64_t count = changes.close(*record, session.account());
+  const std::uint64_t count = changes.close(*record, session.login().account());
   const auto write = [count](proto::ReplyWriter& reply) { reply.integer(static_cast<std::int64_t>(count)); };
-  session.reply_when_stored(changes.ticket(*record, session.account()), write, record->stored.jobs_ticket);
+  session.replies().reply_when_stored(changes.ticket(*record, session.login().account()), write,
+                                      record->stored.jobs_ticket);
 }
 
 Coroutine<void> run_command(Session& session, proto::Command& command) {
@@ -257,12 +259,12 @@ Coroutine<void> run_command(Session& session, proto::Command& command) {
   const auto is_over = [](const BatchRecord& batch) { return batch.is_over(); };
   // Not inside the co_await: there g++ 12 evaluates both sides of a conditional.
   const Instant deadline = parsed->options.deadline ? now() + *parsed->options.deadline : kNever;
-  Session::Awaited awaited = co_await session.await_batch(record, is_over, deadline);
-  if (awaited == Session::Awaited::kTimeout) {
+  CommandWaits::Awaited awaited = co_await session.waits().await_batch(record, is_over, deadline);
+  if (awaited == CommandWaits::Awaited::kTimeout) {
     batches.changes().end_by_deadline(*record, owner);
-    awaited = co_await session.await_batch(record, is_over, kNever);
+    awaited = co_await session.waits().await_batch(record, is_over, kNever);
   }
-  if (awaited == Session::Awaited::kGone) {
+  if (awaited == CommandWaits::Awaited::kGone) {
     batches.changes().cancel(*record, owner, "the client of its RUN has gone");
     let_go();
     co_return;

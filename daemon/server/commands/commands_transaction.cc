@@ -5,6 +5,7 @@
 
 #include "daemon/server/commands/commands.h"
 #include "daemon/server/session/session.h"
+#include "daemon/server/session/transaction_run.h"
 #include "daemon/store/cluster_board.h"
 #include "proto/command_docs.h"
 #include "proto/read_options.h"
@@ -105,7 +106,7 @@ void queue_command(Session& session, proto::Command& command, const proto::Comma
   Transaction& transaction = session.transaction();
   if (!may_be_queued(session, command, spec)) return transaction.spoil();
   const std::string error = transaction.queue(command, session.memory().account());
-  session.update_memory();
+  session.memory().update();
   if (!error.empty()) return session.fail(error);
   session.reply().simple("QUEUED");
 }
@@ -133,7 +134,7 @@ Coroutine<void> exec_command(Session& session, proto::Command&) {
     session.fail(std::string(kUnconfirmedError));
     co_return;
   }
-  co_await session.run_transaction();
+  co_await run_transaction(session);
 }
 
 void discard_command(Session& session, proto::Command&) {

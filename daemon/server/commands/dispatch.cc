@@ -198,7 +198,7 @@ std::string refusal_of(ClusterBoard::Role role, const ClusterBoard& cluster) {
 bool is_for_this_daemon(Session& session, const proto::CommandSpec& spec) {
   const ClusterBoard::Role role = session.state().role();
   if (role == ClusterBoard::Role::kActive) {
-    session.tell_of_batches();
+    session.replies().tell_of_batches();
     return true;
   }
   // CONFIG and CUSTOMER are of the group kConnection, but CONFIG SET and RELOAD, and customers,
@@ -299,7 +299,7 @@ Coroutine<void> Dispatcher::load_and_execute(Session& session, CommandId id, pro
       load->outcome = outcome;
       if (const auto woken = waiting.lock()) woken->wake();
     });
-    if (!co_await session.await([&load] { return load->is_done; })) co_return;
+    if (!co_await session.waits().await([&load] { return load->is_done; })) co_return;
     if (!load->outcome) {
       session.fail(cannot_look_up(load->outcome.error()));
       co_return;

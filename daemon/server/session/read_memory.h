@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "daemon/base/loop/io_thread.h"
-#include "daemon/server/session/session.h"
+#include "daemon/server/session/session_memory.h"
 
 namespace locksley::daemon {
 
@@ -17,14 +17,14 @@ namespace locksley::daemon {
 // The I/O thread only. The connection may be dropped when the read ends: it then holds too much.
 class ReadMemory {
  public:
-  explicit ReadMemory(Session& session) : session_(session) {}
+  explicit ReadMemory(SessionMemory& all) : all_(all) {}
   ReadMemory(const ReadMemory&) = delete;
   ReadMemory& operator=(const ReadMemory&) = delete;
 
   // The owner of the next read, to be passed to it: expires when this is destroyed, or at the next
   // begin_read(). The result of an earlier read does not count any more.
   std::weak_ptr<const void> begin_read() {
-    counted_ = std::make_shared<Counted>(session_);
+    counted_ = std::make_shared<Counted>(all_);
     return counted_;
   }
   // To be called at the end of the read that has begun; counts read.memory_bytes(). No effect once
@@ -33,21 +33,21 @@ class ReadMemory {
   std::function<void(const Read&)> on_read() {
     return [counted = std::weak_ptr(counted_)](const Read& read) {
       kIoThread.assert_held();
-      if (const auto still_wanted = counted.lock()) still_wanted->session.count_read(read.memory_bytes());
+      if (const auto still_wanted = counted.lock()) still_wanted->all.count_read(read.memory_bytes());
     };
   }
 
  private:
   struct Counted {
-    explicit Counted(Session& its) : session(its) {}
-    ~Counted() { session.forget_read(); }
+    explicit Counted(SessionMemory& its) : all(its) {}
+    ~Counted() { all.forget_read(); }
     Counted(const Counted&) = delete;
     Counted& operator=(const Counted&) = delete;
 
-    Session& session;
+    SessionMemory& all;
   };
 
-  Session& session_;
+  SessionMemory& all_;
   std::shared_ptr<Counted> counted_;  // only this has it; null: nothing was read
 };
 

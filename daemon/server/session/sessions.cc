@@ -169,8 +169,7 @@ class Sessions::Holders {
   std::unordered_map<const Account*, std::vector<Holder>> by_account_;
 };
 
-void Sessions::enforce_memory_limit(const Session& cause) {
-  const Account& own = cause.memory().account();
+void Sessions::enforce_memory_limit(const Account& own) {
   const bool is_exceeded =
       own.exceeds_limit(Resource::kClientBytes) || memory_.all().exceeds_limit(Resource::kClientBytes);
   if (!is_exceeded || shedding_.contains(&own) || shed(own)) return;

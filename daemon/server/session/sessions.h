@@ -70,10 +70,10 @@ class Sessions {
   const CommandExecutor& executor() const { return executor_; }
   ClientMemory& memory() { return memory_; }
   Strangers& strangers() LOCKSLEY_REQUIRES(kIoThread) { return strangers_; }
-  // Drops connections, those that hold most first, until the account of `cause` and that of all are
+  // Drops connections, those that hold most first, until the account `own` and that of all are
   // within their limits: connections of that user, and then of the user that holds most for its
   // weight; the caller perhaps among them. Very many are dropped in slices.
-  void enforce_memory_limit(const Session& cause) LOCKSLEY_REQUIRES(kIoThread);
+  void enforce_memory_limit(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
   WriteWaiters& write_waiters() LOCKSLEY_REQUIRES(kIoThread) { return write_waiters_; }
   // The session's coroutine is over.
   void ended(Session& session) LOCKSLEY_REQUIRES(kIoThread);

@@ -22,11 +22,11 @@ Coroutine<void> SubscriptionMoves::end() {
   Subscriptions& subscriptions = session_.subscriptions();
   Slices& slices = session_.state().slices();
   while (!subscriptions.is_clear()) {
-    if (!slices.has_time()) co_await session_.wait_for_slice();
+    if (!slices.has_time()) co_await session_.waits().wait_for_slice();
     const Instant began = now();
     const bool is_done = subscriptions.clear_until(began + Slices::kSlice);
     slices.charge(now() - began);
-    session_.update_memory();
+    session_.memory().update();
     if (is_done) break;
   }
 }
@@ -40,7 +40,7 @@ Coroutine<void> SubscriptionMoves::move_to(UserRef user) {
   Slices& slices = session_.state().slices();
   command_moves_ = true;
   for (bool is_done = subscriptions.empty(); !is_done;) {
-    if (!slices.has_time()) co_await session_.wait_for_slice();
+    if (!slices.has_time()) co_await session_.waits().wait_for_slice();
     const Instant began = now();
     is_done = subscriptions.move_until(audience_of(*user), began + Slices::kSlice);
     slices.charge(now() - began);

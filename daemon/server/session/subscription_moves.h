@@ -24,10 +24,10 @@ class SubscriptionMoves {
   SubscriptionMoves(const SubscriptionMoves&) = delete;
   SubscriptionMoves& operator=(const SubscriptionMoves&) = delete;
 
-  // Ends all subscriptions: before Session::log_out(), and at the end.
+  // Ends all subscriptions: before SessionLogin::log_out(), and at the end.
   Coroutine<void> end() LOCKSLEY_REQUIRES(kIoThread);
   // The subscriptions get the events of this user's audience from now on; if the user may not read,
-  // they end. Before Session::log_in(), or before follow() if the login fails after all.
+  // they end. Before SessionLogin::log_in(), or before follow() if the login fails after all.
   Coroutine<void> move_to(UserRef user) LOCKSLEY_REQUIRES(kIoThread);
   // The subscriptions get the events of the present user's audience: those that the user may not
   // receive end at once, and the channels move later if they are many. Needs: the session is logged

@@ -31,7 +31,7 @@ class LoginTest : public ServerFixture {
   bool show_certificate(std::uint64_t connection, const std::string& common_name) {
     return on_io_thread([&] {
       kIoThread.assert_held();
-      return server_->session(connection)->log_in_by_certificate(common_name);
+      return server_->session(connection)->login().log_in_by_certificate(common_name);
     });
   }
   std::uint64_t connections_of(const std::string& user) {

@@ -35,10 +35,10 @@ class SubscriptionMovesTest : public ServerFixture {
     on_io_thread([this] {
       kIoThread.assert_held();
       Session& alice = session();
-      alice.log_in_by_certificate("alice");
+      alice.login().log_in_by_certificate("alice");
       for (int n = 0; n < kChannels; ++n)
         alice.subscriptions().add(Subscriptions::Kind::kChannel, name_of(n));
-      alice.update_memory();
+      alice.memory().update();
       return true;
     });
   }
@@ -148,11 +148,11 @@ TEST_F(SubscriptionMovesTest, WhatACommandMovesIsLeftToItUntilItIsDone) {
 TEST_F(SubscriptionMovesTest, TheyFollowTheUserThatThereIsNow) {
   const auto begin = [this] {
     kIoThread.assert_held();
-    session().log_in_by_certificate("bob");
+    session().login().log_in_by_certificate("bob");
   };
   EXPECT_TRUE(act_in_the_middle("bob", begin, [this] {
     kIoThread.assert_held();
-    session().log_in_by_certificate("alice");
+    session().login().log_in_by_certificate("alice");
   }));
   EXPECT_TRUE(becomes_true([this] {
     kIoThread.assert_held();

@@ -51,7 +51,7 @@ class WriteRoomTest : public ServerFixture {
     client.ask("PING");  // it is accepted now
     EXPECT_TRUE(on_io_thread([&] {
       kIoThread.assert_held();
-      return server_->session(connection)->log_in_by_certificate(user);
+      return server_->session(connection)->login().log_in_by_certificate(user);
     })) << user;
   }
   std::uint64_t executed(CommandId id) {

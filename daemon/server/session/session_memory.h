@@ -1,0 +1,65 @@
+// What one connection holds in memory, kept up to date with its parts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/loop/io_thread.h"
+#include "daemon/connection/life.h"
+#include "daemon/server/accounts/account.h"
+#include "daemon/server/session/client_memory.h"
+#include "daemon/server/session/session_output.h"
+#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/transaction.h"
+
+namespace locksley::daemon {
+
+class Sessions;
+
+// Adds up what one connection holds: its output, the names of its subscriptions and the events that
+// wait for them, its transaction, and what the command under way has read or made. Charges the sum
+// to the account of its user, and has connections dropped, perhaps this one, when that is over its
+// limit.
+//
+// A member of a Session, as are the parts that it looks at; clear() comes at the end. The I/O
+// thread only. Nothing blocks or fails.
+class SessionMemory {
+ public:
+  SessionMemory(Sessions& sessions, const ConnectionLife& life, const SessionOutput& output,
+                const Subscriptions& subscriptions, const Transaction& transaction)
+      LOCKSLEY_REQUIRES(kIoThread);
+  SessionMemory(const SessionMemory&) = delete;
+  SessionMemory& operator=(const SessionMemory&) = delete;
+
+  // Call it when the memory that the connection holds may have changed. `more`: bytes that a
+  // command under way holds.
+  void update(std::size_t more = 0) LOCKSLEY_REQUIRES(kIoThread);
+  // For ReadMemory: what was read for the command under way counts to that memory until
+  // forget_read(), which takes effect with the next update().
+  void count_read(std::size_t bytes) LOCKSLEY_REQUIRES(kIoThread);
+  void forget_read() { read_bytes_ = 0; }
+  // The connection is dropped for what it holds: that does not count any more.
+  void evict() { part_.set_output(0); }
+  void clear() { part_.clear(); }
+
+  // As those of ClientMemory::Part. What update() adds up is output().
+  Account& account() const { return part_.account(); }
+  void set_account(Account* account) { part_.set_account(account); }
+  std::uint64_t input() const { return part_.input(); }
+  bool set_input(std::uint64_t bytes) { return part_.set_input(bytes); }
+  std::uint64_t output() const { return part_.output(); }
+  // Of all connections.
+  const Account& all() const;
+
+ private:
+  Sessions& sessions_;
+  const ConnectionLife& life_;
+  const SessionOutput& output_;
+  const Subscriptions& subscriptions_;
+  const Transaction& transaction_;
+
+  ClientMemory::Part part_;
+  std::size_t read_bytes_ = 0;
+};
+
+}  // namespace locksley::daemon

@@ -13,8 +13,8 @@
 #include "daemon/server/session/login.h"
 #include "daemon/server/session/session_input.h"
 #include "daemon/server/session/session_memory.h"
-#include "daemon/server/session/subscription_moves.h"
-#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/subscriptions/subscription_moves.h"
+#include "daemon/server/session/subscriptions/subscriptions.h"
 #include "daemon/server/state/server_state.h"
 #include "proto/command_table.h"
 

@@ -8,8 +8,8 @@
 #include "daemon/connection/life.h"
 #include "daemon/server/accounts/account.h"
 #include "daemon/server/session/client_memory.h"
-#include "daemon/server/session/session_output.h"
-#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/output/session_output.h"
+#include "daemon/server/session/subscriptions/subscriptions.h"
 #include "daemon/server/session/transaction.h"
 
 namespace locksley::daemon {

@@ -17,7 +17,7 @@
 #include "daemon/server/accounts/tenants.h"
 #include "daemon/server/session/client_memory.h"
 #include "daemon/server/session/command_executor.h"
-#include "daemon/server/session/write_waiters.h"
+#include "daemon/server/session/writes/write_waiters.h"
 #include "daemon/server/state/server_state.h"
 #include "daemon/tls/context.h"
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "daemon/base/loop/io_thread.h"
-#include "daemon/server/session/session_output.h"
+#include "daemon/server/session/output/session_output.h"
 
 namespace locksley::daemon {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/server/session/session_output.h"
+#include "daemon/server/session/output/session_output.h"
 
 #include <utility>
 

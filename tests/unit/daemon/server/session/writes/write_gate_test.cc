@@ -1,5 +1,5 @@
 // Whether a command must wait for room to write, by what it writes and by what came before it.
-#include "daemon/server/session/write_gate.h"
+#include "daemon/server/session/writes/write_gate.h"
 
 #include <gtest/gtest.h>
 

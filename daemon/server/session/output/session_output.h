@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "daemon/base/loop/io_thread.h"
-#include "daemon/server/session/held_segments.h"
+#include "daemon/server/session/output/held_segments.h"
 #include "daemon/server/state/held_replies.h"
 #include "daemon/store/write/ticket.h"
 #include "proto/output_buffer.h"

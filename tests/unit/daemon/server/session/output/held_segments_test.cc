@@ -1,5 +1,5 @@
 // What is held of a connection's output: its numbers, and the sums of its bytes.
-#include "daemon/server/session/held_segments.h"
+#include "daemon/server/session/output/held_segments.h"
 
 #include <gtest/gtest.h>
 

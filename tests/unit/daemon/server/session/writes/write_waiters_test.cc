@@ -1,5 +1,5 @@
 // Connections that wait for room to write: who is woken, and when.
-#include "daemon/server/session/write_waiters.h"
+#include "daemon/server/session/writes/write_waiters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/server/session/subscription_moves.h"
+#include "daemon/server/session/subscriptions/subscription_moves.h"
 
 #include <memory>
 #include <string_view>

@@ -5,7 +5,7 @@
 
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/loop/slices.h"
-#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/subscriptions/subscriptions.h"
 #include "daemon/server/state/server_state.h"
 
 namespace locksley::daemon {

@@ -1,4 +1,4 @@
-#include "daemon/server/session/held_segments.h"
+#include "daemon/server/session/output/held_segments.h"
 
 #include <string>
 

@@ -8,8 +8,8 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/server/accounts/account.h"
 #include "daemon/server/session/command_executor.h"
-#include "daemon/server/session/session_output.h"
-#include "daemon/server/session/write_waiters.h"
+#include "daemon/server/session/output/session_output.h"
+#include "daemon/server/session/writes/write_waiters.h"
 
 namespace locksley::daemon {
 

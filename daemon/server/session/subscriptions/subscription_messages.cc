@@ -1,4 +1,4 @@
-#include "daemon/server/session/subscription_messages.h"
+#include "daemon/server/session/subscriptions/subscription_messages.h"
 
 #include "daemon/base/time.h"
 #include "daemon/server/session/session.h"

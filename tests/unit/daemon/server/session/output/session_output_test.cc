@@ -1,5 +1,5 @@
 // The replies of a connection: which may be sent, and which wait for the store.
-#include "daemon/server/session/session_output.h"
+#include "daemon/server/session/output/session_output.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Very many channels follow the user of their connection, when two move them and while they move.
-#include "daemon/server/session/subscription_moves.h"
+#include "daemon/server/session/subscriptions/subscription_moves.h"
 
 #include <gtest/gtest.h>
 

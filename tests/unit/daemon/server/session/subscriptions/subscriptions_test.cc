@@ -1,4 +1,4 @@
-#include "daemon/server/session/subscriptions.h"
+#include "daemon/server/session/subscriptions/subscriptions.h"
 
 #include <gtest/gtest.h>
 

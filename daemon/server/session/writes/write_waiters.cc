@@ -1,4 +1,4 @@
-#include "daemon/server/session/write_waiters.h"
+#include "daemon/server/session/writes/write_waiters.h"
 
 namespace locksley::daemon {
 

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """The Executor of the Python package: as the executors of concurrent.futures, also where a program ends, forks, or makes mistakes."""
 
+import colorsys
 import functools
+import math
 import os
 import pathlib
 import subprocess
@@ -52,9 +54,34 @@ class Executors(DaemonTest):
             [batch] = self.connect(self.daemon).listed()
             self.assertEqual((batch["weight"], batch["name"]), (7, "identity"))
 
-    def test_a_result_that_is_not_kept_could_not_be_waited_for(self):
-        with self.assertRaisesRegex(TypeError, "keep"):
-            locksley.Executor(tasks.app, keep="failures")
+    def test_its_first_argument_may_be_max_workers(self):
+        with unittest.mock.patch.dict(os.environ, LOCKSLEY_URL=url_of(self.daemon)):
+            with locksley.Executor(2) as pool:
+                self.assertEqual(pool.submit(tasks.identity, 4).result(DEADLINE_S), 4)
+                self.assertEqual([batch["slots"] for batch in self.connect(self.daemon).listed()], [2])
+
+    def test_options_that_it_cannot_have_are_refused_with_what_takes_their_place(self):
+        start, processes = "what stands at the top of the workers' module runs once", "jobs run in processes that the daemon starts"
+        said = {"initializer": start, "initargs": start, "mp_context": processes, "max_tasks_per_child": "the handler has `max_jobs`"}
+        for name, instead in {"keep": "each result is some future's", **said}.items():
+            with self.assertRaisesRegex(TypeError, f"an executor has no option '{name}': {instead}"):
+                locksley.Executor(tasks.app, **{name: 1})
+        for name, arguments in {"mp_context": (object(),), "initializer": (None, print)}.items():
+            with self.assertRaisesRegex(TypeError, f"an executor has no option '{name}'"):
+                locksley.Executor(4, *arguments)
+
+    def test_functions_of_a_module_have_a_handler_of_their_own(self):
+        pool = {**HANDLER, "worker": [sys.executable, "-B", "-m", "locksley", "colorsys"]}
+        daemon = self.start({"handlers": {"python": HANDLER, "pool": pool}})
+        app = locksley.App(url_of(daemon))
+        self.addCleanup(app.close)
+        with locksley.Executor(app, handler="pool") as pool:
+            self.assertEqual(list(pool.map(colorsys.rgb_to_hls, [1], [1], [1])), [[0, 1, 0]])
+        with locksley.Executor(app) as pool:
+            said = pool.submit(colorsys.rgb_to_hls, 1, 1, 1).exception(DEADLINE_S).message
+            self.assertIn("no task is named 'colorsys:rgb_to_hls'; there are: ", said)
+            self.assertIn(". For functions of the module colorsys: a handler with worker: [python3, -m, locksley, colorsys], and Executor(", said)
+            self.assertNotIn("For functions", pool.submit(tasks.identity.function, 1).exception(DEADLINE_S).message)
 
     def test_cancel(self):
         blocker = self.connect(self.daemon)("SUBMIT", "python", "ID", "blocker", "JOBS", "{}")
@@ -269,9 +296,12 @@ class Executors(DaemonTest):
 
     def test_what_no_worker_could_run_is_refused_at_once(self):
         with locksley.Executor(tasks.app) as pool:
-            for wrong in (lambda: 1, functools.partial(job_of, 1), pow, "abc".upper, self.setUp, futures.Future.cancel):
-                with self.assertRaisesRegex(TypeError, "functions of a module that its workers serve, not "):
+            for wrong in (lambda: 1, functools.partial(job_of, 1), pow, "abc".upper, self.setUp, futures.Future.cancel, math.sqrt, os._exit):
+                with self.assertRaisesRegex(TypeError, "public functions of a module that its workers serve, not "):
                     pool.submit(wrong)
+        session = "import locksley\ndef double(n): return 2 * n\nlocksley.Executor().submit(double, 1)"  # which is in no file
+        said = subprocess.run([sys.executable, "-B", "-c", session], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE_S).stderr
+        self.assertRegex(said, "TypeError: an executor runs tasks and public functions of a module that its workers serve, not <function double")
         for workers in (0, -1):
             with self.assertRaisesRegex(ValueError, "max_workers must be greater than 0"):
                 locksley.Executor(tasks.app, max_workers=workers)

@@ -273,7 +273,10 @@ class App:
         """One of its own."""
         task = self.tasks.get(name)
         if task is None:
-            raise LocksleyError(f"no task is named '{name}'; there are: {', '.join(sorted(self.tasks)) or 'none'}")
+            said, (module, colon, _) = ", ".join(sorted(self.tasks)) or "none", name.partition(":")
+            if colon and not any(task.function.__module__ == module for task in self.tasks.values()):
+                said += f". For functions of the module {module}: a handler with worker: [python3, -m, locksley, {module}], and Executor(handler=…)"
+            raise LocksleyError(f"no task is named '{name}'; there are: {said}")
         return task
 
     def batch(self, id: str, codec: Codec | None = None) -> Batch[Any]:

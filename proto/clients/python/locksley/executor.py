@@ -27,25 +27,35 @@ from .wire import each, now, one
 _WINDOW = 10_000  # jobs that are sent and have not ended, at most
 _CHUNK_JOBS, _CHUNK_BYTES = 1000, 4 << 20  # of one command, which may be larger by one payload
 _EMPTY_BATCHES = 3  # one after the other: such a pool would go on without an end
+_NO_OPTIONS = {  # all but the first are those of the executors of concurrent.futures
+    "keep": "each result is some future's", "max_tasks_per_child": "the handler has `max_jobs` in the daemon's configuration",
+    **dict.fromkeys(("initializer", "initargs"), "what stands at the top of the workers' module runs once in each of their processes"),
+    **dict.fromkeys(("mp_context", "thread_name_prefix"), "jobs run in processes that the daemon starts, as the handler's `worker: […]` says"),
+}
 
 
 class Executor(futures.Executor):
     """Runs calls of tasks, or of a module's functions (`python3 -m locksley MODULE` serves them), on the workers of a daemon.
 
-    `task`: the one that submit() and map() call, which then take no function. `max_workers`: how many jobs run at a time at most. A
-    future can be cancelled until its job is sent; at most twice `max_workers` are sent, or 10,000 where it is None. Other options are
-    those of a batch, but for `keep`."""
+    `app`: an App or a URL, or `max_workers`: how many jobs run at a time at most. `task`: the one that submit() and map() call, which then take
+    no function. `handler`: the one of functions, by default that of the App. A future can be cancelled until its job is sent; at most twice
+    `max_workers` are sent, or 10,000 where it is None. Other options are those of a batch, but for `keep`."""
 
-    def __init__(self, app: App | str | None = None, task: str | None = None, max_workers: int | None = None, **options: Any) -> None:
-        if "keep" in options:
-            raise TypeError("an executor has no option 'keep': each result is some future's")
+    def __init__(
+        self, app: App | str | int | None = None, task: str | None = None, max_workers: int | None = None, handler: str | None = None, **options: Any
+    ) -> None:
+        if isinstance(app, int):  # the arguments are those of a ProcessPoolExecutor
+            options.update((name, value) for name, value in (("mp_context", task), ("initializer", max_workers)) if value is not None)
+            app, task, max_workers = None, None, app
+        for name in (name for name in options if name in _NO_OPTIONS):
+            raise TypeError(f"an executor has no option '{name}': {_NO_OPTIONS[name]}")
         if max_workers is not None and max_workers < 1:
             raise ValueError("max_workers must be greater than 0")
         self._app = app if isinstance(app, App) else App(app)
         self._task = None if task is None else self._app.task_named(task)
         self.process = os.getpid()
         self._batch: Batch[Any] = Batch(self._app, new_id(), self._task.codec if self._task else None)
-        self._handler = ""
+        self._handler, self._handler_of_functions = "", handler
         self._window = _WINDOW if max_workers is None else 2 * max_workers
         self._words = option_words({"slots": max_workers, "name": task, **options})
         self._changed = threading.Condition()
@@ -58,7 +68,7 @@ class Executor(futures.Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         if self._task is not None and not callable(fn):
             args, fn = (fn, *args), self._task
-        task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(_name_of(fn))
+        task: Task[Any] = cast(Any, fn) if isinstance(fn, Task) else self._app.named(_name_of(fn), handler=self._handler_of_functions)
         payload, future = task.payload(args, kwargs), Future[Any]()
         if self.process != os.getpid():  # the threads are the parent's
             raise RuntimeError("this executor is that of the process that forked this one: make another one here")
@@ -241,9 +251,9 @@ def _wait_for_all() -> None:
 def _name_of(fn: Any) -> str:
     """MODULE:FUNCTION, as a worker knows it that imports the module."""
     module, name = getattr(fn, "__module__", None), getattr(fn, "__qualname__", "")
-    if module in (None, "builtins") or not name.isidentifier():
-        raise TypeError(f"an executor runs tasks and functions of a module that its workers serve, not {fn!r}")
-    if module == "__main__":  # that of the program
-        main = sys.modules["__main__"]
-        module = main.__spec__.name if main.__spec__ else pathlib.Path(main.__file__ or "__main__").stem
+    if module == "__main__":  # that of the program; an interactive session has none
+        main: Any = sys.modules["__main__"]
+        module = main.__spec__.name if main.__spec__ else pathlib.Path(getattr(main, "__file__", "")).stem
+    if module in (None, "", "builtins") or not name.isidentifier() or name.startswith("_") or not hasattr(fn, "__code__"):
+        raise TypeError(f"an executor runs tasks and public functions of a module that its workers serve, not {fn!r}")
     return f"{module}:{name}"

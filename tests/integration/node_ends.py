@@ -234,6 +234,31 @@ await long.cancel();
 console.log((await Promise.all(waits)).length);
 queue.close();
 """
+# Log-ins, by URLs, with and without options of ioredis, and with passwords of the environment.
+LOG_INS = """
+import { Locksley } from '@locksley/client';
+
+const [host, alice] = JSON.parse(process.argv[2]);
+const asks = async (url, redis = {}) => {
+  const queue = new Locksley(url, { redis });
+  const error = await queue.batch('nosuch').status().catch((error) => error);
+  console.log([error.code, /[^.][.] Log in by .*LOCKSLEY_PASSWORD/.test(error.message)]);
+  queue.close();
+};
+await asks(`redis://alice@${host}`);
+await asks(`redis://${host}`);
+await asks(`redis://alice@${host}`, { password: alice });
+await asks(`redis://${host}`, { username: 'alice', password: alice });
+process.env.LOCKSLEY_PASSWORD = alice;
+process.env.LOCKSLEY_URL = `redis://alice@127.0.0.1:1,${host}`;
+await asks(undefined);
+await asks(`redis://${host}`, { username: 'alice' });
+await asks(`redis://alice:wrong@${host}`);
+await asks(`redis://alice@${host}`, { password: 'wrong' });
+process.env.LOCKSLEY_PASSWORD = 'wrong';
+await asks(`redis://alice:${encodeURIComponent(alice)}@${host}`);
+await asks(`redis://${host}`);
+"""
 
 
 def setUpModule():
@@ -293,6 +318,12 @@ class Ends(UsersTest):
 
     def test_what_is_known_of_a_job_has_its_bytes(self):
         self.assertEqual(self.with_a_daemon(BYTES), "ffd800 ok\nffd800 error\n")
+
+    def test_the_password_of_the_environment(self):
+        daemon = self.start_with(alice={"handlers": ["echo"]})
+        said = self.run_to_its_end(LOG_INS, json.dumps([f"{daemon.host}:{daemon.port}", PASSWORD.format("alice")]))
+        good, wrong = "[ 'NOBATCH', false ]", "[ 'WRONGPASS', true ]"
+        self.assertEqual(said.splitlines(), [wrong, "[ 'NOAUTH', true ]", good, good, good, good, wrong, wrong, good, wrong])
 
     def test_an_event_error_without_a_listener_ends_no_program(self):
         self.assertEqual(self.run_to_its_end(HEAD + EVENTS, "redis://127.0.0.1:1"), "Unreachable\nhere\n")

@@ -4,11 +4,14 @@ one starts on its store at another address."""
 
 import asyncio
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from late_proxy import LateProxy
@@ -18,6 +21,7 @@ from remote_worker import port_for_workers, wait_for_machines
 from scratch import scratch
 from standby_server import LOADING, StandbyServer, readonly
 from store_daemon import StoreTest
+from users import PASSWORD, UsersTest
 
 from locksley.wire import Addresses
 
@@ -126,6 +130,50 @@ class Standbys(DaemonTest):
             with self.assertRaises(locksley.Refused) as caught:
                 self.task_at(server.address, patience=0).submit(1)
             self.assertEqual(caught.exception.code, code)
+
+
+class LogIns(UsersTest):
+    def asks(self, url, **options):
+        """The code of the refusal of a question."""
+        app = locksley.App(url, **options)
+        self.addCleanup(app.close)
+        with self.assertRaises(locksley.Refused) as caught:
+            app.batch("nosuch").status()
+        return caught.exception.code
+
+    def test_the_password_of_the_environment(self):
+        daemon = self.start_with(alice={}, default={})
+        host, right = address_of(daemon), urllib.parse.quote(PASSWORD.format("alice"))
+        with unittest.mock.patch.dict(os.environ, LOCKSLEY_PASSWORD=PASSWORD.format("alice")):
+            for url in (f"redis://alice@{host}", f"redis://alice@{NOWHERE},{host}"):
+                with unittest.mock.patch.dict(os.environ, LOCKSLEY_URL=url):
+                    self.assertEqual((self.asks(url), self.asks(None)), ("NOBATCH", "NOBATCH"))
+            self.assertEqual(self.asks(f"redis://{host}", username="alice"), "NOBATCH")
+            # Another one comes before it.
+            self.assertEqual(self.asks(f"redis://alice:wrong@{host}"), "WRONGPASS")
+            self.assertEqual(self.asks(f"redis://alice@{host}", password="wrong"), "WRONGPASS")
+        with unittest.mock.patch.dict(os.environ, LOCKSLEY_PASSWORD="wrong"):
+            self.assertEqual(self.asks(f"redis://alice:{right}@{host}"), "NOBATCH")
+            self.assertEqual(self.asks(f"redis://alice@{host}", password=PASSWORD.format("alice")), "NOBATCH")
+        with unittest.mock.patch.dict(os.environ, LOCKSLEY_PASSWORD=PASSWORD.format("default")):  # as the command line
+            self.assertEqual((self.asks(f"redis://{host}"), self.asks(f"redis://{address_of(self.start())}")), ("NOBATCH", "NOBATCH"))
+
+    def test_a_refusal_says_where_the_log_in_comes_from(self):
+        daemon = self.start_with(alice={})
+        for url in (f"redis://{address_of(daemon)}", f"redis://alice@{address_of(daemon)}"):
+            app = locksley.App(url)
+            self.addCleanup(app.close)
+            with self.assertRaisesRegex(locksley.Refused, r"^(NOAUTH|WRONGPASS) .*[^.]\. Log in by .*LOCKSLEY_PASSWORD"):
+                app.batch("nosuch").status()
+
+    def test_a_worker_has_the_password_of_the_environment(self):
+        settings, renderer = {"workers": {"port": 0}, "handlers": {"far": {"remote": True}}}, {"commands": ["work"], "handlers": ["far"]}
+        daemon = self.start_with(settings, renderer=renderer, root={"commands": ["read", "admin"]})
+        command = [sys.executable, "-B", "-m", "locksley", "package_tasks:far", "--url", f"redis://renderer@127.0.0.1:{port_for_workers(daemon)}"]
+        worker = subprocess.Popen(command, env={**ENVIRONMENT, "LOCKSLEY_PASSWORD": PASSWORD.format("renderer")})
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+        wait_for_machines(self.log_in(daemon, "root"), 1)
 
 
 class Takeover(StoreTest):

@@ -185,7 +185,7 @@ export interface LocksleyOptions {
 
 /** An application: its daemon, or several of which one serves, and its tasks. */
 export class Locksley {
-  /** With several addresses, `redis://a:7770,b:7770`, or several URLs. */
+  /** With several addresses, `redis://a:7770,b:7770`, or several URLs; without one, that of LOCKSLEY_URL. LOCKSLEY_PASSWORD is for a URL without a password. */
   constructor(url?: string | string[], options?: LocksleyOptions);
   readonly tasks: ReadonlyMap<string, Task<any[], unknown>>;
   task<A extends any[], R>(name: string, fn: (...args: A) => R | Promise<R>, options?: TaskOptions): Task<A, R>;

@@ -14,6 +14,7 @@ export const LATER = new Set(['QUEUEFULL', 'DRAINING', 'STORE']);
 export const ELSEWHERE = new Set(['READONLY', 'LOADING']); // it stands by, takes over, or is not sure that it still serves
 const AT_ONCE = 64; // commands that do not wait for jobs: a guess; each has a connection
 const FULL = /^ERR max number of clients reached/; // which passes
+const LOG_IN = 'Log in by the URL, redis://USER:PASSWORD@HOST; LOCKSLEY_PASSWORD is for a URL without a password';
 const UNTRUSTED = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY)|(DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED)_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/;
 
 const CERTIFICATE = /-----BEGIN (X509 |TRUSTED )?CERTIFICATE-----[^]*?-----END (X509 |TRUSTED )?CERTIFICATE-----/g;
@@ -33,10 +34,17 @@ function untrusted(cause) {
   }
 }
 
+// What of a log-in stands neither in the URL nor in the options of ioredis, which alone would take a URL with a user to have the password ''.
+function logIn(url, options) {
+  const { username, password } = new URL(url);
+  const secret = password ? '' : options.password ?? process.env.LOCKSLEY_PASSWORD;
+  return secret ? { username: username ? undefined : options.username ?? 'default', password: secret } : {};
+}
+
 // A connection of ioredis that does not come back by itself. Rejects with a Refused if the daemon refuses the log-in or the connection, or if the file
 // of authorities cannot be used; also for what accepts connections and says nothing, and when the signal is aborted.
 export async function connect(url, options, signal) {
-  const redis = new Redis(url, {
+  const redis = new Redis(logIn(url, options), url, {
     lazyConnect: true, connectTimeout: 5000, retryStrategy: () => null, maxRetriesPerRequest: null,
     autoResendUnfulfilledCommands: false, enableReadyCheck: false, enableOfflineQueue: true, disableClientInfo: true, ...options,
   });
@@ -56,7 +64,9 @@ export async function connect(url, options, signal) {
       const found = cause.message.includes('got "H"') ? 'this port speaks HTTP, for the dashboard' : "this port does not speak Locksley's protocol";
       throw new Refused(`PROTOCOL ${found}: ${PORTS}`);
     }
-    if (cause.name === 'ReplyError' && !FULL.test(cause.message)) throw new Refused(cause.message);
+    if (cause.name === 'ReplyError' && !FULL.test(cause.message)) {
+      throw new Refused(/^(NOAUTH|WRONGPASS)/.test(cause.message) ? `${cause.message.replace(/\.$/, '')}. ${LOG_IN}` : cause.message);
+    }
     throw UNTRUSTED.test(cause.code) ? untrusted(cause) : cause;
   }
   return redis;

@@ -203,7 +203,7 @@ class _Decorator(Protocol):
 
 class App:
     """A daemon at `url`; with several addresses, redis://a:7770,b:7770, or several URLs, that which serves; without one, that of the
-    environment's LOCKSLEY_URL, or this machine's.
+    environment's LOCKSLEY_URL, or this machine's. A URL without a password has that of LOCKSLEY_PASSWORD.
 
     `handler` is the handler of the daemon that runs the tasks, unless a task names another. `patience` is for how many seconds a command is
     tried again when no daemon answers, or when it says "retry later". Other options are those of a connection of redis-py."""

@@ -119,7 +119,9 @@ def refusal(error: BaseException) -> Refused:
         return Refused("PROTOCOL", f"this port does not speak Locksley's protocol: {_PORTS} ({error})")
     code, _, rest = str(error).partition(" ")
     if isinstance(error, redis.AuthenticationError) and code not in ("NOAUTH", "WRONGPASS"):
-        return Refused("WRONGPASS" if "username-password" in rest else "NOAUTH", str(error))
+        code, rest = "WRONGPASS" if "username-password" in rest else "NOAUTH", str(error)
+    if code in ("NOAUTH", "WRONGPASS"):
+        return Refused(code, f"{rest.rstrip('.')}. Log in by the URL, redis://USER:PASSWORD@HOST; LOCKSLEY_PASSWORD is for a URL without a password")
     if type(error) in _CODES:
         return Refused(_CODES[type(error)], str(error))
     return Refused(code, rest) if code.isalpha() and code.isupper() else Refused("ERR", str(error))
@@ -195,11 +197,13 @@ def _check_files(options: Mapping[str, Any]) -> None:
 class Addresses:
     """The daemons of which one serves: several URLs, or one with several addresses, redis://user:password@a:7770,b:7770; a:7770 is
     redis://a:7770. `url` is the one that is believed to serve, and may be none of `urls`, since a standby named it. `options` are those of
-    a connection of redis-py. Any thread may use it."""
+    a connection of redis-py; of a log-in, what stands in the URL comes before them, and after them the environment. Any thread may use it."""
 
     def __init__(self, urls: str | Sequence[str], port: int, options: Mapping[str, Any]) -> None:
         # Replies are bytes here, whatever the program has elsewhere.
-        self._options = {"socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
+        password = None if "credential_provider" in options else os.environ.get("LOCKSLEY_PASSWORD")
+        login: dict[str, Any] = {"username": "default", "password": password} if password else {}
+        self._options = {**login, "socket_timeout": REPLY_S, "socket_connect_timeout": CONNECT_S, **options, "decode_responses": False}
         self._port, self._at = port, 0
         self._are_files_checked = False
         given = [url if "://" in url else f"redis://{url}" for url in ([urls] if isinstance(urls, str) else urls)]

@@ -150,8 +150,8 @@ BYTES = """
 for (const handler of ['echo', 'sleep']) { // which takes no such payload; of a job that is ok the payload is not kept
   const batch = await queue.named('x', { handler, raw: true }).map([Buffer.from([255, 216, 0])]);
   await batch.wait();
-  const { payload, output, status } = await batch.job(0);
-  console.log((payload ?? output).toString('hex'), status);
+  const facts = await batch.job(0);
+  console.log((facts.payload ?? facts.output).toString('hex'), facts.status, Object.keys(facts).join(' '));
 }
 queue.close();
 """
@@ -317,7 +317,8 @@ class Ends(UsersTest):
         self.assertEqual(self.with_a_daemon(AGAIN), "interrupted 012345 012345\n0123 0123\nabc EXISTS EXISTS\n")
 
     def test_what_is_known_of_a_job_has_its_bytes(self):
-        self.assertEqual(self.with_a_daemon(BYTES), "ffd800 ok\nffd800 error\n")
+        facts = "index status attempt startedAt finishedAt durationUs worker exitStatus progress note logBytes output payload"  # as in index.d.ts
+        self.assertEqual(self.with_a_daemon(BYTES), f"ffd800 ok {facts}\nffd800 error {facts}\n")
 
     def test_the_password_of_the_environment(self):
         daemon = self.start_with(alice={"handlers": ["echo"]})

@@ -242,8 +242,8 @@ class Restarts(StoreTest):
         self.begin(settings)
         tasks.app.connect(url_of(self.daemon))
         for batch in batches:
-            wait_for("the job to run again", lambda: batch.job(0)["attempt"] == 2 or batch.status().is_over)
-            self.assertEqual((batch.status().failed, batch.job(0)["attempt"]), (0, 2))
+            wait_for("the job to run again", lambda: batch.job(0).attempt == 2 or batch.status().is_over)
+            self.assertEqual((batch.status().failed, batch.job(0).attempt), (0, 2))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ class Inline(unittest.TestCase):
             self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
             with locksley.Executor(tasks.app) as pool:
                 self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
-            self.assertEqual((batch.job(2)["status"], batch.log(2)), ("error", ""))
-            self.assertIn(b"30002", batch.job(2)["payload"])
+            self.assertEqual((batch.job(2).status, batch.log(2)), ("error", ""))
+            self.assertIn(b"30002", batch.job(2).payload)
             with self.assertRaisesRegex(locksley.Refused, "has 3 jobs"):
                 batch.job(3)
             with self.assertRaisesRegex(locksley.LocksleyError, "no job of which a result is kept"):

@@ -101,7 +101,7 @@ class Bytes(DaemonTest):
         for handler, key, status in (("echo", "output", "ok"), ("sleep", "payload", "error")):  # of one that is ok the payload is not kept
             batch = app.named("x", handler=handler, raw=True).map([b"\xff\xd8\0"])
             batch.wait(DEADLINE_S)
-            self.assertEqual((batch.job(0)[key], batch.job(0)["status"]), (b"\xff\xd8\0", status))
+            self.assertEqual((getattr(batch.job(0), key), batch.job(0).status), (b"\xff\xd8\0", status))
 
 
 class TimeLimits(DaemonTest):

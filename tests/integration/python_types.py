@@ -27,6 +27,7 @@ async def words(text: str) -> List[str]:
 numbers: List[int] = list(length.map(["a"]).values())
 for result in words.map(["a b"]):
     several: List[str] = result.value
+attempt: int = length.map(["a"]).job(0).attempt
 
 async def main() -> int:
     batch = await length.amap(["a"])

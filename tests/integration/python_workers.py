@@ -52,6 +52,10 @@ class LocalWorker(DaemonTest):
         self.assertEqual((error.message, batch.status().retried), ("ValueError: two lines", 2))
         self.assertIn("package_tasks.py", error.remote_traceback)
         self.assertIn("two\nlines", str(error.__cause__))
+        facts = batch.job(0)
+        self.assertEqual(list(vars(facts)), list(self.connect(self.daemon).map("JOB", batch.id, 0)))
+        self.assertEqual((facts.status, facts.attempt, facts.exit_status, facts.output[:10]), ("error", 3, None, b"ValueError"))
+        self.assertEqual((facts.payload, 0 < facts.started_at <= facts.finished_at), (b'{"task":"fails","args":["two\\nlines"]}', True))
         with self.assertRaisesRegex(locksley.JobCrashed, "exit status 3"):
             tasks.dies.submit().result()
         with self.assertRaisesRegex(locksley.JobError, "SystemExit: left"):
@@ -113,7 +117,7 @@ class LocalWorker(DaemonTest):
 def check_what_is_too_much(test, task):
     batch = task.submit()
     test.assertEqual(batch.result(), "x" + "é" * 2047)
-    test.assertEqual((batch.job(0)["progress"], batch.status().retried), (33, 1))
+    test.assertEqual((batch.job(0).progress, batch.status().retried), (33, 1))
 
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -132,7 +136,7 @@ class Version2(DaemonTest):
         self.assertEqual(list(tasks.identity.map(values).values()), values)
         batch = tasks.told.starmap([()], trace=TRACE, timeout=7)
         self.assertEqual(batch.result()[:3], [1, TRACE, 7.0])
-        self.assertEqual((batch.job(0)["status"], batch.log(0)), ("ok", "as it was told\n"))
+        self.assertEqual((batch.job(0).status, batch.log(0)), ("ok", "as it was told\n"))
         noted = tasks.notes.submit("")
         self.assertEqual(noted.result(), [2, "half of it"])
         [error] = tasks.fails.map(["again"]).failed()
@@ -163,8 +167,8 @@ class Version2(DaemonTest):
         [error] = batch.failed()
         self.assertIsInstance(error, locksley.JobCrashed)
         found = batch.job(error.index)
-        self.assertEqual((found["status"], found["attempt"]), ("crashed", 1))
-        self.assertIn(b'"dies"', found["payload"])
+        self.assertEqual((found.status, found.attempt), ("crashed", 1))
+        self.assertIn(b'"dies"', found.payload)
 
 
 class AfterTheDrain(StoreTest):

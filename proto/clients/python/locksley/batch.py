@@ -7,7 +7,8 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
@@ -63,6 +64,26 @@ class Explanation(NamedTuple):
     received: float
     jobs_per_second: float
     eta_ms: int
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """As JOB has it: what is known of one job; times are milliseconds since 1970, 0: not yet, or not known. None: there is none. There is no
+    `payload` once the job is ok: it is kept while the job can be tried again."""
+
+    index: int
+    status: str
+    attempt: int = 0
+    started_at: int = 0
+    finished_at: int = 0
+    duration_us: int = 0
+    worker: str = ""
+    exit_status: int | None = None
+    progress: int | None = None
+    note: str | None = None
+    log_bytes: int = 0
+    output: bytes | None = None
+    payload: bytes | None = None
 
 
 class Result(Generic[R]):
@@ -204,10 +225,9 @@ class Batch(Generic[R]):
         state, reason, paused, ahead, share, received, rate, eta_ms = (found[name] for name in Explanation._fields)
         return Explanation(state, reason, bool(paused), ahead, float(share), float(received), float(rate), eta_ms)
 
-    async def _job(self, ask: Ask, /, index: int) -> Mapping[str, Any]:
-        """What is known of one job, as JOB has it: its attempt, worker, times, progress, note and exit status; payload and output
-        are bytes."""
-        return as_map(await one(ask, "JOB", self.id, index))
+    async def _job(self, ask: Ask, /, index: int) -> JobFacts:
+        found = as_map(await one(ask, "JOB", self.id, index))
+        return JobFacts(**{name: value for name, value in found.items() if name in JobFacts.__dataclass_fields__})
 
     async def _log(self, ask: Ask, /, index: int) -> str:
         """The end of what a job wrote to standard error, also while it runs."""

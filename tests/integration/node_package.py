@@ -77,6 +77,7 @@ console.log(status, attempt, exitStatus, String(payload), (await batch.log(1)).l
 const items = function* (count, error) { yield* Array(count).keys(); if (error) throw error; }; // a stream, which may be interrupted
 const double = (...of) => queue.named('doubled').map(items(...of), { id: 'mine' }).then((again) => again.status());
 console.log(await double(5000, new Error('interrupted')).catch((error) => error.message), (await double(6000)).ok, (await double(6000)).ok);
+console.log((await (await queue.named('doubled').map([1], { for: 'acme' })).status()).customer);
 """
 # A codec that makes many bytes of a character.
 WIDE = """
@@ -108,7 +109,7 @@ const queue = new Locksley('redis://127.0.0.1:7770', { codec: { dumps: (v) => Bu
 const length = queue.task('length', async (text: string, factor = 1) => text.length * factor, { retries: 3 });
 export async function main(): Promise<number> {
   const batch: Batch<number> = await length.map(['a'], { for: 'cust-42', signal: AbortSignal.timeout(5) });
-  batch.on('progress', (status) => console.log(status.ok + 1));
+  batch.on('progress', (status) => console.log(status.ok + status.slots, status.customer.length));
   for await (const result of batch) console.log(result.ok ? result.value + 1 : (result.error as JobError).remoteStack);
   await length.mapArgs([['a', 2]]);
   currentJob().progress(5);
@@ -138,7 +139,7 @@ class Pages(unittest.TestCase):
     def test_a_job_without_a_daemon(self):
         (INSTALLED / "inline.mjs").write_text(INLINE)
         said = subprocess.run([NODE, "inline.mjs"], cwd=INSTALLED, capture_output=True, text=True, timeout=DEADLINE_S)
-        self.assertEqual(said.stdout, 'ok 1 null {"task":"doubled","args":[2]} 0 ERR\ninterrupted 6000 6000\n', said.stderr)
+        self.assertEqual(said.stdout, 'ok 1 null {"task":"doubled","args":[2]} 0 ERR\ninterrupted 6000 6000\nacme\n', said.stderr)
 
     def test_an_error_is_a_line_that_the_daemon_takes(self):
         (INSTALLED / "wide.mjs").write_text(WIDE)

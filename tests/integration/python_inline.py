@@ -21,6 +21,8 @@ class Inline(unittest.TestCase):
             self.assertEqual([(error.attempt, error.exception) for error in batch.failed()], [(3, "ValueError")] * 3)
             self.assertEqual((batch.retry(1), batch.wait().failed, batch.status().retried), (1, 3, 8))
             self.assertEqual(tasks.identity.map(range(5000)).status().ok, 5000)
+            status = tasks.identity.map([1], for_="acme", slots=3).status()
+            self.assertEqual((status.customer, status.slots, batch.status().customer, batch.status().slots), ("acme", 3, "", 0))
             with locksley.Executor(tasks.app) as pool:
                 self.assertEqual(list(pool.map(tasks.identity, range(20))), list(range(20)))
             self.assertEqual((batch.job(2).status, batch.log(2)), ("error", ""))

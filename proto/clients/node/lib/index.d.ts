@@ -26,7 +26,7 @@ export interface BatchOptions {
   maxFails?: number;
   ephemeral?: boolean;
   trace?: string;
-  /** The customer. */
+  /** The customer, who needs no configuration. */
   for?: string;
 }
 
@@ -53,9 +53,11 @@ export interface Status {
   name: string;
   handler: string;
   tenant: string;
+  customer: string;
   state: 'open' | 'queued' | 'running' | 'done' | 'cancelled';
   isOver: boolean;
   weight: number;
+  slots: number;
   jobs: number;
   queued: number;
   running: number;

@@ -45,7 +45,8 @@ export class Inline {
     const id = words[1];
     if (this.#batches.has(id)) return new Refused(`EXISTS a batch '${id}' exists`);
     const option = (name) => (words.includes(name) ? words[words.indexOf(name) + 1] : '');
-    const batch = { id, handler, name: option('NAME'), retries: Number(option('RETRIES')), state: 'open', payloads: [], rows: [], retried: 0, rounds: 0 };
+    const told = { name: option('NAME'), customer: option('FOR'), slots: Number(option('SLOTS')), retries: Number(option('RETRIES')) };
+    const batch = { id, handler, ...told, state: 'open', payloads: [], rows: [], retried: 0, rounds: 0 };
     this.#batches.set(id, batch);
     if (words.includes('JOBS')) await this.#add(batch, 0, words.slice(words.indexOf('JOBS') + 1));
     if (isWhole) batch.state = 'done';
@@ -88,10 +89,10 @@ export class Inline {
     });
   }
 
-  #status({ id, name, handler, state, rows, retried, rounds }) {
+  #status({ id, name, handler, customer, state, slots, rows, retried, rounds }) {
     const count = (status) => rows.filter((row) => row[1] === status).length;
     return flat({
-      id, name, handler, tenant: 'default', state, weight: 1, jobs: rows.length, queued: 0, running: 0, ok: count('ok'), failed: rows.filter(isFailed).length,
+      id, name, handler, tenant: 'default', customer, state, weight: 1, slots, jobs: rows.length, queued: 0, running: 0, ok: count('ok'), failed: rows.filter(isFailed).length,
       cancelled: count('cancelled'), retried, retry_rounds: rounds, submitted_at: 0, started_at: 0, finished_at: 0,
     });
   }

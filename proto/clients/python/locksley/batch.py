@@ -29,8 +29,10 @@ class Status(NamedTuple):
     name: str
     handler: str
     tenant: str
+    customer: str
     state: str
     weight: int
+    slots: int
     jobs: int
     queued: int
     running: int

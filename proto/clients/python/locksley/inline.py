@@ -27,7 +27,8 @@ class _Stored:
 
     def __init__(self, app: App, id: str, handler: str, words: Sequence[Any]) -> None:
         options = dict(zip(words, words[1:]))
-        self._app, self._id, self._handler, self._name, self._retries = app, id, handler, options.get("NAME", ""), options.get("RETRIES", 0)
+        self._app, self._id, self._handler, self._retries = app, id, handler, options.get("RETRIES", 0)
+        self._words = {"name": options.get("NAME", ""), "tenant": "default", "customer": options.get("FOR", ""), "slots": options.get("SLOTS", 0)}
         self.is_open = True
         self._payloads: list[bytes] = []
         self._rows: list[tuple[int, str, bytes]] = []
@@ -65,7 +66,7 @@ class _Stored:
         if self.is_open:
             time.sleep(0.005)
         ends = [status for _, status, _ in self._rows]
-        words = {"id": self._id, "name": self._name, "handler": self._handler, "tenant": "default", "state": "open" if self.is_open else "done"}
+        words = {"id": self._id, "handler": self._handler, "state": "open" if self.is_open else "done", **self._words}
         counts = {"jobs": len(ends), "ok": ends.count("ok"), "failed": sum(map(ends.count, _FAILED)), "cancelled": ends.count("cancelled")}
         return {**dict.fromkeys(Status._fields, 0), **words, **counts, "retried": self._retried, "retry_rounds": self._rounds}
 

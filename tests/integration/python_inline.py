@@ -5,7 +5,9 @@ import asyncio
 import pathlib
 import sys
 import threading
+import types
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from locksley_daemon import DEADLINE_S
@@ -36,6 +38,17 @@ class Inline(unittest.TestCase):
             with self.assertRaisesRegex(locksley.Refused, "EXISTS"):
                 tasks.identity.map([1], id=batch.id)
         self.assertIs(tasks.app.transport, before)
+
+    def test_progress_has_the_bar_of_tqdm_or_says_that_there_is_none(self):
+        with tasks.app.inline():
+            batch, bar = tasks.identity.map("abc", name="letters"), unittest.mock.Mock()
+            with unittest.mock.patch.dict(sys.modules, tqdm=types.SimpleNamespace(tqdm=bar)):
+                self.assertEqual([result.value for result in batch.progress(leave=False)], ["a", "b", "c"])
+            bar.assert_called_once_with(total=3, desc="letters", unit="job", leave=False)
+            self.assertEqual([call[0] for call in bar.return_value.method_calls], ["update"] * 3 + ["close"])
+            with unittest.mock.patch.dict(sys.modules, tqdm=None), self.assertLogs("locksley", "WARNING") as said:
+                self.assertEqual([result.value for result in batch.progress()], ["a", "b", "c"])
+            self.assertRegex(said.output[0], "no bar: tqdm is not installed")
 
     def test_a_stream_that_was_interrupted_goes_on(self):
         def items():

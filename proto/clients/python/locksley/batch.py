@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from .codec import Codec
 from .errors import JobError, LocksleyError, Refused, decode_failure
-from .wire import BLOCK_MS, Ask, as_map, one, text, twins, with_names
+from .wire import BLOCK_MS, Ask, as_map, log, one, text, twins, with_names
 
 if TYPE_CHECKING:
     from .app import App
@@ -178,26 +179,25 @@ class Batch(Generic[R]):
         raise LocksleyError(f"batch {self.id} has no job of which a result is kept")
 
     async def _progress(self, ask: Ask, /, **bar_options: Any) -> AsyncIterator[Result[R]]:
-        """The results, with the bar of tqdm where that is installed."""
+        """The results, with the bar of tqdm; without one if that is not installed, which a warning says."""
         status = await self._status(ask)
+        options = {"total": status.jobs, "desc": status.name or self.id, "unit": "job", **bar_options}
         try:
-            options = {"total": status.jobs, "desc": status.name or self.id, "unit": "job", **bar_options}
             bar: Any = importlib.import_module("tqdm").tqdm(**options)
         except ImportError:
-            bar = None
+            log.warning("progress() shows no bar: tqdm is not installed (pip install tqdm)")
+            bar = SimpleNamespace(update=int, close=int)  # which do nothing
         async for result in self.read(ask):
-            if bar is not None:
-                bar.update()
+            bar.update()
             yield result
-        if bar is not None:
-            bar.close()
+        bar.close()
 
     async def _status(self, ask: Ask, /) -> Status:
         return as_status(await one(ask, "STATUS", self.id))
 
     async def _wait(self, ask: Ask, /, timeout: float | None = None, on_progress: Callable[[Status], object] | None = None) -> Status:
         """Until it is over; TimeoutError after `timeout` seconds, which change nothing for the batch; while no daemon answers, it is
-        tried again for the application's patience. `on_progress` is called twice a second."""
+        tried again for the application's patience. `on_progress` is called with the status, twice a second."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_ms = max(1.0, min(500 if on_progress else BLOCK_MS, (end - time.monotonic()) * 1000))

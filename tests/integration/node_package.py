@@ -73,7 +73,6 @@ queue.inline();
 const batch = await queue.task('doubled', (n) => n * 2).map([1, 2]);
 const { status, attempt, exitStatus, payload } = await batch.job(1);
 console.log(status, attempt, exitStatus, String(payload), (await batch.log(1)).length, await batch.job(2).catch((error) => error.code));
-
 const items = function* (count, error) { yield* Array(count).keys(); if (error) throw error; }; // a stream, which may be interrupted
 const double = (...of) => queue.named('doubled').map(items(...of), { id: 'mine' }).then((again) => again.status());
 console.log(await double(5000, new Error('interrupted')).catch((error) => error.message), (await double(6000)).ok, (await double(6000)).ok);

@@ -16,15 +16,14 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kMany = 100'000;
-
-struct Read {
-  std::uint64_t bytes = 0;
-  std::uint64_t memory_bytes() const { return bytes; }
-};
-
 class SessionMemoryTest : public ServerFixture {
  protected:
+  static constexpr std::uint64_t kMany = 100'000;
+  struct Read {
+    std::uint64_t bytes = 0;
+    std::uint64_t memory_bytes() const { return bytes; }
+  };
+
   SessionMemoryTest() {
     start();
     client_.emplace(port_);

@@ -8,10 +8,13 @@
 
 namespace locksley {
 
-FairRing::FairRing(Options options) : options_(options) {
-  options_.quantum = std::max(options_.quantum, Nanoseconds{1});
-  options_.parallelism = std::max(options_.parallelism, 1U);
-  (void)gates().add({.start_cost = options_.start_cost});
+FairRing::FairRing(Options options)
+    : options_(options),
+      costs_({.share = options.share,
+              .quantum = options.quantum,
+              .parallelism = options.parallelism,
+              .brief_job = options.brief_job}) {
+  (void)gates().add({.start_cost = options.start_cost});
 }
 
 FairRing::~FairRing() { detach_all(); }
@@ -72,7 +75,7 @@ Settled FairRing::settle(RingQueue& queue, const Settlement& settlement, Nanosec
   const RingLock lock(mutex_);
   Settled settled;
   settled.dropped = settle_locked(queue, settlement, now);
-  released = leave_if_over(queue);
+  if (queue.is_over()) released = leave(queue);
   publish();
   return settled;
 }
@@ -82,30 +85,13 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   const IndexRange dropped = settle_locked(queue, settlement, now);
-  released = leave_if_over(queue);
+  if (queue.is_over()) released = leave(queue);
   // Built where the caller gets it: a claim is copied by a dozen instructions.
   Settled settled{.dropped = dropped,
                   .claim = claim_locked(now, PlainRequest{.filter = filter, .gates = gates})};
   publish();
   return settled;
 }
-
-namespace {
-
-// A claim is charged in advance for at most so much time of each executor; what its turn uses
-// beyond that is charged while it runs, or when it ends. So an estimate that is far too high cannot
-// move the clocks by years, and the charges of a million executors do not overflow. A guess: much
-// longer than most jobs, so that those are charged in advance.
-constexpr Nanoseconds kLongestAdvance = std::chrono::hours(1);
-
-// An expected time in nanoseconds.
-Nanoseconds time_of(double expected) {
-  constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;  // 31 years; more could overflow
-  return Nanoseconds{expected < static_cast<double>(kLongest) ? static_cast<std::int64_t>(expected)
-                                                              : kLongest};
-}
-
-}  // namespace
 
 template <class Request>
 std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& request) {
@@ -123,31 +109,23 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
 
   Claim& claim = result.emplace();
   claim.queue = &queue;
-  Nanoseconds time = options_.quantum;  // of jobs of unknown cost
+  Nanoseconds time = costs_.quantum();  // of jobs of unknown cost
   std::uint32_t width = 1;
   std::uint64_t most = request.most;
   if (!seat.is_plain) [[unlikely]]
     most = std::min(most, prepare_above(seat, queue, now));
   if constexpr (kIsPlain) {
-    claim.range =
-        take(queue, std::min({most, seat.gate.largest_claim, claim_size(queue, time, Site::kLocal)}));
+    claim.range = jobs_.claim(
+        queue, std::min({most, seat.gate.largest_claim, costs_.claim_size(queue, time, Site::kLocal)}));
   } else {
     if (request.quantum.count() > 0) time = request.quantum;
     width = admitted(queue, request);
-    claim.range = take(queue, std::min(most, lease_size(queue, request, time, width)));
+    claim.range = jobs_.claim(queue, std::min(most, costs_.lease_size(queue, request, time, width)));
     width = static_cast<std::uint32_t>(std::min<std::uint64_t>(width, claim.range.size()));
     time *= width;
   }
-  queue.claimed_ += claim.range.size();
-  claimed_ += claim.range.size();
-  const auto jobs = static_cast<double>(claim.range.size());
-  if (queue.cost_.is_known()) {
-    time = time_of(queue.cost_.mean() * jobs);
-  } else {
-    time = std::max(time, time_of(first_costs_of(queue).mean(queue.kind_) * jobs));
-  }
-  time = std::min(time, width * kLongestAdvance);
-  const std::int64_t service = expected_service(seat.gate, time, claim.range.size());
+  time = TurnCosts::expected_time(queue, claim.range.size(), time, width);
+  const std::int64_t service = costs_.expected_service(seat.gate, time, claim.range.size());
   pass(look.pass_to);
   pass_to_least(seat);
   if (look.is_restricted) [[unlikely]]
@@ -163,7 +141,6 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   claim.charged.group = group_charge;
   claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
   queue.waiting_since_ = now;
-  ++claims_;
   refresh(queue, now);
   const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
   const VirtualTime furthest =
@@ -179,14 +156,13 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   check(
       settlement.executed <= queue.claimed_ && settlement.left.size() <= queue.claimed_ - settlement.executed,
       "a settlement for jobs that were not claimed");
-  queue.claimed_ -= settlement.executed + settlement.left.size();
-  claimed_ -= settlement.executed + settlement.left.size();
+  jobs_.settle(queue, settlement.executed + settlement.left.size());
   RingSeat& seat = *queue.seat_;
   RingGroup& group = seat.group;
   const Charge& charged = settlement.charged;
-  const Service service = service_of(seat.gate, settlement);
+  const TurnService service = costs_.service_of(seat.gate, settlement);
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
-  Nanoseconds received = options_.share == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
+  Nanoseconds received = costs_.share() == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
   if (charged.lease != 0) [[unlikely]]
     received = end_lease(queue, charged, received, now);
   seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
@@ -203,14 +179,14 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   group.fair.usage.end(ended);
   usage_.end(ended);
   group.busy += settlement.actual;
-  learn_cost(queue, settlement);
+  TurnCosts::learn(queue, settlement);
 
   IndexRange dropped;
   if (!settlement.left.empty()) {
     if (queue.cancelled_) {
       dropped = settlement.left;
     } else {
-      give_back(queue, settlement.left);
+      jobs_.give_back(queue, settlement.left);
     }
   }
   if (settlement.has_ended_well) queue.breaks_ = 0;
@@ -243,10 +219,9 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
   latest_ = std::max(latest_, now);
   const bool runnable = !queue.jobs_.empty() && !queue.paused_ && queue.backoff_end_.count() == 0;
-  const bool ready = runnable && !at_slots(queue);
-  if (queue.in_first_turn_ || !queue.cost_.is_known()) [[unlikely]]
-    note_first_turn(queue);
-  const JobLength length = length_of(queue);
+  const bool ready = runnable && !queue.at_slots();
+  TurnCosts::update_first_turn(queue);
+  const JobLength length = costs_.length_of(queue);
   if (ready && queue.fair.is_ready() && length == queue.fair.length) {
     // If no group opens or closes, only keys have changed.
     if (seat.is_plain) [[likely]] {
@@ -261,7 +236,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
     }
   }
   if (ready && !queue.fair.is_ready()) queue.waiting_since_ = now;
-  set_active(queue, !queue.jobs_.empty() || queue.fair.executors > 0);
+  jobs_.set_active(queue, !queue.jobs_.empty() || queue.fair.executors > 0);
   seat.level.set_ready(queue, ready, length);
   seat.group.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
   refresh(seat);

@@ -19,12 +19,13 @@
 #include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "core/fair/fair_level.h"
-#include "core/ring/ring_claim.h"
-#include "core/ring/state/depth_lists.h"
+#include "core/ring/parts/ring_jobs.h"
+#include "core/ring/parts/turn_costs.h"
 #include "core/ring/state/due_service.h"
 #include "core/ring/state/group_limits.h"
 #include "core/ring/state/idle_customers.h"
 #include "core/ring/state/ready_hints.h"
+#include "core/ring/state/ring_claim.h"
 #include "core/ring/state/ring_gate.h"
 #include "core/ring/state/ring_gates.h"
 #include "core/ring/state/ring_group.h"
@@ -209,18 +210,8 @@ class FairRing {
  private:
   static constexpr VirtualTime kNoStart = std::numeric_limits<VirtualTime>::max();
 
-  // With Share::kJobs, the service of one job: the greatest weight, so that one job moves the key
-  // of any queue.
-  static constexpr std::int64_t kJobService = 1000;
-
   // ---- Turns (fair_ring.cc) ----
 
-  // The service of a turn, as its gate counts it and as the lane does: only the gate counts its
-  // start costs.
-  struct Service {
-    std::int64_t at_gate = 0;
-    std::int64_t in_lane = 0;
-  };
   // What a claim of one local executor asks for: a type of its own, so that such a claim has no
   // code for leases.
   struct PlainRequest;
@@ -255,61 +246,10 @@ class FairRing {
   // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
   static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
       LOCKSLEY_REQUIRES(kFairNodes);
-  // How many jobs a claim of `width` executors together takes.
-  std::uint64_t lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
-                           std::uint32_t width) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-
-  // ---- The jobs of a queue (fair_ring_jobs.cc) ----
-
-  // After queue.jobs_ has got `by` jobs more: updates the sums of queued jobs. Modulo 2^64: -n for
-  // n jobs less.
-  void change_queued(RingQueue& queue, std::uint64_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void set_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    if (active != queue.is_active_) change_active(queue, active);
-  }
-  void change_active(RingQueue& queue, bool active) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static void note_memory(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    // [queue-memory] relaxed: a sum for accounts; nothing follows from a stale value.
-    queue.jobs_bytes_.store(queue.jobs_.memory_bytes(), std::memory_order_relaxed);
-  }
-  void give_back(RingQueue& queue, IndexRange range) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  IndexRange take(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // How many jobs a claim of one executor takes.
-  std::uint64_t claim_size(RingQueue& queue, Nanoseconds quantum, Site site) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void learn_cost(RingQueue& queue, const Settlement& settlement) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // What the first jobs of earlier queues of its kind have cost: of its customer's queues at its
-  // gate, or else of its tenant's. For a queue without a measured cost.
-  static const FirstCosts& first_costs_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    const RingSeat& seat = *queue.seat_;
-    const bool is_known = seat.parent == nullptr || seat.first_costs.mean(queue.kind_) > 0;
-    return is_known ? seat.first_costs : seat.parent->first_costs;
-  }
-  Service service_of(const RingGate& gate, const Settlement& settlement) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  std::int64_t expected_service(const RingGate& gate, Nanoseconds time, std::uint64_t jobs) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Without a measured cost, the result may change without a change of this queue: when another
-  // queue of its customer or tenant is measured, or begins or ends its first turn. So
-  // pass_over_lengthy() computes it again.
-  JobLength length_of(const RingQueue& queue) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Call it when the queue's cost, or whether it has executors, may have changed.
-  static void note_first_turn(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes);
-  static bool at_slots(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    return queue.slots_ != 0 && queue.fair.executors >= queue.slots_;
-  }
-
   // ---- A queue's life (fair_ring_life.cc) ----
 
-  std::vector<IndexRange> take_all(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  std::optional<TakenOut> take_out_unsorted(RingQueue& queue, Nanoseconds now) LOCKSLEY_EXCLUDES(mutex_);
-  // If the queue is over, it leaves. Returns its keepalive, with what else is to be freed: the
-  // caller drops it without the mutex.
-  [[nodiscard]] std::shared_ptr<void> leave_if_over(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    const bool is_over =
-        queue.closed_ && queue.jobs_.empty() && queue.fair.executors == 0 && queue.claimed_ == 0;
-    return is_over ? leave(queue) : nullptr;
-  }
+  // A queue that is over leaves. Returns its keepalive, with what else is to be freed: the caller
+  // drops it without the mutex.
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
@@ -386,7 +326,7 @@ class FairRing {
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
                    Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, Service service,
+  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, TurnService service,
                               Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
 
   // ---- Who is next (fair_ring_order.cc) ----
@@ -440,7 +380,7 @@ class FairRing {
     key.start = level.time_of(key.start);
     return key;
   }
-  void note_excess(RingSeat& seat, const Service& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void note_excess(RingSeat& seat, const TurnService& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // For a restricted claim that is about to serve this queue: limits how far the nodes within its
   // reach are ahead of the others.
   void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice,
@@ -530,8 +470,9 @@ class FairRing {
   void publish() LOCKSLEY_REQUIRES(mutex_, kFairNodes) { hints_.publish(gates_.open()); }
 
   mutable Mutex mutex_;
-  Options options_ LOCKSLEY_GUARDED_BY(mutex_);  // `parallelism` includes the remote executors
-  std::uint32_t remote_parallelism_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  const Options options_;
+  TurnCosts costs_ LOCKSLEY_GUARDED_BY(mutex_);
+  RingJobs jobs_ LOCKSLEY_GUARDED_BY(mutex_);
   FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
   ReadyHints hints_;                             // written under mutex_
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
@@ -550,13 +491,7 @@ class FairRing {
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
   Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};  // `now` of the last call that passed one
-  // Jobs that executors hold, or that are on their way to a thief that has yet to join.
-  std::uint64_t claimed_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::uint32_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  std::uint64_t claims_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // The number of queues with jobs or with executors.
-  std::uint64_t active_queues_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  DepthLists depths_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
 }  // namespace locksley

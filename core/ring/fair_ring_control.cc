@@ -121,22 +121,22 @@ void FairRing::payloads_arrived(RingQueue& queue, Nanoseconds now) {
 
 void FairRing::set_parallelism(std::uint32_t parallelism) {
   const RingLock lock(mutex_);
-  options_.parallelism = std::max(parallelism, 1U) + remote_parallelism_;
+  costs_.set_parallelism(parallelism);
 }
 
 void FairRing::set_remote_parallelism(std::uint32_t remote) {
   const RingLock lock(mutex_);
-  options_.parallelism += remote - std::exchange(remote_parallelism_, remote);
+  costs_.set_remote_parallelism(remote);
 }
 
 void FairRing::set_quantum(Nanoseconds quantum) {
   const RingLock lock(mutex_);
-  options_.quantum = std::max(quantum, Nanoseconds{1});
+  costs_.set_quantum(quantum);
 }
 
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {
   const RingLock lock(mutex_);
-  options_.brief_job = brief_job;
+  costs_.set_brief_job(brief_job);
   for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) { refresh(queue, now); });
   publish();
 }

@@ -288,7 +288,7 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
   }
 }
 
-FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Service service,
+FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, TurnService service,
                                Nanoseconds received, Nanoseconds now) {
   const Charge& charged = settlement.charged;
   const std::uint64_t jobs = settlement.left.size();

@@ -1,7 +1,6 @@
 #include "core/ring/fair_ring_leases.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/base/check.h"
 #include "core/base/index_ranges.h"
@@ -12,7 +11,7 @@ void FairRing::Leases::charge_so_far(RingQueue& queue, Charge& charged, Nanoseco
                                      Nanoseconds now) {
   const RingLock lock(ring_.mutex_);
   check(queue.seat_ != nullptr && queue.fair.executors > 0, "a charge without a turn");
-  if (ring_.options_.share != Share::kTime) return;
+  if (ring_.costs_.share() != Share::kTime) return;
   RingSeat& seat = *queue.seat_;
   const bool has_reentered = charged.queue_epoch != epoch_of(queue);
   charged.queue = RingLevel::charge_so_far(queue.fair, charged.queue, has_reentered, service.count());
@@ -32,8 +31,7 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
   const std::uint64_t jobs = count_of(ranges);
   check(queue.seat_ != nullptr && queue.fair.executors > 0 && jobs <= queue.claimed_,
         "jobs are given back that were not claimed");
-  queue.claimed_ -= jobs;
-  ring_.claimed_ -= jobs;
+  ring_.jobs_.settle(queue, jobs);
   for (RingGroup* group = &queue.seat_->group; group != nullptr; group = group->tenant)
     group->rate.refund(unused_starts);
   if (queue.cancelled_) {
@@ -42,7 +40,7 @@ std::vector<IndexRange> FairRing::Leases::give_back(RingQueue& queue, std::span<
     return {ranges.begin(), ranges.end()};
   }
   // From the top, so that the lowest are served first.
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.give_back(queue, *range);
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) ring_.jobs_.give_back(queue, *range);
   ring_.arrive(queue, now);
   ring_.publish();
   return {};
@@ -53,13 +51,9 @@ std::optional<FairRing::Leases::Reclaimed> FairRing::Leases::reclaim(RingQueue& 
   const RingLock lock(ring_.mutex_);
   if (queue.ring_ != &ring_ || wanted.empty()) return std::nullopt;
   Reclaimed reclaimed;
-  reclaimed.ranges = queue.jobs_.take_common(wanted, kMostSearched);
+  reclaimed.ranges = ring_.jobs_.reclaim(queue, wanted, kMostSearched);
   if (reclaimed.ranges.empty()) return std::nullopt;
-  note_memory(queue);
   const std::uint64_t jobs = count_of(reclaimed.ranges);
-  ring_.change_queued(queue, -jobs);
-  queue.claimed_ += jobs;
-  ring_.claimed_ += jobs;
   reclaimed.charged = ring_.join_locked(queue, jobs, now);
   ring_.begin_lease(queue, reclaimed.charged,
                     static_cast<std::uint32_t>(std::min<std::uint64_t>(width, jobs)), Site::kRemote);
@@ -125,15 +119,6 @@ std::uint32_t FairRing::admitted(const RingQueue& queue, const ClaimRequest& req
     if (group->limits.slots != 0) width = std::min(width, group->limits.slots - group->fair.executors);
   }
   return width;
-}
-
-std::uint64_t FairRing::lease_size(RingQueue& queue, const ClaimRequest& request, Nanoseconds quantum,
-                                   std::uint32_t width) const {
-  // A turn that got fewer executors than it asked for gets no more jobs than these may run at once.
-  const std::uint64_t most =
-      width < request.width ? std::min<std::uint64_t>(request.most, width) : request.most;
-  const std::uint64_t size = claim_size(queue, quantum, request.site);
-  return std::min(most, size > std::numeric_limits<std::uint64_t>::max() / width ? size : size * width);
 }
 
 }  // namespace locksley

@@ -10,7 +10,7 @@
 #include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "core/ring/fair_ring.h"
-#include "core/ring/ring_claim.h"
+#include "core/ring/state/ring_claim.h"
 #include "core/ring/state/ring_queue.h"
 
 namespace locksley {

@@ -40,8 +40,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
 bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr || queue.closed_) return false;
-  queue.jobs_.append(n);
-  change_queued(queue, n);
+  jobs_.append(queue, n);
   arrive(queue, now);
   publish();
   return true;
@@ -50,9 +49,7 @@ bool FairRing::add_jobs(RingQueue& queue, std::uint64_t n, Nanoseconds now) {
 bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr || queue.closed_) return false;
-  queue.jobs_.add(range);
-  note_memory(queue);
-  change_queued(queue, range.size());
+  jobs_.add(queue, range);
   arrive(queue, now);
   publish();
   return true;
@@ -61,12 +58,9 @@ bool FairRing::add_range(RingQueue& queue, IndexRange range, Nanoseconds now) {
 bool FairRing::queue_again(RingQueue& queue, std::span<const IndexRange> ranges, Nanoseconds now,
                            std::size_t more) {
   QueuedJobs::Prepared prepared(ranges, more);  // made, and freed, without the lock
-  const std::uint64_t jobs = prepared.jobs();
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return false;
-  queue.jobs_.queue_again(prepared);
-  note_memory(queue);
-  change_queued(queue, jobs);
+  jobs_.queue_again(queue, prepared);
   arrive(queue, now);
   publish();
   return true;
@@ -84,7 +78,7 @@ void FairRing::close(RingQueue& queue, Nanoseconds now) {
   if (queue.seat_ == nullptr) return;
   queue.closed_ = true;
   refresh(queue, now);
-  released = leave_if_over(queue);
+  if (queue.is_over()) released = leave(queue);
   publish();
 }
 
@@ -92,12 +86,12 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return {};
-  std::vector<IndexRange> dropped = take_all(queue);
+  std::vector<IndexRange> dropped = jobs_.take_all(queue);
   queue.closed_ = queue.cancelled_ = true;
   queue.paused_ = false;
   end_backoff(queue);
   refresh(queue, now);
-  released = leave_if_over(queue);
+  if (queue.is_over()) released = leave(queue);
   publish();
   return dropped;
 }
@@ -106,37 +100,33 @@ IndexRange FairRing::withdraw(RingQueue& queue, std::uint64_t from, Nanoseconds 
   std::shared_ptr<void> released;  // outlives the lock
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return {};
-  const IndexRange withdrawn = queue.jobs_.withdraw(from);
+  const IndexRange withdrawn = jobs_.withdraw(queue, from);
   if (withdrawn.empty()) return {};
-  change_queued(queue, -withdrawn.size());
   refresh(queue, now);
-  released = leave_if_over(queue);
+  if (queue.is_over()) released = leave(queue);
   publish();
   return withdrawn;
 }
 
 std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanoseconds now) {
-  std::optional<TakenOut> taken = take_out_unsorted(queue, now);
-  if (taken) taken->ranges = sorted(std::move(taken->ranges));
-  return taken;
-}
-
-std::optional<FairRing::TakenOut> FairRing::take_out_unsorted(RingQueue& queue, Nanoseconds now) {
   std::shared_ptr<void> released;  // outlives the lock
-  const RingLock lock(mutex_);
   TakenOut taken;
-  if (queue.seat_ == nullptr) return taken;
-  if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
-  taken.was_attached = true;
-  taken.is_closed = queue.closed_;
-  taken.ranges = take_all(queue);
-  queue.closed_ = true;
-  queue.paused_ = false;
-  end_backoff(queue);
-  queue.breaks_ = 0;
-  refresh(queue, now);
-  released = leave_if_over(queue);
-  publish();
+  {
+    const RingLock lock(mutex_);
+    if (queue.seat_ == nullptr) return taken;
+    if (queue.claimed_ != 0 || queue.fair.executors != 0) return std::nullopt;
+    taken.was_attached = true;
+    taken.is_closed = queue.closed_;
+    taken.ranges = jobs_.take_all(queue);
+    queue.closed_ = true;
+    queue.paused_ = false;
+    end_backoff(queue);
+    queue.breaks_ = 0;
+    refresh(queue, now);
+    if (queue.is_over()) released = leave(queue);
+    publish();
+  }
+  taken.ranges = sorted(std::move(taken.ranges));
   return taken;
 }
 
@@ -148,7 +138,7 @@ void FairRing::detach_all() {
   for_each_queue([&queues](RingQueue& queue) { queues.push_back(&queue); });
   for (RingQueue* const queue : queues) {
     check(queue->claimed_ == 0, "a ring is given up while a thief holds jobs of it");
-    (void)take_all(*queue);
+    (void)jobs_.take_all(*queue);
     refresh(*queue, Nanoseconds{0});
     released.push_back(leave(*queue));
   }
@@ -156,14 +146,6 @@ void FairRing::detach_all() {
   idle_ = {};
   idle_customers_ = {};
   publish();
-}
-
-std::vector<IndexRange> FairRing::take_all(RingQueue& queue) {
-  const std::uint64_t jobs = queue.jobs_.size();
-  std::vector<IndexRange> all = queue.jobs_.take_all();
-  note_memory(queue);
-  change_queued(queue, -jobs);
-  return all;
 }
 
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
@@ -185,9 +167,7 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
     std::shared_ptr<void> keepalive;
     std::vector<IndexRange> ranges;
   };
-  auto released = std::make_shared<Released>(std::move(queue.keepalive_), queue.jobs_.take_memory());
-  note_memory(queue);
-  return released;
+  return std::make_shared<Released>(std::move(queue.keepalive_), RingJobs::take_memory(queue));
 }
 
 }  // namespace locksley

@@ -35,7 +35,7 @@ RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, Look
   constexpr int kMost = 64;  // a guess: some microseconds
   for (int count = 0; next != nullptr; ++count) {
     RingQueue& queue = first_queue(*next, choice.filter);
-    if (length_of(queue) == JobLength::kBrief) break;
+    if (costs_.length_of(queue) == JobLength::kBrief) break;
     if (count == kMost) return nullptr;
     refresh(queue, now);
     next = next_seat(choice, look);
@@ -105,7 +105,7 @@ RingSeat& FairRing::first_customer(RingSeat& seat, const Choice& choice) {
 
 // ---- Clocks ----
 
-void FairRing::note_excess(RingSeat& seat, const Service& service) {
+void FairRing::note_excess(RingSeat& seat, const TurnService& service) {
   const bool is_alone = gates_.at_most_one_waits();
   for (RingSeat* each = &seat; each != nullptr; each = each->parent) {
     if (is_alone) {
@@ -130,8 +130,8 @@ void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t 
     for_each_level(group, [&](const RingGate& gate, const RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
       if (!level.empty() && !choice.is_left_to_others(gate)) least = std::min(least, level.top_time());
     });
-    const VirtualTime most = RingLevel::kMostService / options_.parallelism;
-    const VirtualTime allowed = std::min(RingLevel::charge_of(served, service), most) * options_.parallelism;
+    const VirtualTime most = RingLevel::kMostService / costs_.parallelism();
+    const VirtualTime allowed = std::min(RingLevel::charge_of(served, service), most) * costs_.parallelism();
     const VirtualTime by = least - clock - allowed;
     if (by <= 0) return;
     for_each_level(group, [&](const RingGate& gate, RingLevel& level) LOCKSLEY_REQUIRES(kFairNodes) {
@@ -151,7 +151,7 @@ void FairRing::limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t 
 void FairRing::restore_leads(const RingQueue& queue, const Settlement& settlement) {
   const RingSeat& seat = *queue.seat_;
   const Charge& charged = settlement.charged;
-  const std::int64_t service = service_of(seat.gate, settlement).in_lane;
+  const std::int64_t service = costs_.service_of(seat.gate, settlement).in_lane;
   const auto restore = [&](const RingGroup* group, VirtualTime amount,
                            const FairNode& served) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
     const VirtualTime unused = amount - RingLevel::charge_of(served, service);

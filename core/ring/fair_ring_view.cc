@@ -69,11 +69,7 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
 
 std::uint64_t FairRing::View::turns_of_others(const RingSeat& own, const RingLevel& level,
                                               const RingGate& gate, std::uint64_t own_turns) const {
-  // A turn takes about one quantum, or costs as much as a start.
-  const auto turn =
-      static_cast<double>(ring_.options_.share == Share::kTime
-                              ? std::max(ring_.options_.quantum.count(), gate.options.start_cost.count())
-                              : kJobService);
+  const auto turn = static_cast<double>(ring_.costs_.service_of_one_turn(gate));
   const FairKey own_key = start_of(own.home(), own);
   const double start =
       static_cast<double>(own_key.start) + static_cast<double>(own_turns) * turn / own.fair.weight;
@@ -105,7 +101,7 @@ bool FairRing::View::has_claims(const RingQueue& queue) const {
 bool FairRing::View::has_place(const RingQueue& queue) const {
   const RingLock lock(ring_.mutex_);
   return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
-         !at_slots(queue) && ring_.stays_open(*queue.seat_) &&
+         !queue.at_slots() && ring_.stays_open(*queue.seat_) &&
          (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
 }
 
@@ -143,7 +139,7 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
         std::max(Nanoseconds{static_cast<std::int64_t>(queue.cost_.mean())}, gate.options.start_cost);
   }
   view.paused = queue.paused_;
-  view.at_slots = at_slots(queue);
+  view.at_slots = queue.at_slots();
   view.backoff = queue.backoff_;
   view.results_at_limit = tenant.results != nullptr && tenant.results->is_full();
   view.tenant_at_limit = tenant.at_limit();
@@ -203,10 +199,10 @@ std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name
 }
 
 RingTotals FairRing::View::totals_locked() const {
-  RingTotals totals{.claimed = ring_.claimed_,
+  RingTotals totals{.claimed = ring_.jobs_.claimed(),
                     .executors = ring_.executors_,
-                    .active_queues = ring_.active_queues_,
-                    .claims_total = ring_.claims_};
+                    .active_queues = ring_.jobs_.active_queues(),
+                    .claims_total = ring_.jobs_.claims()};
   for (const auto& gate : ring_.gates_.all()) {
     if (gate != nullptr) totals.queued += gate->queued;
   }
@@ -282,7 +278,7 @@ RingSnapshot FairRing::View::summary(std::size_t deepest) const {
   {
     const RingLock lock(ring_.mutex_);
     static_cast<RingTotals&>(result) = totals_locked();
-    depths = ring_.depths_.deepest(deepest, kMostDepths);
+    depths = ring_.jobs_.depths().deepest(deepest, kMostDepths);
     result.gates = gates_locked();
   }
   const auto kept = depths.begin() + static_cast<std::ptrdiff_t>(std::min(deepest, depths.size()));

@@ -55,6 +55,7 @@ ARROWS = {
     "core/steal": _rooms("base sync steal"),
     "core/fair": _rooms("base sync fair"),
     "core/ring/state": _rooms("base sync fair ring/state"),
+    "core/ring/parts": _rooms("base sync fair ring/state ring/parts"),
     "core/ring": _rooms("base sync fair ring"),
     "core/batch": _rooms("base sync ring/state batch"),
     "core/lane": _rooms("base sync ring batch lane"),

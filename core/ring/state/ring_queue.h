@@ -41,6 +41,15 @@ class RingQueue final : public RingNode {
  private:
   friend class FairRing;
   friend class DepthLists;
+  friend class RingJobs;
+  friend class TurnCosts;
+
+  // It has as many executors as it may.
+  bool at_slots() const LOCKSLEY_REQUIRES(kFairNodes) { return slots_ != 0 && fair.executors >= slots_; }
+  // It has nothing to run, will have nothing, and no turn of it is left: it leaves the ring.
+  bool is_over() const LOCKSLEY_REQUIRES(kFairNodes) {
+    return closed_ && jobs_.empty() && fair.executors == 0 && claimed_ == 0;
+  }
 
   // Written by attach(), constant while the queue is attached: executors read it without the mutex.
   void* batch_ = nullptr;
@@ -78,7 +87,7 @@ class RingQueue final : public RingNode {
   // counts.
   std::uint32_t payloads_arrived_ms_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;
   std::uint8_t depth_class_ LOCKSLEY_GUARDED_BY(kFairNodes) = 0;  // of DepthLists
-  bool is_active_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;        // counted in FairRing::active_queues_
+  bool is_active_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;        // counted in RingJobs::active_queues()
   bool in_first_turn_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;    // it has executors, and its cost is unknown
   bool closed_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;
   bool cancelled_ LOCKSLEY_GUARDED_BY(kFairNodes) = false;

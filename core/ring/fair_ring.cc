@@ -10,6 +10,7 @@ namespace locksley {
 
 FairRing::FairRing(Options options)
     : options_(options),
+      clocks_(gates_, options.set_back_at),
       costs_({.share = options.share,
               .quantum = options.quantum,
               .parallelism = options.parallelism,
@@ -59,14 +60,15 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   const FairCharge charge = seat.group.join(seat);
   // If no node could be claimed, the clock advances as by a claim of the one node that is ready:
   // that takes nothing from other nodes, and newcomers start there.
-  if (least_to_pass(seat.group) == kNoStart) pass(seat, seat.level.time_of(key_to_pass(queue.fair)));
+  if (clocks_.least_to_pass(seat.group) == RingClocks::kNoStart)
+    RingClocks::pass(seat, seat.level.time_of(clocks_.key_to_pass(queue.fair)));
   ++queue.fair.executors;
   Charge charged = begin_turn(queue, now);
   charged.group = charge;
   if (!seat.is_plain) [[unlikely]]
     begin_above(seat, charged, jobs, std::nullopt, now);
   const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
-  if (nothing_is_open) pass(top.home().time_of(key_to_pass(top.fair)));
+  if (nothing_is_open) clocks_.pass(top.home().time_of(clocks_.key_to_pass(top.fair)));
   return charged;
 }
 
@@ -93,11 +95,39 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   return settled;
 }
 
+RingSeat* FairRing::next_seat(const Choice& choice, ServiceOrder::Look& look) {
+  while (!gates_.open().empty()) {
+    RingSeat* const seat = order_.first_tenant(choice, look);
+    if (seat == nullptr) return nullptr;
+    RingGroup& tenant = seat->group;
+    if (tenant.results == nullptr || !tenant.results->is_full_and_awaited())
+      return tenant.customers == nullptr ? seat : &order_.first_customer(*seat, choice);
+    set_blocks(tenant, tenant.blocks | RingGroup::kFull);
+    ++shut_tenants_;
+    refresh(tenant);
+  }
+  return nullptr;
+}
+
+RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, ServiceOrder::Look& look,
+                                      Nanoseconds now) {
+  // More of them wait for the next claim.
+  constexpr int kMost = 64;  // a guess: some microseconds
+  for (int count = 0; next != nullptr; ++count) {
+    RingQueue& queue = ServiceOrder::first_queue(*next, choice.filter);
+    if (costs_.length_of(queue) == JobLength::kBrief) break;
+    if (count == kMost) return nullptr;
+    refresh(queue, now);
+    next = next_seat(choice, look);
+  }
+  return next;
+}
+
 template <class Request>
 std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& request) {
   constexpr bool kIsPlain = std::is_same_v<Request, PlainRequest>;
   const Choice choice{.filter = request.filter, .gates = request.gates, .site = request.site};
-  Look look;
+  ServiceOrder::Look look;
   RingSeat* next = next_seat(choice, look);
   if (request.filter == ClaimFilter::kBrief) [[unlikely]]
     next = pass_over_lengthy(next, choice, look, now);
@@ -105,7 +135,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   if (next == nullptr) return result;
   RingSeat& seat = *next;
   RingGroup& group = seat.group;
-  RingQueue& queue = first_queue(seat, request.filter);
+  RingQueue& queue = ServiceOrder::first_queue(seat, request.filter);
 
   Claim& claim = result.emplace();
   claim.queue = &queue;
@@ -126,10 +156,10 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   }
   time = TurnCosts::expected_time(queue, claim.range.size(), time, width);
   const std::int64_t service = costs_.expected_service(seat.gate, time, claim.range.size());
-  pass(look.pass_to);
-  pass_to_least(seat);
+  clocks_.pass(look.pass_to);
+  clocks_.pass_to_least(seat);
   if (look.is_restricted) [[unlikely]]
-    limit_leads(seat, queue, service / width, choice, now);
+    order_.limit_leads(seat, queue, service / width, costs_.parallelism(), choice, now);
   const FairCharge group_charge = group.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = begin_turn(queue, now);
@@ -142,10 +172,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
   queue.waiting_since_ = now;
   refresh(queue, now);
-  const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
-  const VirtualTime furthest =
-      std::max(std::max(clock_.now, top.fair.key), std::max(group.clock.now, queue.fair.key));
-  if (furthest >= options_.set_back_at) [[unlikely]]
+  if (clocks_.is_far(seat, queue)) [[unlikely]]
     set_back_clocks(group);
   if (idle_.size() > options_.most_idle_tenants) remove_idle_tenants();
   return result;
@@ -171,7 +198,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
     of_group = end_above(seat, settlement, service, received, now);
   group.settle(seat, of_group, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
-    note_excess(seat, service);
+    order_.note_excess(seat, service);
   --executors_;
   gates_.change_executors(seat.gate, -1U);
   const EndedService ended(charged.began, received, now);
@@ -193,9 +220,10 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   if (settlement.backoff != Backoff::kNone) [[unlikely]]
     begin_backoff(queue, settlement.backoff, charged.began, now);
   refresh(queue, now);
-  if (!queue.fair.is_ready() && !counts_all_charges()) pass_to_settled(queue, service.at_gate);
-  if (charged.began <= leads_forgiven_at_) [[unlikely]]
-    restore_leads(queue, settlement);
+  if (!queue.fair.is_ready() && !clocks_.counts_all_charges())
+    clocks_.pass_to_settled(queue, service.at_gate);
+  if (order_.has_forgiven_since(charged.began)) [[unlikely]]
+    order_.restore_leads(queue, charged, service.in_lane);
   return dropped;
 }
 
@@ -211,6 +239,18 @@ Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
   charged.queue_epoch = epoch_of(queue);
   charged.place = static_cast<std::uint16_t>(seat.gate.id | queue.capped_);
   return charged;
+}
+
+void FairRing::set_back_clocks(RingGroup& busy) {
+  if (clocks_.is_tenants_far()) {
+    const VirtualTime by = clocks_.set_back_tenants();
+    for (const auto& [name, tenant] : tenants_) {
+      tenant->fair.key = RingLevel::set_back(tenant->fair.key, by);
+      for (const auto& seat : tenant->parts) seat->home().set_back(*seat);
+    }
+    idle_.change_keys([by](VirtualTime key) { return RingLevel::set_back(key, by); });
+  }
+  clocks_.set_back_members_above(busy);
 }
 
 // ---- After a change ----
@@ -276,7 +316,7 @@ void FairRing::refresh_place(RingSeat& seat) {
   if (seat.parent != nullptr) return refresh(*seat.parent);
   gates_.update_lists(seat.gate);
   if (executors_ == 0 && gates_.nothing_waits()) {
-    clock_.end_busy_period();
+    clocks_.of_tenants().end_busy_period();
     remove_idle_tenants();
   }
 }

@@ -19,7 +19,9 @@
 #include "core/base/index_range.h"
 #include "core/base/job.h"
 #include "core/fair/fair_level.h"
+#include "core/ring/parts/ring_clocks.h"
 #include "core/ring/parts/ring_jobs.h"
+#include "core/ring/parts/service_order.h"
 #include "core/ring/parts/turn_costs.h"
 #include "core/ring/state/due_service.h"
 #include "core/ring/state/group_limits.h"
@@ -208,13 +210,18 @@ class FairRing {
   View view() const;
 
  private:
-  static constexpr VirtualTime kNoStart = std::numeric_limits<VirtualTime>::max();
-
   // ---- Turns (fair_ring.cc) ----
 
   // What a claim of one local executor asks for: a type of its own, so that such a claim has no
   // code for leases.
   struct PlainRequest;
+  // The seat whose queue the claim serves; null: none.
+  RingSeat* next_seat(const Choice& choice, ServiceOrder::Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`:
+  // the result of next_seat().
+  RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, ServiceOrder::Look& look, Nanoseconds now)
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
   std::optional<Claim> claim_locked(Nanoseconds now, const Request& request)
@@ -329,134 +336,6 @@ class FairRing {
   static FairCharge end_above(RingSeat& seat, const Settlement& settlement, TurnService service,
                               Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
 
-  // ---- Who is next (fair_ring_order.cc) ----
-
-  // What a claim found at the open gates.
-  struct Look {
-    VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()
-    bool is_restricted = false;  // a gate is left to other executors (Choice)
-  };
-  // Which queues the claim may serve, and at which gates.
-  struct Choice {
-    ClaimFilter filter;
-    const GateSet* gates;
-    Site site;
-    bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-      return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
-    }
-    // The executor never serves the gate, open or not.
-    bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-      const bool is_of_site = site == Site::kLocal ? gate.options.is_on : gate.options.is_remote;
-      return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
-                             !gates->has(gate.id));
-    }
-    // The executor never serves the gate, or the gate does not admit it now; but other executors
-    // may serve the gate now.
-    bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-      return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
-    }
-  };
-  // The seat whose queue the claim serves; null: none.
-  RingSeat* next_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`:
-  // the result of next_seat().
-  RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, Look& look, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The one with the least start of the first seats of all open gates; null: none.
-  RingSeat* first_seat(const Choice& choice, Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The seat of the customer that is next, below a tenant's seat.
-  RingSeat& first_customer(RingSeat& seat, const Choice& choice) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Null: nothing that the filter admits.
-  static RingNode* first_on(const RingLevel& level, ClaimFilter filter) LOCKSLEY_REQUIRES(kFairNodes) {
-    if (filter == ClaimFilter::kAny) return &level.top();
-    return level.has_brief() ? &level.top_brief() : nullptr;
-  }
-  static RingQueue& first_queue(const RingSeat& seat, ClaimFilter filter) LOCKSLEY_REQUIRES(kFairNodes) {
-    return static_cast<RingQueue&>(filter == ClaimFilter::kAny ? seat.level.top() : seat.level.top_brief());
-  }
-  // The key of a ready node, with its start on the clock of its level.
-  static FairKey start_of(const RingLevel& level, const RingNode& node) LOCKSLEY_REQUIRES(kFairNodes) {
-    FairKey key(node.fair);
-    key.start = level.time_of(key.start);
-    return key;
-  }
-  void note_excess(RingSeat& seat, const TurnService& service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // For a restricted claim that is about to serve this queue: limits how far the nodes within its
-  // reach are ahead of the others.
-  void limit_leads(RingSeat& seat, const RingQueue& queue, std::int64_t service, const Choice& choice,
-                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // A turn of the queue was settled. Where it was charged more, and limit_leads() forgave that,
-  // takes back what would be a credit (FairLevel::restore_lead()).
-  void restore_leads(const RingQueue& queue, const Settlement& settlement)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Calls visit(gate, level) for each level on which members of the group compete; null: tenants.
-  template <class Visit>
-  void for_each_level(const RingGroup* group, Visit visit) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    if (group != nullptr) {
-      for (const auto& part : group->parts) visit(part->gate, part->level);
-      return;
-    }
-    for (const auto& gate : gates_.all()) {
-      if (gate != nullptr) visit(*gate, gate->level);
-    }
-  }
-  // Moves the clock of the tenants, or of the members of the seat's group, on to `at`, if it is
-  // behind. The levels at closed gates follow (FairLevel::follow()).
-  void pass(VirtualTime at) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    const VirtualTime by = at - clock_.now;
-    if (by <= 0) return;
-    clock_.now = at;
-    for (RingGate* const gate : gates_.closed()) gate->level.follow(by);
-  }
-  static void pass(RingSeat& seat, VirtualTime at) LOCKSLEY_REQUIRES(kFairNodes) {
-    FairClock& clock = seat.level.clock();
-    const VirtualTime by = at - clock.now;
-    if (by <= 0) return;
-    clock.now = at;
-    if (!is_alone(seat)) [[unlikely]]
-      follow(seat.group, by);
-  }
-  // One of the members of its group is served: pass() to the least start of those that could be.
-  void pass_to_least(RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    pass(seat, is_alone(seat) ? time_to_pass(seat.level) : least_to_pass(seat.group));
-  }
-  // While something waits at a closed gate, the clocks count all charges. The levels there move on
-  // with their clock (FairLevel::follow()): if a clock were computed from a settled node on such a
-  // level, each of its steps would move that node, and so the clock again.
-  bool counts_all_charges() const LOCKSLEY_REQUIRES(mutex_) { return !gates_.closed().empty(); }
-  VirtualTime time_to_pass(const RingLevel& level) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    if (!level.top().fair.has_pending() || counts_all_charges()) return level.top_time();
-    return level.time_to_pass();
-  }
-  VirtualTime key_to_pass(const FairNode& node) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    return counts_all_charges() ? node.key : node.settled_key();
-  }
-  // A turn of the queue was settled that used `service`, and the queue is not ready: pass() to
-  // FairLevel::settled_start(), for it and for all above it that are not ready.
-  void pass_to_settled(const RingQueue& queue, std::int64_t service) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static void follow(RingGroup& group, VirtualTime by) LOCKSLEY_REQUIRES(kFairNodes);
-  // No other seat of the group is active, and the gate is open.
-  static bool is_alone(const RingSeat& seat) LOCKSLEY_REQUIRES(kFairNodes) {
-    return seat.group.active() <= 1 && seat.gate.is_open();
-  }
-  // No other tenant has ready nodes at the open gates.
-  bool is_alone_at_open_gates(const RingGroup& tenant) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Where the group's clock moves when one of its members is served (FairLevel::time_to_pass());
-  // kNoStart: none can be.
-  VirtualTime least_to_pass(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The least start of those members of the group, or of those tenants, that could be served;
-  // kNoStart: none.
-  static VirtualTime least_start(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
-  VirtualTime least_start() const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Whether the times of the level's clock, or the keys of its nodes, are so great that they are
-  // set back. The keys alone are, where limit_leads() has moved the level back again and again
-  // while its clock stood.
-  bool is_far(const RingLevel& level) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    return std::max(level.clock().now, level.now()) >= options_.set_back_at;
-  }
-  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static void set_back_members(RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
-
   // ---- After a change (fair_ring.cc) ----
 
   // Update heaps and sums after any change of the group, of the seat, or of the queue.
@@ -471,11 +350,12 @@ class FairRing {
 
   mutable Mutex mutex_;
   const Options options_;
+  ReadyHints hints_;  // written under mutex_
+  RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
+  RingClocks clocks_ LOCKSLEY_GUARDED_BY(mutex_);
+  ServiceOrder order_ LOCKSLEY_GUARDED_BY(mutex_){gates_, clocks_};
   TurnCosts costs_ LOCKSLEY_GUARDED_BY(mutex_);
   RingJobs jobs_ LOCKSLEY_GUARDED_BY(mutex_);
-  FairClock clock_ LOCKSLEY_GUARDED_BY(mutex_);  // of the tenants, at whatever gates
-  ReadyHints hints_;                             // written under mutex_
-  RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // The list of the walks in progress. leave() moves those on that stand at the queue that leaves.
   StartAnewWalk* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
@@ -485,8 +365,6 @@ class FairRing {
   IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);  // tenants
   IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  // When limit_leads() last moved levels back: turns that began later are not concerned.
-  Nanoseconds leads_forgiven_at_ LOCKSLEY_GUARDED_BY(mutex_){-1};
   RingWaits waits_;  // its own annotations say which call needs the mutex
   Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);

@@ -9,7 +9,7 @@ namespace locksley {
 
 std::optional<GateId> FairRing::Gates::add(const GateOptions& options) {
   const RingLock lock(ring_.mutex_);
-  return ring_.gates_.add(options, ring_.clock_);
+  return ring_.gates_.add(options, ring_.clocks_.of_tenants());
 }
 
 bool FairRing::Gates::remove(GateId id) {

@@ -81,7 +81,7 @@ RingGroup& FairRing::group_of(const std::string& tenant_name, const std::string&
   if (found == nullptr) {
     found = std::make_unique<RingGroup>();
     found->name = tenant_name;
-    found->fair.key = clock_.now;
+    found->fair.key = clocks_.of_tenants().now;
     if (const auto limits = tenant_limits_.find(tenant_name); limits != tenant_limits_.end())
       set_limits(*found, limits->second);
   } else if (found->queues == 0) {
@@ -203,7 +203,7 @@ void FairRing::forget_customers(RingGroup& tenant) {
 }
 
 void FairRing::remove_idle_tenants() {
-  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= clock_.now) {
+  while (idle_.size() > options_.most_idle_tenants && idle_.top_key() <= clocks_.of_tenants().now) {
     RingGroup& tenant = idle_.top();
     idle_.remove(tenant);
     idle_customers_.tenant_leaves(tenant);
@@ -228,7 +228,7 @@ void FairRing::set_limits(RingGroup& group, const GroupLimits& limits) {
 void FairRing::change_weight(RingGroup& group, std::uint32_t weight) {
   const bool competes = group.fair.competes;
   set_competes(group, false);
-  group.set_weight(group.tenant == nullptr ? clock_ : group.tenant->clock, weight);
+  group.set_weight(clocks_.of_members_beside(group), weight);
   set_competes(group, competes);
 }
 
@@ -256,7 +256,7 @@ void FairRing::update_wait(RingGroup& group) {
 // ---- Turns ----
 
 std::uint64_t FairRing::prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const {
-  if (seat.parent != nullptr) pass_to_least(*seat.parent);
+  if (seat.parent != nullptr) clocks_.pass_to_least(*seat.parent);
   std::uint64_t most = kAnyNumber;
   for (const RingGroup* group = &seat.group; group != nullptr; group = group->tenant) {
     most = std::min(most, group->rate.available(std::max(now, latest_)));
@@ -274,11 +274,12 @@ void FairRing::begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs,
     charged.place |= Charge::kOfCustomer;
     if (service) {
       charged.tenant = tenant.charge(*above, *service);
-      if (is_far(above->level)) set_back_members(tenant);
+      if (clocks_.is_far(above->level)) RingClocks::set_back_members(tenant);
       if (tenant.idle_customers != 0) forget_customers(tenant);
     } else {
       charged.tenant = tenant.join(*above);
-      if (least_to_pass(tenant) == kNoStart) pass(*above, seat.home().time_of(key_to_pass(seat.fair)));
+      if (clocks_.least_to_pass(tenant) == RingClocks::kNoStart)
+        RingClocks::pass(*above, seat.home().time_of(clocks_.key_to_pass(seat.fair)));
     }
     tenant.fair.usage.begin(now);
   }
@@ -313,7 +314,8 @@ FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Tur
 // is due to a tenant.
 void FairRing::change_competes(RingGroup& group, bool competes) {
   const double service = usage_.recent(executors_, latest_);
-  const ServiceReading& lane = service_.advance(service, service, clock_.competing_weight, latest_);
+  const ServiceReading& lane =
+      service_.advance(service, service, clocks_.of_tenants().competing_weight, latest_);
   RingGroup* const tenant = group.tenant;
   ServiceReading reading = lane;
   if (tenant != nullptr) {
@@ -321,7 +323,7 @@ void FairRing::change_competes(RingGroup& group, bool competes) {
                                                  tenant->clock.competing_weight, latest_);
   }
   competes ? group.due.begin(reading) : group.due.end(reading, group.fair.weight);
-  (tenant == nullptr ? clock_ : tenant->clock).set_competes(group.fair, competes);
+  clocks_.of_members_beside(group).set_competes(group.fair, competes);
 }
 
 }  // namespace locksley

@@ -15,7 +15,7 @@ constexpr std::size_t kMostVisited = 4096;   // groups of one level, each elsewh
 
 ServiceReading FairRing::View::read_service(Nanoseconds now) const {
   const double lane = ring_.usage_.recent(ring_.executors_, now);
-  return ring_.service_.read(lane, lane, ring_.clock_.competing_weight, now);
+  return ring_.service_.read(lane, lane, ring_.clocks_.of_tenants().competing_weight, now);
 }
 
 ServiceReading FairRing::View::read_service(const RingGroup& tenant, const ServiceReading& lane,
@@ -26,7 +26,8 @@ ServiceReading FairRing::View::read_service(const RingGroup& tenant, const Servi
 
 double FairRing::View::share_of(const RingGroup& group) const {
   if (!group.fair.competes) return 0;
-  if (group.tenant == nullptr) return group.fair.weight / static_cast<double>(ring_.clock_.competing_weight);
+  if (group.tenant == nullptr)
+    return group.fair.weight / static_cast<double>(ring_.clocks_.of_tenants().competing_weight);
   return share_of(*group.tenant) * group.fair.weight /
          static_cast<double>(group.tenant->clock.competing_weight);
 }
@@ -38,7 +39,7 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   const auto counts = [&](const RingGate& gate) LOCKSLEY_REQUIRES(kFairNodes) {
     return &gate == &own.gate || gate.standing == RingGate::Standing::kOpen;
   };
-  const FairKey queue_key = start_of(own.level, queue);
+  const FairKey queue_key = ServiceOrder::start_of(own.level, queue);
   std::uint64_t ahead = 0;
   // The keys lie side by side in the heap, so one costs a nanosecond; of very many, a sample is
   // read.
@@ -70,7 +71,7 @@ std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
 std::uint64_t FairRing::View::turns_of_others(const RingSeat& own, const RingLevel& level,
                                               const RingGate& gate, std::uint64_t own_turns) const {
   const auto turn = static_cast<double>(ring_.costs_.service_of_one_turn(gate));
-  const FairKey own_key = start_of(own.home(), own);
+  const FairKey own_key = ServiceOrder::start_of(own.home(), own);
   const double start =
       static_cast<double>(own_key.start) + static_cast<double>(own_turns) * turn / own.fair.weight;
   const std::size_t stride = 1 + level.size() / kMostVisited;

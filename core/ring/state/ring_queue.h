@@ -41,7 +41,9 @@ class RingQueue final : public RingNode {
  private:
   friend class FairRing;
   friend class DepthLists;
+  friend class RingClocks;
   friend class RingJobs;
+  friend class ServiceOrder;
   friend class TurnCosts;
 
   // It has as many executors as it may.

@@ -63,7 +63,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   if (clocks_.least_to_pass(seat.group) == RingClocks::kNoStart)
     RingClocks::pass(seat, seat.level.time_of(clocks_.key_to_pass(queue.fair)));
   ++queue.fair.executors;
-  Charge charged = begin_turn(queue, now);
+  Charge charged = turns_.begin(queue, now);
   charged.group = charge;
   if (!seat.is_plain) [[unlikely]]
     begin_above(seat, charged, jobs, std::nullopt, now);
@@ -149,7 +149,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
         queue, std::min({most, seat.gate.largest_claim, costs_.claim_size(queue, time, Site::kLocal)}));
   } else {
     if (request.quantum.count() > 0) time = request.quantum;
-    width = admitted(queue, request);
+    width = RunningTurns::admitted(queue, request);
     claim.range = jobs_.claim(queue, std::min(most, costs_.lease_size(queue, request, time, width)));
     width = static_cast<std::uint32_t>(std::min<std::uint64_t>(width, claim.range.size()));
     time *= width;
@@ -162,10 +162,10 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
     order_.limit_leads(seat, queue, service / width, costs_.parallelism(), choice, now);
   const FairCharge group_charge = group.charge(seat, service);
   const VirtualTime queue_charge = seat.level.charge(queue, service);
-  claim.charged = begin_turn(queue, now);
+  claim.charged = turns_.begin(queue, now);
   if (!seat.is_plain) [[unlikely]]
     begin_above(seat, claim.charged, claim.range.size(), service, now);
-  if constexpr (!kIsPlain) begin_lease(queue, claim.charged, width, request.site);
+  if constexpr (!kIsPlain) turns_.begin_lease(queue, claim.charged, width, request.site);
   claim.charged.time = time;
   claim.charged.queue = queue_charge;
   claim.charged.group = group_charge;
@@ -191,20 +191,15 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   // What a queue received is shown as it is shared out: with a start cost, that is more than time.
   Nanoseconds received = costs_.share() == Share::kTime ? Nanoseconds(service.at_gate) : settlement.actual;
   if (charged.lease != 0) [[unlikely]]
-    received = end_lease(queue, charged, received, now);
-  seat.level.settle(queue, charged.queue, charged.queue_epoch != epoch_of(queue), service.at_gate);
+    received = turns_.end_lease(queue, charged, received, now);
+  seat.level.settle(queue, charged.queue, RunningTurns::has_reentered(queue, charged), service.at_gate);
   FairCharge of_group = charged.group;
   if (!seat.is_plain) [[unlikely]]
     of_group = end_above(seat, settlement, service, received, now);
   group.settle(seat, of_group, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
     order_.note_excess(seat, service);
-  --executors_;
-  gates_.change_executors(seat.gate, -1U);
-  const EndedService ended(charged.began, received, now);
-  queue.fair.usage.end(ended);
-  group.fair.usage.end(ended);
-  usage_.end(ended);
+  turns_.end(queue, charged.began, received, now);
   group.busy += settlement.actual;
   TurnCosts::learn(queue, settlement);
 
@@ -225,20 +220,6 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   if (order_.has_forgiven_since(charged.began)) [[unlikely]]
     order_.restore_leads(queue, charged, service.in_lane);
   return dropped;
-}
-
-Charge FairRing::begin_turn(RingQueue& queue, Nanoseconds now) {
-  RingSeat& seat = *queue.seat_;
-  ++executors_;
-  gates_.change_executors(seat.gate, 1);
-  queue.fair.usage.begin(now);
-  seat.group.fair.usage.begin(now);
-  usage_.begin(now);
-  Charge charged;
-  charged.began = now;
-  charged.queue_epoch = epoch_of(queue);
-  charged.place = static_cast<std::uint16_t>(seat.gate.id | queue.capped_);
-  return charged;
 }
 
 void FairRing::set_back_clocks(RingGroup& busy) {
@@ -315,7 +296,7 @@ void FairRing::refresh_place(RingSeat& seat) {
   }
   if (seat.parent != nullptr) return refresh(*seat.parent);
   gates_.update_lists(seat.gate);
-  if (executors_ == 0 && gates_.nothing_waits()) {
+  if (turns_.executors() == 0 && gates_.nothing_waits()) {
     clocks_.of_tenants().end_busy_period();
     remove_idle_tenants();
   }

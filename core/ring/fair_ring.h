@@ -21,6 +21,7 @@
 #include "core/fair/fair_level.h"
 #include "core/ring/parts/ring_clocks.h"
 #include "core/ring/parts/ring_jobs.h"
+#include "core/ring/parts/running_turns.h"
 #include "core/ring/parts/service_order.h"
 #include "core/ring/parts/turn_costs.h"
 #include "core/ring/state/due_service.h"
@@ -232,27 +233,7 @@ class FairRing {
   // without a charge.
   Charge join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  Charge begin_turn(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The queue's present entry.
-  static std::uint32_t epoch_of(const RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    return static_cast<std::uint32_t>(queue.fair.entry);
-  }
 
-  // ---- Leases (fair_ring_leases.cc) ----
-
-  // begin_turn() has begun a turn of one local executor: makes it a turn of `width` executors at
-  // `site`.
-  void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Makes a turn of several or remote executors one of a single local executor, which
-  // settle_locked() then ends. Returns that executor's part of `received`.
-  Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // A turn of the queue counts as this many executors more, modulo 2^32.
-  void change_width(RingQueue& queue, std::uint32_t by) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // How many executors of `width` the queue's slots, its groups and its gate admit: at least one.
-  static std::uint32_t admitted(const RingQueue& queue, const ClaimRequest& request)
-      LOCKSLEY_REQUIRES(kFairNodes);
   // ---- A queue's life (fair_ring_life.cc) ----
 
   // A queue that is over leaves. Returns its keepalive, with what else is to be freed: the caller
@@ -354,6 +335,7 @@ class FairRing {
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   RingClocks clocks_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceOrder order_ LOCKSLEY_GUARDED_BY(mutex_){gates_, clocks_};
+  RunningTurns turns_ LOCKSLEY_GUARDED_BY(mutex_){gates_};
   TurnCosts costs_ LOCKSLEY_GUARDED_BY(mutex_);
   RingJobs jobs_ LOCKSLEY_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
@@ -366,10 +348,8 @@ class FairRing {
   IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   RingWaits waits_;  // its own annotations say which call needs the mutex
-  Usage usage_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
   Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};  // `now` of the last call that passed one
-  std::uint32_t executors_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace locksley

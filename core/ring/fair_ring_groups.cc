@@ -313,7 +313,7 @@ FairCharge FairRing::end_above(RingSeat& seat, const Settlement& settlement, Tur
 // The service of the lane until now belongs to the weights that competed for it, and so does what
 // is due to a tenant.
 void FairRing::change_competes(RingGroup& group, bool competes) {
-  const double service = usage_.recent(executors_, latest_);
+  const double service = turns_.received(latest_);
   const ServiceReading& lane =
       service_.advance(service, service, clocks_.of_tenants().competing_weight, latest_);
   RingGroup* const tenant = group.tenant;

@@ -133,7 +133,7 @@ std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanosecon
 void FairRing::detach_all() {
   std::vector<std::shared_ptr<void>> released;  // outlives the lock
   const RingLock lock(mutex_);
-  check(executors_ == 0, "a ring is given up while it has executors");
+  check(turns_.executors() == 0, "a ring is given up while it has executors");
   std::vector<RingQueue*> queues;
   for_each_queue([&queues](RingQueue& queue) { queues.push_back(&queue); });
   for (RingQueue* const queue : queues) {

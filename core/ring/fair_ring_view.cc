@@ -14,7 +14,7 @@ constexpr std::size_t kMostVisited = 4096;   // groups of one level, each elsewh
 }  // namespace
 
 ServiceReading FairRing::View::read_service(Nanoseconds now) const {
-  const double lane = ring_.usage_.recent(ring_.executors_, now);
+  const double lane = ring_.turns_.received(now);
   return ring_.service_.read(lane, lane, ring_.clocks_.of_tenants().competing_weight, now);
 }
 
@@ -133,7 +133,7 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
   if (queue.fair.competes) {
     view.share = share_of(group) * queue.fair.weight / static_cast<double>(group.clock.competing_weight);
   }
-  if (const double lane = ring_.usage_.recent(ring_.executors_, now); lane > 0)
+  if (const double lane = ring_.turns_.received(now); lane > 0)
     view.received = queue.fair.usage.recent(queue.fair.executors, now) / lane;
   if (queue.cost_.is_known()) {
     view.job_cost =
@@ -201,7 +201,7 @@ std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name
 
 RingTotals FairRing::View::totals_locked() const {
   RingTotals totals{.claimed = ring_.jobs_.claimed(),
-                    .executors = ring_.executors_,
+                    .executors = ring_.turns_.executors(),
                     .active_queues = ring_.jobs_.active_queues(),
                     .claims_total = ring_.jobs_.claims()};
   for (const auto& gate : ring_.gates_.all()) {

@@ -43,6 +43,7 @@ class RingQueue final : public RingNode {
   friend class DepthLists;
   friend class RingClocks;
   friend class RingJobs;
+  friend class RunningTurns;
   friend class ServiceOrder;
   friend class TurnCosts;
 

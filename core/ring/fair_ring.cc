@@ -9,8 +9,9 @@
 namespace locksley {
 
 FairRing::FairRing(Options options)
-    : options_(options),
-      clocks_(gates_, options.set_back_at),
+    : clocks_(gates_, options.set_back_at),
+      book_(clocks_.of_tenants(), {.most_idle_tenants = options.most_idle_tenants,
+                                   .most_idle_customers = options.most_idle_customers}),
       costs_({.share = options.share,
               .quantum = options.quantum,
               .parallelism = options.parallelism,
@@ -66,7 +67,7 @@ Charge FairRing::join_locked(RingQueue& queue, std::uint64_t jobs, Nanoseconds n
   Charge charged = turns_.begin(queue, now);
   charged.group = charge;
   if (!seat.is_plain) [[unlikely]]
-    begin_above(seat, charged, jobs, std::nullopt, now);
+    standings_.begin_above(seat, charged, jobs, std::nullopt, now);
   const RingSeat& top = seat.parent == nullptr ? seat : *seat.parent;
   if (nothing_is_open) clocks_.pass(top.home().time_of(clocks_.key_to_pass(top.fair)));
   return charged;
@@ -102,9 +103,7 @@ RingSeat* FairRing::next_seat(const Choice& choice, ServiceOrder::Look& look) {
     RingGroup& tenant = seat->group;
     if (tenant.results == nullptr || !tenant.results->is_full_and_awaited())
       return tenant.customers == nullptr ? seat : &order_.first_customer(*seat, choice);
-    set_blocks(tenant, tenant.blocks | RingGroup::kFull);
-    ++shut_tenants_;
-    refresh(tenant);
+    standings_.shut(tenant);
   }
   return nullptr;
 }
@@ -143,7 +142,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   std::uint32_t width = 1;
   std::uint64_t most = request.most;
   if (!seat.is_plain) [[unlikely]]
-    most = std::min(most, prepare_above(seat, queue, now));
+    most = std::min(most, standings_.prepare_above(seat, queue, now));
   if constexpr (kIsPlain) {
     claim.range = jobs_.claim(
         queue, std::min({most, seat.gate.largest_claim, costs_.claim_size(queue, time, Site::kLocal)}));
@@ -164,7 +163,7 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   const VirtualTime queue_charge = seat.level.charge(queue, service);
   claim.charged = turns_.begin(queue, now);
   if (!seat.is_plain) [[unlikely]]
-    begin_above(seat, claim.charged, claim.range.size(), service, now);
+    standings_.begin_above(seat, claim.charged, claim.range.size(), service, now);
   if constexpr (!kIsPlain) turns_.begin_lease(queue, claim.charged, width, request.site);
   claim.charged.time = time;
   claim.charged.queue = queue_charge;
@@ -172,9 +171,11 @@ std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& requ
   claim.waited = std::max(Nanoseconds{0}, now - queue.waiting_since_);
   queue.waiting_since_ = now;
   refresh(queue, now);
-  if (clocks_.is_far(seat, queue)) [[unlikely]]
-    set_back_clocks(group);
-  if (idle_.size() > options_.most_idle_tenants) remove_idle_tenants();
+  if (clocks_.is_far(seat, queue)) [[unlikely]] {
+    if (clocks_.is_tenants_far()) book_.set_back(clocks_.set_back_tenants());
+    clocks_.set_back_members_above(group);
+  }
+  book_.forget_tenants();
   return result;
 }
 
@@ -195,7 +196,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   seat.level.settle(queue, charged.queue, RunningTurns::has_reentered(queue, charged), service.at_gate);
   FairCharge of_group = charged.group;
   if (!seat.is_plain) [[unlikely]]
-    of_group = end_above(seat, settlement, service, received, now);
+    of_group = GroupStandings::end_above(seat, settlement, service, received, now);
   group.settle(seat, of_group, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
     order_.note_excess(seat, service);
@@ -213,7 +214,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   }
   if (settlement.has_ended_well) queue.breaks_ = 0;
   if (settlement.backoff != Backoff::kNone) [[unlikely]]
-    begin_backoff(queue, settlement.backoff, charged.began, now);
+    waits_.begin_backoff(queue, settlement.backoff, charged.began, now, std::max(standings_.latest(), now));
   refresh(queue, now);
   if (!queue.fair.is_ready() && !clocks_.counts_all_charges())
     clocks_.pass_to_settled(queue, service.at_gate);
@@ -222,23 +223,11 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   return dropped;
 }
 
-void FairRing::set_back_clocks(RingGroup& busy) {
-  if (clocks_.is_tenants_far()) {
-    const VirtualTime by = clocks_.set_back_tenants();
-    for (const auto& [name, tenant] : tenants_) {
-      tenant->fair.key = RingLevel::set_back(tenant->fair.key, by);
-      for (const auto& seat : tenant->parts) seat->home().set_back(*seat);
-    }
-    idle_.change_keys([by](VirtualTime key) { return RingLevel::set_back(key, by); });
-  }
-  clocks_.set_back_members_above(busy);
-}
-
 // ---- After a change ----
 
 void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   RingSeat& seat = *queue.seat_;
-  latest_ = std::max(latest_, now);
+  standings_.advance(now);
   const bool runnable = !queue.jobs_.empty() && !queue.paused_ && queue.backoff_end_.count() == 0;
   const bool ready = runnable && !queue.at_slots();
   TurnCosts::update_first_turn(queue);
@@ -250,7 +239,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
       seat.home().update(seat);
       return;
     }
-    if (stays_open(seat)) {
+    if (standings_.stays_open(seat)) {
       seat.level.update(queue);
       for (RingSeat* each = &seat; each != nullptr; each = each->parent) each->home().update(*each);
       return;
@@ -260,46 +249,7 @@ void FairRing::refresh(RingQueue& queue, Nanoseconds now) {
   jobs_.set_active(queue, !queue.jobs_.empty() || queue.fair.executors > 0);
   seat.level.set_ready(queue, ready, length);
   seat.group.clock.set_competes(queue.fair, runnable || queue.fair.executors > 0);
-  refresh(seat);
-}
-
-bool FairRing::stays_open(const RingSeat& seat) const {
-  for (const RingGroup* group = &seat.group; group != nullptr; group = group->tenant) {
-    if (group->blocks != 0 || blocks_now(*group) != 0) return false;
-  }
-  return true;
-}
-
-void FairRing::refresh(RingGroup& group) {
-  set_blocks(group, blocks_now(group));
-  for (const auto& seat : group.parts) refresh_place(*seat);
-  update_wait(group);
-}
-
-void FairRing::refresh(RingSeat& seat) {
-  RingGroup& group = seat.group;
-  if (seat.is_plain) return refresh_place(seat);
-  if (blocks_now(group) != group.blocks) return refresh(group);
-  refresh_place(seat);
-  update_wait(group);
-}
-
-void FairRing::refresh_place(RingSeat& seat) {
-  RingGroup& group = seat.group;
-  const bool has_waiting = !seat.level.empty();
-  group.set_ready(seat, has_waiting && group.blocks == 0,
-                  seat.level.has_brief() ? JobLength::kBrief : JobLength::kLengthy);
-  set_competes(group, group.blocks != 0 ? group.fair.executors > 0 : group.clock.competing_weight > 0);
-  if (!has_waiting && group.fair.executors == 0 && !group.has_waiting()) {
-    group.clock.end_busy_period();
-    if (group.customers != nullptr) forget_customers(group);
-  }
-  if (seat.parent != nullptr) return refresh(*seat.parent);
-  gates_.update_lists(seat.gate);
-  if (turns_.executors() == 0 && gates_.nothing_waits()) {
-    clocks_.of_tenants().end_busy_period();
-    remove_idle_tenants();
-  }
+  standings_.refresh(seat);
 }
 
 }  // namespace locksley

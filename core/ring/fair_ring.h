@@ -2,31 +2,22 @@
 // takes. core/FAIRNESS.md has the algorithm, the bound on unfairness and its proof.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "core/fair/fair_level.h"
+#include "core/ring/parts/group_standings.h"
 #include "core/ring/parts/ring_clocks.h"
 #include "core/ring/parts/ring_jobs.h"
 #include "core/ring/parts/running_turns.h"
 #include "core/ring/parts/service_order.h"
+#include "core/ring/parts/tenant_book.h"
 #include "core/ring/parts/turn_costs.h"
-#include "core/ring/state/due_service.h"
-#include "core/ring/state/group_limits.h"
-#include "core/ring/state/idle_customers.h"
 #include "core/ring/state/ready_hints.h"
 #include "core/ring/state/ring_claim.h"
 #include "core/ring/state/ring_gate.h"
@@ -39,13 +30,13 @@
 
 namespace locksley {
 
-// Length: it is one class under one mutex, and half of this header declares what its parts share.
-// What one kind of caller needs is a class of its own (FairRing::Gates and others); the code is
-// divided by subject (fair_ring_*.cc).
-
 // Three levels of start-time fair queueing over measured time: tenants, the customers of each
 // tenant, and the queues of each customer; limits of each; and gates, which limit queues of all
 // tenants together. It knows nothing of handlers, payloads or threads.
+//
+// It consists of parts (core/ring/parts), each with the state of one subject, under one mutex. The
+// ring itself has the sequence of a turn and of a queue's life. Calls that one kind of caller needs
+// are in classes of their own (FairRing::Gates and others).
 //
 // Owned by its lane; outlives all executors. Its destruction removes the queues that are still
 // attached.
@@ -222,7 +213,6 @@ class FairRing {
   // the result of next_seat().
   RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, ServiceOrder::Look& look, Nanoseconds now)
       LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void set_back_clocks(RingGroup& busy) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
   std::optional<Claim> claim_locked(Nanoseconds now, const Request& request)
@@ -242,114 +232,32 @@ class FairRing {
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
 
-  // ---- Back-offs (fair_ring_control.cc) ----
+  // ---- Waits (fair_ring_control.cc) ----
 
-  // After a turn that began at `began`. No effect on a queue that backs off already or was
-  // cancelled, and no effect if the payloads that the turn lacked may have arrived since.
-  void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // Ends back-offs that last until `until` or less, but at most `most`. Returns how many it did not
   // end.
   int end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Without effect on a queue that does not back off. The caller then calls refresh().
-  void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-
-  // ---- Groups (fair_ring_groups.cc) ----
-
-  // The group that has the queues of this tenant and customer; made if there is none.
-  RingGroup& group_of(const std::string& tenant, const std::string& customer)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Null: the ring does not know the customer, or the tenant.
-  RingGroup* find_group(std::string_view tenant, std::string_view customer) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  RingSeat& seat_of(RingGroup& group, RingGate& gate) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Customers become the members of a tenant whose members were queues; the queues become those of
-  // customer "". Returns the tenant, which is another object now.
-  RingGroup& split(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  GroupLimits limits_of(std::string_view tenant, std::string_view customer) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void set_limits(RingGroup& group, const GroupLimits& limits) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // The group is a tenant without limits and blocks: RingSeat::is_plain.
-  static bool is_plain(const RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes);
-  std::uint8_t blocks_now(const RingGroup& group) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Sets RingGroup::blocks and RingSeat::is_plain. The caller updates the heaps: refresh().
-  void set_blocks(RingGroup& group, std::uint8_t blocks) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Updates whether and until when the group waits for its rate.
-  void update_wait(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void set_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    if (group.fair.competes != competes) change_competes(group, competes);
-  }
-  void change_competes(RingGroup& group, bool competes) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void change_weight(RingGroup& group, std::uint32_t weight) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Counts `by` more queues like this one in the group and in its tenant; modulo 2^64.
-  static void change_queues(RingGroup& group, const RingQueue& queue, std::uint64_t by)
-      LOCKSLEY_REQUIRES(kFairNodes);
-  // The group has no queues any more, and the tenant perhaps none either.
-  void note_idle(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Forgets the tenant's customers whose state equals that of a new customer, and then customers of
-  // any tenant beyond Options::most_idle_customers.
-  void forget_customers(RingGroup& tenant) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void remove_idle_tenants() LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Calls visit() for each group, a customer before its tenant; and for each queue.
-  template <class Visit>
-  void for_each_group(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    for (const auto& [name, tenant] : tenants_) {
-      if (tenant->customers != nullptr) {
-        for (const auto& [customer_name, customer] : tenant->customers->by_name) visit(*customer);
-      }
-      visit(*tenant);
-    }
-  }
-  template <class Visit>
-  void for_each_queue(Visit visit) const LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-    for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes) {
-      for (RingQueue* queue = group.first; queue != nullptr; queue = queue->next_) visit(*queue);
-    });
-  }
-  // The effects of a turn on groups with limits, and on the tenant of a customer: before a claim is
-  // charged, as the turn begins, and as it ends. prepare_above() returns how many jobs the limits
-  // allow, at least one. begin_above(): `jobs` were claimed, and are expected to take `service`;
-  // none: the executor joins. end_above() returns what the queue's group was charged.
-  std::uint64_t prepare_above(RingSeat& seat, const RingQueue& queue, Nanoseconds now) const
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void begin_above(RingSeat& seat, Charge& charged, std::uint64_t jobs, std::optional<std::int64_t> service,
-                   Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  static FairCharge end_above(RingSeat& seat, const Settlement& settlement, TurnService service,
-                              Nanoseconds received, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
 
   // ---- After a change (fair_ring.cc) ----
 
-  // Update heaps and sums after any change of the group, of the seat, or of the queue.
-  void refresh(RingGroup& group) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  void refresh(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  // Updates heaps and sums after any change of the queue.
   void refresh(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // Whether the groups of the seat and above have no blocks, and will have none.
-  bool stays_open(const RingSeat& seat) const LOCKSLEY_REQUIRES(mutex_, kFairNodes);
-  // refresh() for a seat whose group has up-to-date blocks.
-  void refresh_place(RingSeat& seat) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   void publish() LOCKSLEY_REQUIRES(mutex_, kFairNodes) { hints_.publish(gates_.open()); }
 
   mutable Mutex mutex_;
-  const Options options_;
   ReadyHints hints_;  // written under mutex_
+  RingWaits waits_;   // its own annotations say which call needs the mutex
+  // A part borrows only those above it.
   RingGates gates_ LOCKSLEY_GUARDED_BY(mutex_){hints_};
   RingClocks clocks_ LOCKSLEY_GUARDED_BY(mutex_);
   ServiceOrder order_ LOCKSLEY_GUARDED_BY(mutex_){gates_, clocks_};
   RunningTurns turns_ LOCKSLEY_GUARDED_BY(mutex_){gates_};
+  TenantBook book_ LOCKSLEY_GUARDED_BY(mutex_);
+  GroupStandings standings_ LOCKSLEY_GUARDED_BY(mutex_){book_, gates_, clocks_, waits_, turns_};
   TurnCosts costs_ LOCKSLEY_GUARDED_BY(mutex_);
   RingJobs jobs_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::map<std::string, std::unique_ptr<RingGroup>, std::less<>> tenants_ LOCKSLEY_GUARDED_BY(mutex_);
   // The list of the walks in progress. leave() moves those on that stand at the queue that leaves.
   StartAnewWalk* walks_ LOCKSLEY_GUARDED_BY(mutex_) = nullptr;
-  // The limits that were set, also those of tenants that are not in the ring.
-  std::unordered_map<std::string, GroupLimits> tenant_limits_ LOCKSLEY_GUARDED_BY(mutex_);
-  LimitsOfCustomer limits_of_ LOCKSLEY_GUARDED_BY(mutex_);
-  IdleGroups idle_ LOCKSLEY_GUARDED_BY(mutex_);  // tenants
-  IdleCustomers idle_customers_ LOCKSLEY_GUARDED_BY(mutex_);
-  std::uint64_t shut_tenants_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
-  RingWaits waits_;  // its own annotations say which call needs the mutex
-  ServiceClock service_ LOCKSLEY_GUARDED_BY(mutex_);
-  Nanoseconds latest_ LOCKSLEY_GUARDED_BY(mutex_){};  // `now` of the last call that passed one
 };
 
 }  // namespace locksley

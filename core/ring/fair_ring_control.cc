@@ -7,14 +7,6 @@
 #include "core/ring/fair_ring.h"
 
 namespace locksley {
-namespace {
-
-// Modulo 2^32.
-std::uint32_t milliseconds_of(Nanoseconds instant) {
-  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(instant).count());
-}
-
-}  // namespace
 
 void FairRing::set_weight(RingQueue& queue, std::uint32_t weight) {
   const RingLock lock(mutex_);
@@ -46,44 +38,18 @@ void FairRing::resume(RingQueue& queue, Nanoseconds now) {
   publish();
 }
 
-void FairRing::begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now) {
-  if (queue.cancelled_ || queue.backoff_end_.count() != 0) return;
-  if (why == Backoff::kNoPayloads) {
-    // After 50 days without an arrival one may seem to be recent: then one turn begins no back-off.
-    const std::uint32_t latest = milliseconds_of(std::max(latest_, now));
-    if (latest - queue.payloads_arrived_ms_ <= latest - milliseconds_of(began)) return;
-  }
-  Nanoseconds pause = RingWaits::kPayloadBackoff;
-  if (why == Backoff::kBroken) {
-    constexpr std::uint32_t kMostDoublings = 10;  // beyond RingWaits::kLongestBackoff
-    pause = std::min(RingWaits::kLongestBackoff,
-                     RingWaits::kFirstBackoff * (std::int64_t{1} << std::min(queue.breaks_, kMostDoublings)));
-    ++queue.breaks_;
-  }
-  queue.backoff_ = why;
-  queue.backoff_end_ = now + pause;
-  waits_.add_backoff(queue.backoff_end_, queue);
-}
-
-void FairRing::end_backoff(RingQueue& queue) {
-  if (queue.backoff_end_.count() == 0) return;
-  waits_.remove_backoff(queue.backoff_end_, queue);
-  queue.backoff_end_ = Nanoseconds{0};
-  queue.backoff_ = Backoff::kNone;
-}
-
 namespace {
 constexpr int kWaitsAtOnce = 64;  // that one call ends; guess: some 30 us with the mutex
 }  // namespace
 
 std::optional<Nanoseconds> FairRing::end_waits(Nanoseconds now) {
   const RingLock lock(mutex_);
-  latest_ = std::max(latest_, now);
+  standings_.advance(now);
   int left = end_some_backoffs(now, now, kWaitsAtOnce);
   while (RingGroup* const group = waits_.ended_rate(now)) {
     if (left-- == 0) break;
     waits_.set_rate(*group, std::nullopt);
-    refresh(*group);
+    standings_.refresh(*group);
     if (!group->at_limit()) hints_.count_arrival();
   }
   publish();
@@ -101,7 +67,7 @@ int FairRing::end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) {
   while (most != 0) {
     RingQueue* const queue = waits_.ended_backoff(until);
     if (queue == nullptr) break;
-    end_backoff(*queue);
+    waits_.end_backoff(*queue);
     arrive(*queue, now);
     --most;
   }
@@ -111,10 +77,9 @@ int FairRing::end_some_backoffs(Nanoseconds until, Nanoseconds now, int most) {
 void FairRing::payloads_arrived(RingQueue& queue, Nanoseconds now) {
   const RingLock lock(mutex_);
   if (queue.seat_ == nullptr) return;
-  latest_ = std::max(latest_, now);
-  queue.payloads_arrived_ms_ = milliseconds_of(latest_);
+  RingWaits::note_arrival(queue, standings_.advance(now));
   if (queue.backoff_ != Backoff::kNoPayloads) return;
-  end_backoff(queue);
+  waits_.end_backoff(queue);
   arrive(queue, now);
   publish();
 }
@@ -137,7 +102,7 @@ void FairRing::set_quantum(Nanoseconds quantum) {
 void FairRing::set_brief_job(Nanoseconds brief_job, Nanoseconds now) {
   const RingLock lock(mutex_);
   costs_.set_brief_job(brief_job);
-  for_each_queue([&](RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes) { refresh(queue, now); });
+  for (RingQueue* const queue : book_.queues()) refresh(*queue, now);
   publish();
 }
 

@@ -19,7 +19,7 @@ bool FairRing::Gates::remove(GateId id) {
   for (const StartAnewWalk* walk = ring_.walks_; walk != nullptr; walk = walk->other_) {
     if (walk->gate_ == &gate) return false;
   }
-  ring_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
+  ring_.book_.for_each_group([&](RingGroup& group) LOCKSLEY_REQUIRES(kFairNodes) {
     const auto seat =
         std::ranges::find_if(group.parts, [&](const auto& each) { return &each->gate == &gate; });
     if (seat != group.parts.end()) group.remove(**seat);
@@ -103,7 +103,7 @@ bool FairRing::StartAnewWalk::go_on() {
     }
     RingGroup* const group = next_group();
     if (group == nullptr) {
-      ring_.remove_idle_tenants();
+      ring_.book_.forget_tenants();
       return true;
     }
     start_anew(*group);
@@ -113,8 +113,9 @@ bool FairRing::StartAnewWalk::go_on() {
 }
 
 RingGroup* FairRing::StartAnewWalk::next_group() {
-  auto tenant = tenant_ ? ring_.tenants_.find(*tenant_) : ring_.tenants_.end();
-  if (tenant != ring_.tenants_.end() && tenant->second->customers != nullptr) {
+  const TenantBook::Tenants& tenants = ring_.book_.tenants();
+  auto tenant = tenant_ ? tenants.find(*tenant_) : tenants.end();
+  if (tenant != tenants.end() && tenant->second->customers != nullptr) {
     // If the tenant got its first customers during its turn, its queues come once more, as those of
     // the customer without a name.
     const auto& by_name = tenant->second->customers->by_name;
@@ -124,8 +125,8 @@ RingGroup* FairRing::StartAnewWalk::next_group() {
       return customer->second.get();
     }
   }
-  tenant = tenant_ ? ring_.tenants_.upper_bound(*tenant_) : ring_.tenants_.begin();
-  if (tenant == ring_.tenants_.end()) return nullptr;
+  tenant = tenant_ ? tenants.upper_bound(*tenant_) : tenants.begin();
+  if (tenant == tenants.end()) return nullptr;
   tenant_ = tenant->first;
   customer_.reset();
   return tenant->second.get();
@@ -137,9 +138,7 @@ void FairRing::StartAnewWalk::start_anew(RingGroup& group) {
     group.start_anew(*seat);
     seat->level.clear_excess();
   }
-  if (group.queues != 0 || group.is_resting) return;
-  IdleGroups& idle = group.tenant == nullptr ? ring_.idle_ : group.tenant->customers->idle;
-  idle.update(group, group.fair.key);
+  ring_.book_.update_idle(group);
 }
 
 }  // namespace locksley

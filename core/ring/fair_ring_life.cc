@@ -12,8 +12,8 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   const RingLock lock(mutex_);
   check(queue.seat_ == nullptr, "a queue is attached twice");
   RingGate& gate = gates_.at(options.gate);
-  RingGroup& group = group_of(options.tenant, options.customer);
-  RingSeat& seat = seat_of(group, gate);
+  RingSeat& seat = standings_.enter(options.tenant, options.customer, gate);
+  RingGroup& group = seat.group;
   queue.seat_ = &seat;
   queue.ring_ = this;
   queue.batch_ = options.batch;
@@ -24,7 +24,7 @@ void FairRing::attach(RingQueue& queue, const QueueOptions& options, std::shared
   if (queue.next_ != nullptr) queue.next_->previous_ = &queue;
   ++gate.queues;
   queue.internal_ = options.is_internal;
-  change_queues(group, queue, 1);
+  GroupStandings::change_queues(group, queue, 1);
   if (options.results != nullptr) (group.tenant == nullptr ? group : *group.tenant).results = options.results;
 
   queue.fair.key = seat.level.now();
@@ -89,7 +89,7 @@ std::vector<IndexRange> FairRing::cancel(RingQueue& queue, Nanoseconds now) {
   std::vector<IndexRange> dropped = jobs_.take_all(queue);
   queue.closed_ = queue.cancelled_ = true;
   queue.paused_ = false;
-  end_backoff(queue);
+  waits_.end_backoff(queue);
   refresh(queue, now);
   if (queue.is_over()) released = leave(queue);
   publish();
@@ -120,7 +120,7 @@ std::optional<FairRing::TakenOut> FairRing::take_out(RingQueue& queue, Nanosecon
     taken.ranges = jobs_.take_all(queue);
     queue.closed_ = true;
     queue.paused_ = false;
-    end_backoff(queue);
+    waits_.end_backoff(queue);
     queue.breaks_ = 0;
     refresh(queue, now);
     if (queue.is_over()) released = leave(queue);
@@ -134,22 +134,18 @@ void FairRing::detach_all() {
   std::vector<std::shared_ptr<void>> released;  // outlives the lock
   const RingLock lock(mutex_);
   check(turns_.executors() == 0, "a ring is given up while it has executors");
-  std::vector<RingQueue*> queues;
-  for_each_queue([&queues](RingQueue& queue) { queues.push_back(&queue); });
-  for (RingQueue* const queue : queues) {
+  for (RingQueue* const queue : book_.queues()) {
     check(queue->claimed_ == 0, "a ring is given up while a thief holds jobs of it");
     (void)jobs_.take_all(*queue);
     refresh(*queue, Nanoseconds{0});
     released.push_back(leave(*queue));
   }
-  tenants_.clear();
-  idle_ = {};
-  idle_customers_ = {};
+  book_.clear();
   publish();
 }
 
 std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
-  end_backoff(queue);
+  waits_.end_backoff(queue);
   RingSeat& seat = *std::exchange(queue.seat_, nullptr);
   queue.ring_ = nullptr;
   RingGroup& group = seat.group;
@@ -160,8 +156,8 @@ std::shared_ptr<void> FairRing::leave(RingQueue& queue) {
     if (walk->queue_ == &queue) walk->queue_ = queue.next_;
   }
   queue.previous_ = queue.next_ = nullptr;
-  change_queues(group, queue, -std::uint64_t{1});
-  if (group.queues == 0) note_idle(group);
+  GroupStandings::change_queues(group, queue, -std::uint64_t{1});
+  if (group.queues == 0) standings_.rest(group);
   if (queue.jobs_.memory_bytes() == 0) return std::move(queue.keepalive_);
   struct Released {
     std::shared_ptr<void> keepalive;

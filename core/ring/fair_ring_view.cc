@@ -13,25 +13,6 @@ constexpr std::size_t kMostDepths = 1024;    // queues, each elsewhere in memory
 constexpr std::size_t kMostVisited = 4096;   // groups of one level, each elsewhere in memory
 }  // namespace
 
-ServiceReading FairRing::View::read_service(Nanoseconds now) const {
-  const double lane = ring_.turns_.received(now);
-  return ring_.service_.read(lane, lane, ring_.clocks_.of_tenants().competing_weight, now);
-}
-
-ServiceReading FairRing::View::read_service(const RingGroup& tenant, const ServiceReading& lane,
-                                            Nanoseconds now) {
-  return tenant.customers->service.read(lane.lane, tenant.due.due_at(lane, tenant.fair.weight),
-                                        tenant.clock.competing_weight, now);
-}
-
-double FairRing::View::share_of(const RingGroup& group) const {
-  if (!group.fair.competes) return 0;
-  if (group.tenant == nullptr)
-    return group.fair.weight / static_cast<double>(ring_.clocks_.of_tenants().competing_weight);
-  return share_of(*group.tenant) * group.fair.weight /
-         static_cast<double>(group.tenant->clock.competing_weight);
-}
-
 std::uint64_t FairRing::View::queues_ahead(const RingQueue& queue) const {
   if (!queue.fair.is_ready()) return 0;
   const RingSeat& own = *queue.seat_;
@@ -102,7 +83,7 @@ bool FairRing::View::has_claims(const RingQueue& queue) const {
 bool FairRing::View::has_place(const RingQueue& queue) const {
   const RingLock lock(ring_.mutex_);
   return queue.seat_ != nullptr && !queue.paused_ && !queue.cancelled_ && queue.backoff_end_.count() == 0 &&
-         !queue.at_slots() && ring_.stays_open(*queue.seat_) &&
+         !queue.at_slots() && ring_.standings_.stays_open(*queue.seat_) &&
          (queue.seat_->gate.admits & RingGate::admitting(Site::kRemote)) != 0;
 }
 
@@ -131,7 +112,8 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
   view.executors = queue.fair.executors;
   view.ahead = queues_ahead(queue);
   if (queue.fair.competes) {
-    view.share = share_of(group) * queue.fair.weight / static_cast<double>(group.clock.competing_weight);
+    view.share = ring_.standings_.share_of(group) * queue.fair.weight /
+                 static_cast<double>(group.clock.competing_weight);
   }
   if (const double lane = ring_.turns_.received(now); lane > 0)
     view.received = queue.fair.usage.recent(queue.fair.executors, now) / lane;
@@ -152,14 +134,15 @@ QueueView FairRing::View::queue(const RingQueue& queue, Nanoseconds now) const {
 
 CustomerView FairRing::View::view_of(const RingGroup& group, const ServiceReading& lane,
                                      Nanoseconds now) const {
-  const ServiceReading reading = group.tenant == nullptr ? lane : read_service(*group.tenant, lane, now);
+  const ServiceReading reading =
+      group.tenant == nullptr ? lane : GroupStandings::read_service(*group.tenant, lane, now);
   const DueService::Sums sums = group.due.at(reading, group.fair.weight);
   const double received = group.fair.usage.recent(group.fair.executors, now);
   CustomerView view;
   view.queues = group.queues - group.internal_queues;
   view.queued = group.queued;
   view.executors = group.fair.executors;
-  view.share = share_of(group);
+  view.share = ring_.standings_.share_of(group);
   view.received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0;
   view.due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0;
   if (group.tenant == nullptr) return view;  // all of the tenant is the customer without a name
@@ -174,18 +157,18 @@ CustomerView FairRing::View::view_of(const RingGroup& group, const ServiceReadin
 std::optional<CustomerView> FairRing::View::customer(std::string_view tenant, std::string_view customer,
                                                      Nanoseconds now) const {
   const RingLock lock(ring_.mutex_);
-  const RingGroup* const found = ring_.find_group(tenant, customer);
+  const RingGroup* const found = ring_.book_.group(tenant, customer);
   if (found == nullptr) return std::nullopt;
-  return view_of(*found, read_service(now), now);
+  return view_of(*found, ring_.standings_.read_service(now), now);
 }
 
 std::vector<CustomerView> FairRing::View::customers(std::string_view tenant_name, const std::string* after,
                                                     std::size_t most, Nanoseconds now) const {
   const RingLock lock(ring_.mutex_);
   std::vector<CustomerView> views;
-  const auto tenant = ring_.tenants_.find(tenant_name);
-  if (tenant == ring_.tenants_.end() || most == 0) return views;
-  const ServiceReading reading = read_service(now);
+  const auto tenant = ring_.book_.tenants().find(tenant_name);
+  if (tenant == ring_.book_.tenants().end() || most == 0) return views;
+  const ServiceReading reading = ring_.standings_.read_service(now);
   if (tenant->second->customers == nullptr) {
     if (after == nullptr && tenant->second->queues != 0)
       views.push_back(view_of(*tenant->second, reading, now));
@@ -248,7 +231,7 @@ TenantView FairRing::View::view_of_tenant(const RingGroup& tenant, const Service
           .queued = tenant.queued,
           .executors = tenant.fair.executors,
           .busy = tenant.busy,
-          .share = share_of(tenant),
+          .share = ring_.standings_.share_of(tenant),
           .received = sums.lane > 0 ? std::min(1.0, received / sums.lane) : 0,
           .due = sums.lane > 0 ? std::min(1.0, sums.due / sums.lane) : 0,
           .is_idle = tenant.queues == tenant.internal_queues};
@@ -256,18 +239,19 @@ TenantView FairRing::View::view_of_tenant(const RingGroup& tenant, const Service
 
 std::optional<TenantView> FairRing::View::tenant(std::string_view tenant, Nanoseconds now) const {
   const RingLock lock(ring_.mutex_);
-  const auto found = ring_.tenants_.find(tenant);
-  if (found == ring_.tenants_.end()) return std::nullopt;
-  return view_of_tenant(*found->second, read_service(now), now);
+  const auto found = ring_.book_.tenants().find(tenant);
+  if (found == ring_.book_.tenants().end()) return std::nullopt;
+  return view_of_tenant(*found->second, ring_.standings_.read_service(now), now);
 }
 
 std::vector<TenantView> FairRing::View::tenants(const std::string* after, std::size_t most,
                                                 Nanoseconds now) const {
   const RingLock lock(ring_.mutex_);
   std::vector<TenantView> views;
-  const ServiceReading reading = read_service(now);
-  for (auto each = after == nullptr ? ring_.tenants_.begin() : ring_.tenants_.upper_bound(*after);
-       each != ring_.tenants_.end() && views.size() < most; ++each) {
+  const ServiceReading reading = ring_.standings_.read_service(now);
+  for (auto each = after == nullptr ? ring_.book_.tenants().begin()
+                                    : ring_.book_.tenants().upper_bound(*after);
+       each != ring_.book_.tenants().end() && views.size() < most; ++each) {
     views.push_back(view_of_tenant(*each->second, reading, now));
   }
   return views;

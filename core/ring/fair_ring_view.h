@@ -88,11 +88,6 @@ class FairRing::View {
   friend class FairRing;
   explicit View(const FairRing& ring) : ring_(ring) {}
 
-  // The service of the lane, and of what is due to a tenant with customers.
-  ServiceReading read_service(Nanoseconds now) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
-  static ServiceReading read_service(const RingGroup& tenant, const ServiceReading& lane, Nanoseconds now)
-      LOCKSLEY_REQUIRES(kFairNodes);
-  double share_of(const RingGroup& group) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   std::uint64_t queues_ahead(const RingQueue& queue) const LOCKSLEY_REQUIRES(ring_.mutex_, kFairNodes);
   // How many turns the other groups on the level take before the group of `own` has taken
   // `own_turns` turns. `gate`: its start cost tells how long a turn takes.

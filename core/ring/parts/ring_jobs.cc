@@ -46,15 +46,6 @@ std::vector<IndexRange> RingJobs::take_memory(RingQueue& queue) {
   return memory;
 }
 
-IndexRange RingJobs::claim(RingQueue& queue, std::uint64_t most) {
-  const IndexRange taken = queue.jobs_.take(most);
-  change_queued(queue, -taken.size());
-  queue.claimed_ += taken.size();
-  claimed_ += taken.size();
-  ++claims_;
-  return taken;
-}
-
 std::vector<IndexRange> RingJobs::reclaim(RingQueue& queue, IndexRange wanted, std::size_t most) {
   std::vector<IndexRange> taken = queue.jobs_.take_common(wanted, most);
   if (taken.empty()) return taken;

@@ -34,7 +34,14 @@ class RingJobs {
   // ---- Turns ----
 
   // At most `most` jobs, which are claimed from now on.
-  IndexRange claim(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(kFairNodes);
+  IndexRange claim(RingQueue& queue, std::uint64_t most) LOCKSLEY_REQUIRES(kFairNodes) {
+    const IndexRange taken = queue.jobs_.take(most);
+    change_queued(queue, -taken.size());
+    queue.claimed_ += taken.size();
+    claimed_ += taken.size();
+    ++claims_;
+    return taken;
+  }
   // Those of `wanted` that QueuedJobs::take_common() finds, which are claimed from now on.
   std::vector<IndexRange> reclaim(RingQueue& queue, IndexRange wanted, std::size_t most)
       LOCKSLEY_REQUIRES(kFairNodes);

@@ -4,6 +4,20 @@
 
 namespace locksley {
 
+Charge RunningTurns::begin(RingQueue& queue, Nanoseconds now) {
+  RingSeat& seat = *queue.seat_;
+  ++executors_;
+  gates_.change_executors(seat.gate, 1);
+  queue.fair.usage.begin(now);
+  seat.group.fair.usage.begin(now);
+  usage_.begin(now);
+  Charge charged;
+  charged.began = now;
+  charged.queue_epoch = epoch_of(queue);
+  charged.place = static_cast<std::uint16_t>(seat.gate.id | queue.capped_);
+  return charged;
+}
+
 void RunningTurns::begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site) {
   const bool is_remote = site == Site::kRemote;
   width = std::min(width, Charge::kMostWidth);

@@ -29,19 +29,7 @@ class RunningTurns {
       LOCKSLEY_REQUIRES(kFairNodes);
   // A turn of one local executor begins. The queue and its group count the executor already, as
   // their levels charged it.
-  Charge begin(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes) {
-    RingSeat& seat = *queue.seat_;
-    ++executors_;
-    gates_.change_executors(seat.gate, 1);
-    queue.fair.usage.begin(now);
-    seat.group.fair.usage.begin(now);
-    usage_.begin(now);
-    Charge charged;
-    charged.began = now;
-    charged.queue_epoch = epoch_of(queue);
-    charged.place = static_cast<std::uint16_t>(seat.gate.id | queue.capped_);
-    return charged;
-  }
+  Charge begin(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
   // begin() has begun a turn of one local executor: makes it a turn of `width` executors at `site`.
   void begin_lease(RingQueue& queue, Charge& charged, std::uint32_t width, Site site)
       LOCKSLEY_REQUIRES(kFairNodes);

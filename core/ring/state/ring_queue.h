@@ -41,10 +41,13 @@ class RingQueue final : public RingNode {
  private:
   friend class FairRing;
   friend class DepthLists;
+  friend class GroupStandings;
   friend class RingClocks;
   friend class RingJobs;
+  friend class RingWaits;
   friend class RunningTurns;
   friend class ServiceOrder;
+  friend class TenantBook;
   friend class TurnCosts;
 
   // It has as many executors as it may.

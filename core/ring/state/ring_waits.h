@@ -25,7 +25,7 @@ inline std::uint32_t& wait_place_of(RingGroup& group) LOCKSLEY_NO_THREAD_SAFETY_
 
 // The queues and groups that wait, each with the instant at which its wait ends; and whether the
 // owner of the executors must set its timer to an earlier instant. A member of the ring, guarded as
-// queues and groups are, except for has_new(). Nothing blocks or fails; add_backoff() allocates.
+// queues and groups are, except for has_new(). Nothing blocks or fails; begin_backoff() allocates.
 class RingWaits {
  public:
   // ---- Back-offs of queues ----
@@ -42,13 +42,15 @@ class RingWaits {
   // Guess: 10,000 such queues take some 2% of a processor.
   static constexpr Nanoseconds kPayloadBackoff = std::chrono::milliseconds(500);
 
-  void add_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    backoffs_.emplace(end, &queue);
-    note(end);
-  }
-  void remove_backoff(Nanoseconds end, RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes) {
-    backoffs_.erase({end, &queue});
-  }
+  // After a turn that began at `began`. No effect on a queue that backs off already or was
+  // cancelled, and no effect if the payloads that the turn lacked may have arrived since. `latest`:
+  // the greatest `now` that the ring has seen.
+  void begin_backoff(RingQueue& queue, Backoff why, Nanoseconds began, Nanoseconds now, Nanoseconds latest)
+      LOCKSLEY_REQUIRES(kFairNodes);
+  // Without effect on a queue that does not back off. The caller then updates the queue's place.
+  void end_backoff(RingQueue& queue) LOCKSLEY_REQUIRES(kFairNodes);
+  // Payloads of the queue have arrived: for begin_backoff().
+  static void note_arrival(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(kFairNodes);
   // A queue whose back-off has ended by `now`; null: none.
   RingQueue* ended_backoff(Nanoseconds now) const LOCKSLEY_REQUIRES(kFairNodes) {
     return backoffs_.empty() || backoffs_.begin()->first > now ? nullptr : backoffs_.begin()->second;

@@ -97,9 +97,7 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
 }
 
 RingSeat* FairRing::next_seat(const Choice& choice, ServiceOrder::Look& look) {
-  while (!gates_.open().empty()) {
-    RingSeat* const seat = order_.first_tenant(choice, look);
-    if (seat == nullptr) return nullptr;
+  while (RingSeat* const seat = order_.first_tenant(choice, look)) {
     RingGroup& tenant = seat->group;
     if (tenant.results == nullptr || !tenant.results->is_full_and_awaited())
       return tenant.customers == nullptr ? seat : &order_.first_customer(*seat, choice);
@@ -200,7 +198,7 @@ IndexRange FairRing::settle_locked(RingQueue& queue, const Settlement& settlemen
   group.settle(seat, of_group, service.at_gate, service.in_lane);
   if (service.at_gate != service.in_lane) [[unlikely]]
     order_.note_excess(seat, service);
-  turns_.end(queue, charged.began, received, now);
+  turns_.end(queue, seat, charged.began, received, now);
   group.busy += settlement.actual;
   TurnCosts::learn(queue, settlement);
 

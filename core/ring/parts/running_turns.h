@@ -37,10 +37,10 @@ class RunningTurns {
   // ends. Returns that executor's part of `received`.
   Nanoseconds end_lease(RingQueue& queue, const Charge& charged, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(kFairNodes);
-  // A turn of one local executor, which began at `began`, ends. `received`: its service.
-  void end(RingQueue& queue, Nanoseconds began, Nanoseconds received, Nanoseconds now)
+  // A turn of one local executor, which began at `began`, ends. `seat`: the queue's. `received`:
+  // the service of the turn.
+  void end(RingQueue& queue, RingSeat& seat, Nanoseconds began, Nanoseconds received, Nanoseconds now)
       LOCKSLEY_REQUIRES(kFairNodes) {
-    RingSeat& seat = *queue.seat_;
     --executors_;
     gates_.change_executors(seat.gate, -1U);
     const EndedService ended(began, received, now);

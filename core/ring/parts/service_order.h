@@ -58,10 +58,11 @@ class ServiceOrder {
 
   // ---- Who is next ----
 
-  // The seat of the tenant that is next; null: none. A queue must wait at an open gate.
+  // The seat of the tenant that is next; null: none.
   RingSeat* first_tenant(const Choice& choice, Look& look) const LOCKSLEY_REQUIRES(kFairNodes) {
-    if (gates_.open().size() != 1) return first_seat(choice, look);
-    const RingGate& gate = *gates_.open().front();
+    const auto& open = gates_.open();
+    if (open.size() != 1) return open.empty() ? nullptr : first_seat(choice, look);
+    const RingGate& gate = *open.front();
     if (choice.excludes(gate)) return nullptr;
     auto* const seat = static_cast<RingSeat*>(first_on(gate.level, choice.filter));
     look = {.pass_to = clocks_.time_to_pass(gate.level)};

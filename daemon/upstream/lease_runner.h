@@ -20,8 +20,8 @@
 #include "core/sync/thread_role.h"
 #include "daemon/base/log/rate_gate.h"
 #include "daemon/upstream/handler_use.h"
-#include "daemon/upstream/job_news.h"
-#include "daemon/upstream/upstream_host.h"
+#include "daemon/upstream/link/job_news.h"
+#include "daemon/upstream/link/upstream_host.h"
 
 namespace spdlog {
 class logger;

@@ -16,7 +16,7 @@
 #include "core/base/result_account.h"
 #include "core/lane/lane.h"
 #include "daemon/upstream/lease_runner.h"
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 #include "daemon/upstream/upstream_meter.h"
 #include "proto/clients/cpp/tls.h"
 #include "proto/clients/cpp/url.h"

@@ -89,6 +89,9 @@ ARROWS = {
     # What connections of both RESP ports have in common.
     "daemon/connection": [*_GROUND, "daemon/tls", "daemon/network", "daemon/connection"],
     "daemon/upstream": [*_GROUND, "daemon/upstream"],
+    # The protocol, without I/O: it knows neither the runner nor the connection.
+    "daemon/upstream/link": [*_OURS, "daemon/upstream/replies", "daemon/upstream/link"],
+    "daemon/upstream/replies": [*_OURS, "daemon/upstream/replies"],
     # The link to remote workers: it knows nothing of the server that has the batches.
     "daemon/workers": [*_OURS, "daemon/base", "daemon/metrics", "daemon/workers"],
     "daemon/workers/state": [*_OURS, *_WORKERS_TOP, "daemon/workers/state"],

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 #include "tests/simulation/clock.h"
 #include "tests/simulation/wire.h"
 

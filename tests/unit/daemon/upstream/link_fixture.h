@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 #include "tests/unit/daemon/upstream/fake_upstream.h"
 
 namespace locksley::daemon::test {

@@ -1,5 +1,5 @@
 // Received bytes to replies and their values, however the bytes arrive.
-#include "daemon/upstream/reply_scanner.h"
+#include "daemon/upstream/replies/reply_scanner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/upstream/leased_jobs.h"
-#include "daemon/upstream/reply_cursor.h"
+#include "daemon/upstream/replies/leased_jobs.h"
+#include "daemon/upstream/replies/reply_cursor.h"
 
 namespace locksley::daemon {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "daemon/upstream/short_bulk.h"
+#include "daemon/upstream/replies/short_bulk.h"
 
 namespace locksley::daemon {
 

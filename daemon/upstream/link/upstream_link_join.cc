@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 
 namespace locksley::daemon {
 namespace {

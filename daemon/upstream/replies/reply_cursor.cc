@@ -1,4 +1,4 @@
-#include "daemon/upstream/reply_cursor.h"
+#include "daemon/upstream/replies/reply_cursor.h"
 
 #include <charconv>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 
 #include <algorithm>
 #include <utility>

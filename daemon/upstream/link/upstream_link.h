@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "core/base/job.h"
-#include "daemon/upstream/held_lease.h"
-#include "daemon/upstream/job_news.h"
-#include "daemon/upstream/reply_cursor.h"
-#include "daemon/upstream/reply_scanner.h"
-#include "daemon/upstream/upstream_host.h"
+#include "daemon/upstream/link/held_lease.h"
+#include "daemon/upstream/link/job_news.h"
+#include "daemon/upstream/link/upstream_host.h"
+#include "daemon/upstream/replies/reply_cursor.h"
+#include "daemon/upstream/replies/reply_scanner.h"
 #include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/route.h"
 #include "proto/clients/cpp/url.h"

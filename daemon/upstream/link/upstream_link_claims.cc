@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 
 namespace locksley::daemon {
 

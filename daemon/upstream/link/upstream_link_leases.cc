@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 #include "proto/bulk.h"
 
 namespace locksley::daemon {

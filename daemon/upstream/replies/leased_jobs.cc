@@ -1,4 +1,4 @@
-#include "daemon/upstream/leased_jobs.h"
+#include "daemon/upstream/replies/leased_jobs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/upstream/reply_cursor.h"
+#include "daemon/upstream/replies/reply_cursor.h"
 
 namespace locksley::daemon {
 namespace {

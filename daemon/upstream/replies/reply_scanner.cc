@@ -1,10 +1,10 @@
-#include "daemon/upstream/reply_scanner.h"
+#include "daemon/upstream/replies/reply_scanner.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
-#include "daemon/upstream/short_bulk.h"
+#include "daemon/upstream/replies/short_bulk.h"
 
 namespace locksley::daemon {
 

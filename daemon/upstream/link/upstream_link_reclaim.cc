@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/index_ranges.h"
-#include "daemon/upstream/upstream_link.h"
+#include "daemon/upstream/link/upstream_link.h"
 
 namespace locksley::daemon {
 

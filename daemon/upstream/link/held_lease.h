@@ -10,8 +10,8 @@
 
 #include "core/base/index_range.h"
 #include "core/base/job.h"
-#include "daemon/upstream/leased_jobs.h"
-#include "daemon/upstream/upstream_host.h"
+#include "daemon/upstream/link/upstream_host.h"
+#include "daemon/upstream/replies/leased_jobs.h"
 
 namespace locksley::daemon {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "daemon/upstream/leased_jobs.h"
+#include "daemon/upstream/replies/leased_jobs.h"
 
 namespace locksley::daemon {
 
@@ -11,7 +11,7 @@ namespace locksley::daemon {
 // name in RECLAIM.
 using LeaseKey = std::uint64_t;
 
-// Runs the jobs of leases. The interface of the link (daemon/upstream/upstream_link.h); a test
+// Runs the jobs of leases. The interface of the link (daemon/upstream/link/upstream_link.h); a test
 // implements it, too. Outlives the link. Called on the link's thread, inside the link's calls: it
 // must not call the link meanwhile. It reports results later, by UpstreamLink::settle() and
 // UpstreamLink::ended(). Nothing may block.

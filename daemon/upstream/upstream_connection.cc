@@ -182,19 +182,20 @@ void UpstreamConnection::note_state() {
 
 void UpstreamConnection::note_join() {
   has_ever_joined_ = true;
-  set_silence(link_.lease().count() != 0 ? link_.lease() : kSilence);
+  set_silence(link_.joined().lease.count() != 0 ? link_.joined().lease : kSilence);
   std::string not_served;
-  for (const std::string& name : link_.not_served()) not_served += (not_served.empty() ? "" : " ") + name;
+  for (const std::string& name : link_.joined().not_served)
+    not_served += (not_served.empty() ? "" : " ") + name;
   LogLine("joined the upstream daemon")
       .with("upstream", link_.address().text())
       .with("name", parts_.link.name)
       .with("lane", parts_.lane.name())
       .with("slots", parts_.link.slots)
-      .with("handlers", parts_.link.handlers.size() - link_.not_served().size())
+      .with("handlers", parts_.link.handlers.size() - link_.joined().not_served.size())
       .with("not_offered", not_served)
       .write(*parts_.log, spdlog::level::info);
   logged_.clear();
-  const std::string before = std::exchange(store_, link_.store());
+  const std::string before = std::exchange(store_, link_.joined().store);
   if (before.empty() || store_.empty() || before == store_) return;
   LogLine("the upstream daemon has another store: what was leased from the one before is dropped")
       .with("upstream", link_.address().text())

@@ -1,5 +1,4 @@
-// The data of the link to the upstream: leases, slots, results that are not acknowledged, and
-// replies that it awaits.
+// The data of the link to the upstream: leases, slots, and results that are not acknowledged.
 #pragma once
 
 #include <cstddef>
@@ -68,19 +67,6 @@ struct UpstreamSlot {
 
   std::uint32_t leases() const { return (running != 0 ? 1U : 0U) + (ready != 0 ? 1U : 0U); }
   std::uint32_t taken() const { return leases() + claims; }
-};
-
-// A command whose reply has not come.
-struct AwaitedReply {
-  enum class Kind : std::uint8_t { kHello, kJoin, kClaim, kSettle, kYield, kBeat, kReclaim, kLeave, kNote };
-
-  Kind kind = Kind::kHello;
-  std::uint32_t slot = 0;     // kClaim, kReclaim
-  bool blocks = false;        // kClaim
-  LeaseKey lease = 0;         // kSettle, kYield, kReclaim
-  bool names_lease = false;   // kReclaim
-  std::uint64_t results = 0;  // kSettle: the key of the results
-  Nanoseconds sent{};
 };
 
 }  // namespace locksley::daemon

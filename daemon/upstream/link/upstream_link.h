@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "core/base/job.h"
+#include "daemon/upstream/link/command_pipeline.h"
+#include "daemon/upstream/link/connection_attempts.h"
 #include "daemon/upstream/link/held_lease.h"
 #include "daemon/upstream/link/job_news.h"
 #include "daemon/upstream/link/upstream_host.h"
+#include "daemon/upstream/replies/join_reply.h"
 #include "daemon/upstream/replies/reply_cursor.h"
-#include "daemon/upstream/replies/reply_scanner.h"
-#include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/route.h"
 #include "proto/clients/cpp/url.h"
-#include "proto/command_writer.h"
 #include "proto/output_buffer.h"
 
 namespace locksley::daemon {
@@ -105,37 +105,31 @@ class UpstreamLink {
 
   // Whether to connect now.
   bool wants_connection(Nanoseconds now) const {
-    return phase_ == Phase::kDown && !is_done() && now >= connect_at_;
+    return phase_ == Phase::kDown && !is_done() && now >= attempts_.next_at();
   }
   // Where to connect, and as whom; while there is a connection, its other end.
-  const client::Address& address() const { return route_.current(); }
+  const client::Address& address() const { return attempts_.address(); }
   // Whether there are other addresses to try: one that does not answer should not be waited for
   // long.
-  bool has_other_addresses() const { return route_.is_list(); }
-  // The name of the store whose batches were leased last, as the reply of JOIN said it; empty: not
-  // said.
-  const std::string& store() const { return store_; }
+  bool has_other_addresses() const { return attempts_.has_other_addresses(); }
   // The connection is made, and has sent nothing.
   void connected(Nanoseconds now);
   // The connection is closed, or could not be made: `why` for the log.
   void disconnected(std::string why, Nanoseconds now);
   // Where the owner puts what it reads from the connection; received() says how much that was.
-  std::span<char> space() { return scanner_.prepare(); }
+  std::span<char> space() { return pipeline_.space(); }
   void received(std::size_t bytes, Nanoseconds now);
-  proto::OutputBuffer& output() { return output_; }
+  proto::OutputBuffer& output() { return pipeline_.output(); }
   // The connection took the first `bytes` of output(), which are gone from it.
-  void sent(std::size_t bytes, Nanoseconds now);
+  void sent(std::size_t bytes, Nanoseconds now) { pipeline_.sent(bytes, now); }
   // The connection is of no use: the owner closes it, and calls disconnected().
-  bool is_broken() const { return !trouble_.empty() && phase_ != Phase::kDown; }
+  bool is_broken() const { return !trouble().empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
-  // How long the upstream waits for bytes of this worker before it gives its jobs to others, as the
-  // last reply of JOIN said; 0 before the first.
-  std::chrono::milliseconds lease() const { return lease_; }
+  // What the upstream said of itself at the last JOIN; as new before the first. While there is a
+  // connection without a JOIN, no handler is not_served.
+  const JoinReply& joined() const { return joined_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
-  const std::string& trouble() const { return trouble_; }
-  // Handlers that the upstream did not offer to remote workers, or to this user, at the last JOIN.
-  // It gives jobs of them as soon as it does.
-  const std::vector<std::string>& not_served() const { return not_served_; }
+  const std::string& trouble() const { return pipeline_.trouble(); }
 
   // ---- Results ----
 
@@ -200,14 +194,6 @@ class UpstreamLink {
 
   // upstream_link.cc
 
-  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes
-  // so many words.
-  proto::CommandWriter begin_command(AwaitedReply awaited, std::size_t words);
-  // The same for a command that has all its words.
-  void send_command(AwaitedReply awaited, std::initializer_list<std::string_view> words);
-  // After what the last connection, which is gone, came to. True: to be tried after a pause.
-  bool choose_next_address();
-  Nanoseconds pause();
   void on_reply(ReplyCursor reply, std::string_view bytes);
   void on_orders(ReplyCursor reply);
   // An order from its name on, with `values` values.
@@ -219,13 +205,6 @@ class UpstreamLink {
   // counted from the last BEAT which says that no job of the lease has begun.
   static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
   void leave_if_idle();
-  // When the upstream has been silent for too long; none: it owes no reply.
-  std::optional<Nanoseconds> silent_at() const;
-  void check_silence();
-  // The connection is of no use from here on.
-  void fail(std::string why) {
-    if (trouble_.empty()) trouble_ = std::move(why);
-  }
 
   // upstream_link_join.cc
   void on_hello(ReplyCursor reply);
@@ -299,27 +278,10 @@ class UpstreamLink {
   const UpstreamLinkOptions options_;
 
   Phase phase_ = Phase::kDown;
-  Nanoseconds now_;
-  client::Backoff backoff_;
-  client::Route route_;
-  std::string store_;
-  Nanoseconds connect_at_{};
+  ConnectionAttempts attempts_;
+  CommandPipeline pipeline_;
   Nanoseconds join_until_{};
-  std::string trouble_;
-  ReplyScanner scanner_;
-  proto::OutputBuffer output_;
-  std::deque<AwaitedReply> awaited_;
-  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this
-  // process was paused.
-  Nanoseconds silent_since_{};
-  bool was_late_ = false;  // to look for silence, since bytes came last
-  std::vector<std::string> not_served_;
-  std::chrono::milliseconds lease_{};
-  // The first of the last attempts to connect, if all of these ended with on_no_handlers().
-  std::optional<Nanoseconds> without_handlers_since_;
-  bool is_without_handlers_ = false;  // this connection has ended so
-  std::uint64_t longest_output_ = 0;  // that the upstream takes, as the last reply of JOIN said; 0: not said
-  Nanoseconds beat_every_{};
+  JoinReply joined_;
   Nanoseconds beat_at_{};
 
   Leases leases_;

@@ -7,7 +7,7 @@
 namespace locksley::daemon {
 
 bool UpstreamLink::may_claim() const {
-  return phase_ == Phase::kServing && !is_draining_ && !upstream_drains_ && now_ >= claim_at_ &&
+  return phase_ == Phase::kServing && !is_draining_ && !upstream_drains_ && pipeline_.now() >= claim_at_ &&
          stats_.kept_bytes <= options_.max_kept_bytes;
 }
 
@@ -19,10 +19,11 @@ UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
 void UpstreamLink::claim() {
   puts_off_claims_ = false;
   if (!may_claim()) return;
-  if (!awaited_.empty() && awaited_.back().blocks) {
+  const AwaitedReply* const last = pipeline_.last();
+  if (last != nullptr && last->blocks) {
     // The waiting CLAIM stays, unless it is for a slot that has a lease while another slot has
     // none: the next CLAIM ends it.
-    const bool is_early = slots_[awaited_.back().slot].leases() != 0;
+    const bool is_early = slots_[last->slot].leases() != 0;
     if (!is_early || free_slot(0) == nullptr) return;
   }
   UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
@@ -36,7 +37,7 @@ void UpstreamLink::claim() {
     slot = --left != 0 ? free_slot(most) : nullptr;
     const bool blocks = slot == nullptr;
     proto::CommandWriter writer =
-        begin_command({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks}, blocks ? 5 : 3);
+        pipeline_.begin({.kind = Kind::kClaim, .slot = chosen, .blocks = blocks}, blocks ? 5 : 3);
     writer.argument("CLAIM");
     writer.argument("SLOT");
     writer.argument(chosen);
@@ -55,16 +56,17 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   if (reply.is_error()) {
     if (reply.text().starts_with("DRAINING")) upstream_drains_ = true;
     burst_ = 1;
-    return pause_claims(now_ + kPause);
+    return pause_claims(pipeline_.now() + kPause);
   }
   if (reply.is_null()) {
     if (!awaited.blocks) burst_ = 1;
-    const bool is_early = awaited.blocks && awaited_.empty() && now_ - awaited.sent < options_.block / 2;
-    if (is_early) pause_claims(now_ + kPause);
+    const bool is_early =
+        awaited.blocks && pipeline_.is_idle() && pipeline_.now() - awaited.sent < options_.block / 2;
+    if (is_early) pause_claims(pipeline_.now() + kPause);
     return;
   }
   auto jobs = read_leased_jobs(bytes);
-  if (!jobs) return fail(std::move(jobs.error()));
+  if (!jobs) return pipeline_.fail(std::move(jobs.error()));
   // Not for leases that come one after the other, each after the end of the one before: of several
   // CLAIMs all but one would be answered with null.
   if (stats_.leases != 0) burst_ = std::min(2 * burst_, kMostClaims);
@@ -82,10 +84,10 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   set_name(lease, std::move(jobs->lease));
   lease.jobs = *std::move(jobs);
   ++stats_.leases;
-  if (slot.ready != 0) return fail("it gives a slot more than two leases");
+  if (slot.ready != 0) return pipeline_.fail("it gives a slot more than two leases");
   slot.ready = key;
   if (is_draining_) return give_back(lease);
-  if (lease.has_timeout) beat_at_ = std::min(beat_at_, now_ + kBeatsOfTimeouts);
+  if (lease.has_timeout) beat_at_ = std::min(beat_at_, pipeline_.now() + kBeatsOfTimeouts);
   begin_ready(awaited.slot);
 }
 
@@ -99,12 +101,12 @@ void UpstreamLink::begin_ready(std::uint32_t number) {
 
 void UpstreamLink::begin(HeldLease& lease) {
   lease.state = HeldLease::State::kRunning;
-  lease.began = now_;
+  lease.began = pipeline_.now();
   lease.jobs.range = lease.range;
   lease.jobs.attempt = lease.attempt;
   const LeaseKey key = lease.key;
-  if (!host_.begin(key, std::move(lease.jobs))) return ended(key, now_);
-  new_leases_.emplace_back(key, now_);
+  if (!host_.begin(key, std::move(lease.jobs))) return ended(key, pipeline_.now());
+  new_leases_.emplace_back(key, pipeline_.now());
 }
 
 std::optional<Nanoseconds> UpstreamLink::next_look() const {
@@ -115,34 +117,35 @@ std::optional<Nanoseconds> UpstreamLink::next_look() const {
 }
 
 void UpstreamLink::report_waiting(Nanoseconds now) {
-  now_ = std::max(now_, now);
+  pipeline_.advance(now);
   bool has_news = look_at_waiting();
-  while (!new_leases_.empty() && now_ - new_leases_.front().second >= kLook) {
+  while (!new_leases_.empty() && pipeline_.now() - new_leases_.front().second >= kLook) {
     const HeldLease* const lease = find(new_leases_.front().first);
     new_leases_.pop_front();
     if (lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning) continue;
     if (host_.next(lease->key) > lease->range.low) continue;
     has_news = true;
-    waiting_look_at_ = waiting_.empty() ? now_ + kLook : std::min(waiting_look_at_, now_ + kLook);
-    waiting_.emplace_back(lease->key, now_);
+    waiting_look_at_ =
+        waiting_.empty() ? pipeline_.now() + kLook : std::min(waiting_look_at_, pipeline_.now() + kLook);
+    waiting_.emplace_back(lease->key, pipeline_.now());
   }
   if (!has_news || phase_ != Phase::kServing) return;
-  beat_at_ = now_ + beat_interval();
+  beat_at_ = pipeline_.now() + beat_interval();
   beat();
 }
 
 bool UpstreamLink::look_at_waiting() {
-  if (waiting_.empty() || now_ < waiting_look_at_) return false;
+  if (waiting_.empty() || pipeline_.now() < waiting_look_at_) return false;
   bool has_begun = false;
   Nanoseconds shortest = Nanoseconds::max();
   std::erase_if(waiting_, [&](const auto& waiting) {
     const HeldLease* const lease = find(waiting.first);
     if (lease == nullptr || lease->state != HeldLease::State::kRunning) return true;
     if (host_.next(lease->key) > lease->range.low) return has_begun = true;
-    shortest = std::min(shortest, now_ - waiting.second);
+    shortest = std::min(shortest, pipeline_.now() - waiting.second);
     return false;
   });
-  waiting_look_at_ = now_ + std::clamp<Nanoseconds>(shortest / 16, kLook, kSeldomLook);
+  waiting_look_at_ = pipeline_.now() + std::clamp<Nanoseconds>(shortest / 16, kLook, kSeldomLook);
   return has_begun;
 }
 

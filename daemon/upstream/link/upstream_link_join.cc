@@ -8,8 +8,6 @@
 namespace locksley::daemon {
 namespace {
 
-constexpr std::uint64_t kLongestLeaseMs = 24 * 3'600'000;  // the bound of workers.lease, and of LEASE
-
 // The upstream has none of the link's handlers for remote workers, or none for this user.
 bool is_for_want_of_handlers(std::string_view refusal) {
   return refusal.starts_with("NOHANDLER ") ||
@@ -19,14 +17,14 @@ bool is_for_want_of_handlers(std::string_view refusal) {
 }  // namespace
 
 void UpstreamLink::on_hello(ReplyCursor reply) {
-  if (reply.is_error()) return fail(std::string(reply.text()));
+  if (reply.is_error()) return pipeline_.fail(std::string(reply.text()));
   phase_ = Phase::kJoining;
   send_join();
 }
 
 void UpstreamLink::send_join() {
   const std::size_t words = (tells_grace_ ? 9 : 7) + options_.handlers.size();
-  proto::CommandWriter writer = begin_command({.kind = Kind::kJoin}, words);
+  proto::CommandWriter writer = pipeline_.begin({.kind = Kind::kJoin}, words);
   writer.argument("JOIN");
   writer.argument(options_.name);
   writer.argument("SLOTS");
@@ -42,10 +40,8 @@ void UpstreamLink::send_join() {
 }
 
 void UpstreamLink::on_no_handlers() {
-  if (!is_draining_ || lease_ == std::chrono::milliseconds{0}) return;
-  is_without_handlers_ = true;
-  if (!without_handlers_since_) without_handlers_since_ = now_;
-  if (now_ - *without_handlers_since_ < lease_) return;
+  if (!is_draining_ || joined_.lease == std::chrono::milliseconds{0}) return;
+  if (pipeline_.now() - attempts_.refused_for_handlers(pipeline_.now()) < joined_.lease) return;
   for (const auto& [id, results] : kept_) {
     stats_.dropped_jobs += results.count;
     stats_.dropped_bytes += results.outputs.size();
@@ -61,44 +57,15 @@ void UpstreamLink::on_join(ReplyCursor reply) {
     // An upstream of an earlier version does not know GRACE.
     if (why.starts_with("ERR syntax error") && std::exchange(tells_grace_, false)) return send_join();
     if (is_for_want_of_handlers(why)) on_no_handlers();
-    return fail(std::string(why));
+    return pipeline_.fail(std::string(why));
   }
-  std::uint64_t beat_ms = 0, lease_ms = 0, longest_output = 0;
-  std::string store;
-  std::vector<std::string> others;
-  std::uint64_t values = reply.array();
-  for (; values >= 2 && !reply.is_bad(); values -= 2) {
-    const std::string_view key = reply.text();
-    if (key == "beat_ms") {
-      beat_ms = reply.count();
-    } else if (key == "lease_ms") {
-      lease_ms = reply.count();
-    } else if (key == "longest_output") {
-      longest_output = reply.count();
-    } else if (key == "store") {
-      store = reply.text();
-    } else if (key == "addresses") {
-      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
-        others.emplace_back(reply.text());
-    } else if (key == "not_served") {
-      for (std::uint64_t left = reply.array(); left != 0 && !reply.is_bad(); --left)
-        not_served_.emplace_back(reply.text());
-    } else {
-      reply.skip();
-    }
-  }
-  if (reply.is_bad() || beat_ms == 0 || std::max(beat_ms, lease_ms) > kLongestLeaseMs)
-    return fail("the reply of JOIN is not one");
-  lease_ = std::chrono::milliseconds(lease_ms);
-  longest_output_ = longest_output;
-  beat_every_ = std::chrono::milliseconds(beat_ms);
-  beat_at_ = now_ + beat_interval();
+  std::optional<JoinReply> joined = read_join_reply(reply);
+  if (!joined) return pipeline_.fail("the reply of JOIN is not one");
+  const std::string store_before = std::exchange(joined_, *std::move(joined)).store;
+  beat_at_ = pipeline_.now() + beat_interval();
   ++stats_.connections;
-  backoff_.reset();
-  route_.serving();
-  route_.name_others(others);
-  if (!store.empty() && !store_.empty() && store != store_) lose_all();
-  store_ = std::move(store);
+  attempts_.joined(joined_.addresses);
+  if (!joined_.store.empty() && !store_before.empty() && joined_.store != store_before) lose_all();
   begin_reclaims();
 }
 

@@ -49,7 +49,7 @@ void UpstreamLink::set_name(HeldLease& lease, std::string name) {
 
 void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, std::uint64_t count,
                           std::string outputs, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  pipeline_.advance(now);
   HeldLease* const lease = find(key);
   if (lease == nullptr || lease->is_lost) return;
   keep(*lease, {.lease = key,
@@ -87,7 +87,7 @@ void UpstreamLink::keep(HeldLease& lease, KeptResults run) {
 }
 
 void UpstreamLink::keep_held(HeldLease& lease, KeptResults run) {
-  const std::uint64_t most = longest_output_;
+  const std::uint64_t most = joined_.longest_output;
   if (most == 0 || run.outputs.size() <= most) return keep_part(lease, std::move(run));
   ReplyCursor outputs(run.outputs);
   const auto part_from = [&run](std::uint64_t first) {
@@ -137,18 +137,18 @@ void UpstreamLink::send_results(std::uint64_t id) {
   const HeldLease& lease = leases_.at(results.lease);
   if (!results.news.empty()) send_note(lease, results.news);
   proto::CommandWriter writer =
-      begin_command({.kind = Kind::kSettle, .lease = results.lease, .results = id}, 4 + results.count);
+      pipeline_.begin({.kind = Kind::kSettle, .lease = results.lease, .results = id}, 4 + results.count);
   writer.argument("SETTLE");
   writer.argument(lease.name);
   writer.argument(to_string(results.status));
   writer.argument(results.first);
-  output_.append(results.outputs);
+  pipeline_.output().append(results.outputs);
 }
 
 bool UpstreamLink::try_send_news(LeaseKey key, std::uint64_t index, const JobNews& news, Nanoseconds now) {
-  now_ = std::max(now_, now);
+  pipeline_.advance(now);
   const HeldLease* const lease = find(key);
-  if (lease == nullptr || lease->name.empty() || output_.size() > kMostUnsent) return false;
+  if (lease == nullptr || lease->name.empty() || pipeline_.output().size() > kMostUnsent) return false;
   send_note(*lease, news.words(index));
   return true;
 }
@@ -158,7 +158,7 @@ void UpstreamLink::keep_last_news(LeaseKey key, std::uint64_t index, const JobNe
 }
 
 void UpstreamLink::send_note(const HeldLease& lease, const std::vector<std::string>& words) {
-  proto::CommandWriter writer = begin_command({.kind = Kind::kNote}, 2 + words.size());
+  proto::CommandWriter writer = pipeline_.begin({.kind = Kind::kNote}, 2 + words.size());
   writer.argument("NOTE");
   writer.argument(lease.name);
   for (const std::string& word : words) writer.argument(word);
@@ -167,15 +167,15 @@ void UpstreamLink::send_note(const HeldLease& lease, const std::vector<std::stri
 void UpstreamLink::on_settle(const AwaitedReply& awaited, ReplyCursor reply) {
   HeldLease* const lease = find(awaited.lease);
   if (!reply.is_error()) {
-    if (reply.array() < 2) return fail("the reply of SETTLE is not one");
+    if (reply.array() < 2) return pipeline_.fail("the reply of SETTLE is not one");
     stats_.settled_jobs += reply.count();
-    if (reply.is_bad()) return fail("the reply of SETTLE is not one");
+    if (reply.is_bad()) return pipeline_.fail("the reply of SETTLE is not one");
     if (kept_.contains(awaited.results)) drop(awaited.results);
     return;
   }
   const std::string_view error = reply.text();
   // For want of memory the upstream closes the connection. The results go on the next one.
-  if (error.starts_with("QUEUEFULL")) return fail(std::string(error));
+  if (error.starts_with("QUEUEFULL")) return pipeline_.fail(std::string(error));
   if (lease == nullptr) return;
   if (error.starts_with("LOST")) return lose(*lease);
   // The results were refused, and would be refused again: their jobs go back.
@@ -204,10 +204,10 @@ void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
   // So much later at most does an idle slot get jobs that come while another slot runs some. A
   // guess: two wake-ups of a busy machine, and the shortest jobs.
   constexpr std::chrono::microseconds kShort{200};
-  now_ = std::max(now_, now);
+  pipeline_.advance(now);
   HeldLease* const lease = find(key);
   if (lease == nullptr) return;
-  last_was_short_ = now_ - lease->began <= kShort;
+  last_was_short_ = pipeline_.now() - lease->began <= kShort;
   lease->state = State::kEnded;
   lease->must_yield = lease->settled < lease->range.size();
   const std::uint32_t slot = lease->slot;
@@ -241,7 +241,7 @@ void UpstreamLink::yield_rest(HeldLease& lease) {
 }
 
 void UpstreamLink::yield(HeldLease& lease, std::optional<std::uint64_t> from) {
-  proto::CommandWriter writer = begin_command({.kind = Kind::kYield, .lease = lease.key}, from ? 3 : 2);
+  proto::CommandWriter writer = pipeline_.begin({.kind = Kind::kYield, .lease = lease.key}, from ? 3 : 2);
   writer.argument("YIELD");
   writer.argument(lease.name);
   if (from) writer.argument(*from);
@@ -250,7 +250,7 @@ void UpstreamLink::yield(HeldLease& lease, std::optional<std::uint64_t> from) {
 void UpstreamLink::on_yield(const AwaitedReply& awaited, ReplyCursor reply) {
   if (!reply.is_error()) {
     stats_.yielded_jobs += reply.count();
-    if (reply.is_bad()) fail("the reply of YIELD is not one");
+    if (reply.is_bad()) pipeline_.fail("the reply of YIELD is not one");
     return;
   }
   HeldLease* const lease = find(awaited.lease);
@@ -279,7 +279,7 @@ void UpstreamLink::stop(HeldLease& lease) {
 
 void UpstreamLink::give_back(HeldLease& lease) {
   // With LEAVE everything goes back.
-  if (!lease.name.empty() && phase_ != Phase::kLeaving) yield(lease, std::nullopt);
+  if (!lease.name.empty() && !pipeline_.has_sent_leave()) yield(lease, std::nullopt);
   forget(lease);
 }
 

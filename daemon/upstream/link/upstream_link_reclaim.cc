@@ -56,7 +56,7 @@ void UpstreamLink::pump_reclaims() {
     ++slots_[*slot].reclaims;
     ++reclaims_out_;
     const bool names_lease = names_leases_ && !lease->former.empty();
-    proto::CommandWriter writer = begin_command(
+    proto::CommandWriter writer = pipeline_.begin(
         {.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key, .names_lease = names_lease},
         names_lease ? 9 : 7);
     writer.argument("RECLAIM");
@@ -89,7 +89,7 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
     }
     return pump_reclaims();
   }
-  const auto is_wrong = [this] { fail("the reply of RECLAIM is not one"); };
+  const auto is_wrong = [this] { pipeline_.fail("the reply of RECLAIM is not one"); };
   const std::uint64_t elements = reply.array();
   std::string name;
   if (elements >= 2) name = reply.text();
@@ -108,7 +108,8 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   ++stats_.reclaimed_leases;
   const bool is_over = lease == nullptr || lease->is_lost || lease->state == State::kEnded;
   if (lease == nullptr || lease->is_lost) {
-    send_command({.kind = Kind::kYield, .lease = awaited.lease}, {"YIELD", name});  // it has ended meanwhile
+    pipeline_.send({.kind = Kind::kYield, .lease = awaited.lease},
+                   {"YIELD", name});  // it has ended meanwhile
   } else {
     set_name(*lease, std::move(name));
     lease->held = std::move(held);

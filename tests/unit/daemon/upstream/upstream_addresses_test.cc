@@ -207,7 +207,7 @@ TEST_F(UpstreamAddressesTest, LeasesOfAnotherStoreAreDroppedAndNothingOfThemIsSe
   EXPECT_EQ(upstream->count_of("RECLAIM"), 0U);
   EXPECT_EQ(upstream->count_of("SETTLE"), 0U);
   EXPECT_EQ(link->stats().kept_bytes, 0U);
-  EXPECT_EQ(link->store(), "store-2");
+  EXPECT_EQ(link->joined().store, "store-2");
   std::size_t stopped = 0;
   for (const auto& [key, it] : host->running) stopped += it.is_stopped ? 1U : 0U;
   EXPECT_EQ(stopped, 2U) << "what ran for the other store stops";

@@ -79,7 +79,7 @@ TEST_F(UpstreamLinkTest, HandlersThatTheUpstreamDoesNotOfferAreLeftOut) {
   options.handlers = {"spin", "echo", "sha256"};
   make(4);
   join();
-  EXPECT_THAT(link->not_served(), ElementsAre("spin", "sha256"));
+  EXPECT_THAT(link->joined().not_served, ElementsAre("spin", "sha256"));
   run_all();
 }
 
@@ -663,7 +663,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatNoUpstreamCanMeanBreaksTheConnection) {
   make(0);
   upstream->beat_ms = upstream->lease_ms = kDay;
   join();
-  EXPECT_EQ(link->lease(), std::chrono::hours(24));
+  EXPECT_EQ(link->joined().lease, std::chrono::hours(24));
 }
 
 TEST_F(UpstreamLinkTest, WhatIsNotTheProtocolBreaksTheConnection) {

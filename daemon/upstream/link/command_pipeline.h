@@ -1,0 +1,125 @@
+// The commands to the upstream on one connection, and the replies that they await.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/job.h"
+#include "daemon/upstream/link/upstream_host.h"
+#include "daemon/upstream/replies/reply_scanner.h"
+#include "proto/command_writer.h"
+#include "proto/output_buffer.h"
+
+namespace locksley::daemon {
+
+// A command whose reply has not come.
+struct AwaitedReply {
+  enum class Kind : std::uint8_t { kHello, kJoin, kClaim, kSettle, kYield, kBeat, kReclaim, kLeave, kNote };
+
+  Kind kind = Kind::kHello;
+  std::uint32_t slot = 0;     // kClaim, kReclaim
+  bool blocks = false;        // kClaim
+  LeaseKey lease = 0;         // kSettle, kYield, kReclaim
+  bool names_lease = false;   // kReclaim
+  std::uint64_t results = 0;  // kSettle: the key of the results
+  Nanoseconds sent{};
+};
+
+// Encodes commands, finds their replies in the bytes that come, and tells which reply belongs to
+// which command: the upstream answers in order. Notices that a reply is due for too long. Any part
+// of the link may say that the connection is of no use, and why: fail().
+//
+// A member of the link, and used by its parts; one thread; nothing blocks. It goes through one
+// connection after the other: start(), …, clear(). Invalid bytes, and an upstream that is silent,
+// end in trouble(). Memory: the largest reply, and what the connection has not taken.
+class CommandPipeline {
+ public:
+  // `block`: how long a CLAIM waits at the upstream. `reply_timeout`: how long the upstream may
+  // send nothing while a reply is due.
+  CommandPipeline(std::chrono::milliseconds block, std::chrono::milliseconds reply_timeout, Nanoseconds now)
+      : block_(block), reply_timeout_(reply_timeout), now_(now) {}
+  CommandPipeline(const CommandPipeline&) = delete;
+  CommandPipeline& operator=(const CommandPipeline&) = delete;
+
+  // ---- Time ----
+
+  // The latest instant that the link was told: that of the commands which are sent now.
+  Nanoseconds now() const { return now_; }
+  void advance(Nanoseconds now) { now_ = std::max(now_, now); }
+
+  // ---- The connection ----
+
+  // It is made: nothing is wrong with it, and the silence counts from now on.
+  void start();
+  // It is gone: no bytes and no awaited replies are left. trouble() stays.
+  void clear();
+  // The connection is of no use from here on. The first reason is kept.
+  void fail(std::string why) {
+    if (trouble_.empty()) trouble_ = std::move(why);
+  }
+  void forget_trouble() { trouble_.clear(); }
+  // Empty: nothing is wrong.
+  const std::string& trouble() const { return trouble_; }
+
+  // ---- Bytes ----
+
+  // Where received bytes are put; received() says how many.
+  std::span<char> space() { return scanner_.prepare(); }
+  void received(std::size_t bytes);
+  // The bytes of the next reply. False: there is none, or it is invalid, which is a trouble.
+  bool next(std::string_view& reply);
+  proto::OutputBuffer& output() { return output_; }
+  // The connection took the first `bytes` of output() at `now`.
+  void sent(std::size_t bytes, Nanoseconds now);
+
+  // ---- Commands ----
+
+  // Each command to the upstream begins here: its reply is awaited from now on. The caller writes
+  // so many words.
+  proto::CommandWriter begin(AwaitedReply awaited, std::size_t words);
+  // The same for a command that has all its words.
+  void send(AwaitedReply awaited, std::initializer_list<std::string_view> words);
+  // LEAVE: the last command of a connection.
+  void leave();
+  bool has_sent_leave() const { return has_sent_leave_; }
+  // Whether no reply is awaited.
+  bool is_idle() const { return awaited_.empty(); }
+  // The command that was sent last; null: its reply has come, and no other is awaited.
+  const AwaitedReply* last() const { return awaited_.empty() ? nullptr : &awaited_.back(); }
+  // The command whose reply this is, which is awaited no more. None: no reply is awaited.
+  std::optional<AwaitedReply> answered();
+
+  // ---- Silence ----
+
+  // When the upstream has been silent for too long; none: it owes no reply.
+  std::optional<Nanoseconds> silent_at() const;
+  // Fails if that is now.
+  void check_silence();
+
+ private:
+  // Constant.
+  const std::chrono::milliseconds block_;
+  const std::chrono::milliseconds reply_timeout_;
+
+  Nanoseconds now_;
+  std::string trouble_;
+  ReplyScanner scanner_;
+  proto::OutputBuffer output_;
+  std::deque<AwaitedReply> awaited_;
+  bool has_sent_leave_ = false;
+  // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this
+  // process was paused.
+  Nanoseconds silent_since_{};
+  bool was_late_ = false;  // to look for silence, since bytes came last
+};
+
+}  // namespace locksley::daemon

@@ -44,7 +44,7 @@ class Machine final : public UpstreamHost {
   bool is_up() const { return link_ != nullptr; }
   // Null: not connected.
   const std::shared_ptr<Wire>& wire() const { return wire_; }
-  const UpstreamLinkStats& stats() const { return link_->stats(); }
+  UpstreamLinkStats stats() const { return link_->stats(); }
   // Jobs that were run to their end, also if nobody wanted the result.
   std::uint64_t executions() const { return executions_; }
 

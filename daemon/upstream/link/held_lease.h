@@ -1,4 +1,4 @@
-// The data of the link to the upstream: leases, slots, and results that are not acknowledged.
+// The data of the link to the upstream: leases and slots.
 #pragma once
 
 #include <cstddef>
@@ -40,19 +40,8 @@ struct HeldLease {
   bool must_yield = false;    // it has ended, and jobs without a result are to be handed back
   // The NOTE to be sent before the next result: its words after the lease's name.
   std::vector<std::string> last_news;
-  // Its results that are not acknowledged: keys of UpstreamLink's map, ascending.
+  // Its results that are not acknowledged: keys of UnacknowledgedResults, ascending.
   std::vector<std::uint64_t> results;
-};
-
-// A run of results. Kept until the upstream has acknowledged it.
-struct KeptResults {
-  LeaseKey lease = 0;
-  JobStatus status = JobStatus::kOk;
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-  std::string outputs;            // encoded: bulk strings, one after the other
-  std::vector<std::string> news;  // sent before them, with NOTE; empty: nothing
-  bool is_sent = false;           // on this connection
 };
 
 // A place where one lease runs and one is ready.

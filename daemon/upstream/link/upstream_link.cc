@@ -12,7 +12,8 @@ UpstreamLink::UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nano
       options_(std::move(options)),
       attempts_(options_.addresses, options_.reach, options_.seed, now),
       pipeline_(options_.block, options_.reply_timeout, now),
-      slots_(options_.slots) {
+      leases_(options_.slots),
+      results_(pipeline_) {
   check(options_.slots != 0 && !options_.handlers.empty(), "a link without slots or handlers");
 }
 
@@ -43,24 +44,21 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   const bool has_joined = is_joined() || phase_ == Phase::kLeaving;
   phase_ = Phase::kDown;
   pipeline_.clear();
-  by_name_.clear();
   to_reclaim_.clear();
   reclaims_out_ = 0;
   burst_ = 1;
   puts_off_claims_ = false;
   claim_at_ = Nanoseconds{0};
   upstream_drains_ = false;
-  for (UpstreamSlot& slot : slots_) slot.claims = slot.reclaims = 0;
-  for (auto& [key, results] : kept_) results.is_sent = false;
+  leases_.connection_lost();
+  results_.connection_lost();
   // Leases that went back to the upstream with the connection, and have no result to hand in.
   std::vector<LeaseKey> over;
-  for (auto& [key, lease] : leases_) {
-    if (!lease.name.empty()) lease.former = std::exchange(lease.name, {});
-    lease.held.clear();
+  for (const auto& [key, lease] : leases_.all()) {
     const bool has_ended = lease.state == HeldLease::State::kEnded && lease.results.empty();
     if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);
   }
-  for (const LeaseKey key : over) forget(leases_.at(key));
+  for (const LeaseKey key : over) leases_.forget(leases_.at(key));
   attempts_.ended({.trouble = trouble(), .has_joined = has_joined, .holds_leases = !leases_.empty()},
                   pipeline_.now());
 }
@@ -103,6 +101,13 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
   }
 }
 
+UpstreamLinkStats UpstreamLink::stats() const {
+  UpstreamLinkStats stats = stats_;
+  stats.leases = leases_.in_slots();
+  stats.kept_bytes = results_.bytes();
+  return stats;
+}
+
 // ---- Orders ----
 
 void UpstreamLink::on_orders(ReplyCursor reply) {
@@ -117,7 +122,7 @@ void UpstreamLink::on_order(ReplyCursor& order, std::uint64_t values) {
   if (word == "DRAIN") {
     upstream_drains_ = true;
   } else if ((word == "STOP" && values >= 1) || (word == "CUT" && values >= 2)) {
-    HeldLease* const lease = find(order.text());
+    HeldLease* const lease = leases_.find(order.text());
     --values;
     std::optional<std::uint64_t> at;
     if (word == "CUT") {
@@ -147,14 +152,13 @@ void UpstreamLink::claim_put_off(Nanoseconds now) {
 void UpstreamLink::drain(Nanoseconds now) {
   pipeline_.advance(now);
   is_draining_ = true;
-  std::vector<LeaseKey> keys;
-  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  const std::vector<LeaseKey> keys = leases_.keys();
   for (const LeaseKey key : keys) {
-    HeldLease* lease = find(key);
+    HeldLease* lease = leases_.find(key);
     if (lease != nullptr) cut(*lease, lease->range.low);
     // Jobs that an executor has claimed, and does not start, would wait here, where perhaps nothing
     // runs them any more.
-    lease = find(key);
+    lease = leases_.find(key);
     if (lease != nullptr && lease->state == HeldLease::State::kRunning) host_.finish(key);
   }
   leave_if_idle();
@@ -162,14 +166,13 @@ void UpstreamLink::drain(Nanoseconds now) {
 
 void UpstreamLink::stop(Nanoseconds now) {
   drain(now);
-  std::vector<LeaseKey> keys;
-  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  const std::vector<LeaseKey> keys = leases_.keys();
   for (const LeaseKey key : keys) stop(leases_.at(key));
 }
 
 void UpstreamLink::leave(Nanoseconds now) {
   drain(now);
-  while (!leases_.empty()) forget(leases_.begin()->second);
+  while (!leases_.empty()) leases_.forget(leases_.at(leases_.all().begin()->first));
   leave_if_idle();
 }
 
@@ -194,7 +197,7 @@ std::optional<Nanoseconds> UpstreamLink::next_timer() const {
   }
   std::optional<Nanoseconds> next = pipeline_.silent_at();
   const auto add = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
-  if (!by_name_.empty()) add(beat_at_);
+  if (leases_.has_names()) add(beat_at_);
   if (claim_at_ > pipeline_.now()) add(claim_at_);
   return next;
 }
@@ -219,14 +222,14 @@ void UpstreamLink::advance(Nanoseconds now) {
   if (is_broken()) return;
   if (pipeline_.now() >= beat_at_) {
     beat_at_ = pipeline_.now() + beat_interval();
-    if (!by_name_.empty()) beat();
+    if (leases_.has_names()) beat();
   }
   flush(pipeline_.now());
 }
 
 Nanoseconds UpstreamLink::beat_interval() const {
   const bool has_timeouts =
-      std::ranges::any_of(leases_, [](const auto& each) { return each.second.has_timeout; });
+      std::ranges::any_of(leases_.all(), [](const auto& each) { return each.second.has_timeout; });
   return has_timeouts ? std::min<Nanoseconds>(joined_.beat, kBeatsOfTimeouts) : joined_.beat;
 }
 
@@ -235,11 +238,11 @@ void UpstreamLink::beat() {
   const auto is_told = [](const HeldLease& lease) {
     return !lease.name.empty() && lease.state != HeldLease::State::kEnded;
   };
-  for (const auto& [key, lease] : leases_) held += is_told(lease) ? 1U : 0U;
+  for (const auto& [key, lease] : leases_.all()) held += is_told(lease) ? 1U : 0U;
   if (held == 0) return;
   proto::CommandWriter writer = pipeline_.begin({.kind = Kind::kBeat}, 1 + 2 * held);
   writer.argument("BEAT");
-  for (const auto& [key, lease] : leases_) {
+  for (const auto& [key, lease] : leases_.all()) {
     if (!is_told(lease)) continue;
     const bool runs = lease.state == HeldLease::State::kRunning;
     writer.argument(lease.name);

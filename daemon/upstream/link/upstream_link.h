@@ -19,6 +19,8 @@
 #include "daemon/upstream/link/connection_attempts.h"
 #include "daemon/upstream/link/held_lease.h"
 #include "daemon/upstream/link/job_news.h"
+#include "daemon/upstream/link/lease_table.h"
+#include "daemon/upstream/link/unacknowledged_results.h"
 #include "daemon/upstream/link/upstream_host.h"
 #include "daemon/upstream/replies/join_reply.h"
 #include "daemon/upstream/replies/reply_cursor.h"
@@ -185,12 +187,11 @@ class UpstreamLink {
   // Guesses.
   static constexpr std::chrono::seconds kSeldomLook{1};
 
-  const UpstreamLinkStats& stats() const { return stats_; }
+  UpstreamLinkStats stats() const;
 
  private:
   enum class Phase : std::uint8_t { kDown, kGreeting, kJoining, kReclaiming, kServing, kLeaving };
   using Kind = AwaitedReply::Kind;
-  using Leases = std::unordered_map<LeaseKey, HeldLease>;
 
   // upstream_link.cc
 
@@ -226,19 +227,6 @@ class UpstreamLink {
   void begin_ready(std::uint32_t slot);
 
   // upstream_link_leases.cc
-  HeldLease* find(LeaseKey key);
-  HeldLease* find(std::string_view name);
-  void set_name(HeldLease& lease, std::string name);
-  // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a
-  // name.
-  void keep(HeldLease& lease, KeptResults run);
-  // The same for a run whose jobs the lease holds: in parts that the upstream takes. A job with a
-  // longer output has failed.
-  void keep_held(HeldLease& lease, KeptResults run);
-  void keep_part(HeldLease& lease, KeptResults part);
-  void send_results(std::uint64_t results);
-  // NOTE, with its words after the lease's name.
-  void send_note(const HeldLease& lease, const std::vector<std::string>& words);
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
   // Hands back what is left of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
@@ -252,12 +240,9 @@ class UpstreamLink {
   // A ready lease goes back whole.
   void give_back(HeldLease& lease);
   void lose(HeldLease& lease);
-  void forget(HeldLease& lease);
   void forget_if_over(HeldLease& lease);
   void on_settle(const AwaitedReply& awaited, ReplyCursor reply);
   void on_yield(const AwaitedReply& awaited, ReplyCursor reply);
-  void drop(std::uint64_t results);
-  void clear_slot(const HeldLease& lease);
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
@@ -265,13 +250,10 @@ class UpstreamLink {
   void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
-  std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease) const;
+  std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease);
   void on_reclaim(const AwaitedReply& awaited, ReplyCursor reply);
   // The lease has a name again, and its `held`.
   void reclaimed(HeldLease& lease);
-  // Sends its results that were not acknowledged, of jobs that it still holds. How many jobs these
-  // are.
-  std::uint64_t hand_in(HeldLease& lease);
 
   // Constant.
   UpstreamHost& host_;
@@ -284,29 +266,25 @@ class UpstreamLink {
   JoinReply joined_;
   Nanoseconds beat_at_{};
 
-  Leases leases_;
+  LeaseTable leases_;
+  UnacknowledgedResults results_;
   // Since when the host has them: within the last kLook.
   std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
   // Those of which a BEAT has said that none of their jobs has begun, and when.
   std::vector<std::pair<LeaseKey, Nanoseconds>> waiting_;
   Nanoseconds waiting_look_at_{};  // when they are looked at next
-  std::unordered_map<std::string, LeaseKey> by_name_;
-  std::vector<UpstreamSlot> slots_;
-  std::map<std::uint64_t, KeptResults> kept_;
   std::deque<LeaseKey> to_reclaim_;
   std::size_t reclaims_out_ = 0;
   bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
   bool tells_grace_ = true;   // and JOIN with GRACE
-  LeaseKey last_key_ = 0;
-  std::uint64_t last_results_ = 0;
-  std::uint32_t burst_ = 1;  // CLAIMs that are sent at once
-  Nanoseconds claim_at_{};   // none before
+  std::uint32_t burst_ = 1;   // CLAIMs that are sent at once
+  Nanoseconds claim_at_{};    // none before
   bool puts_off_claims_ = false;
   bool last_was_short_ = false;  // the lease that ended last
   bool upstream_drains_ = false;
   bool is_draining_ = false;
   bool has_left_ = false;
-  UpstreamLinkStats stats_;
+  UpstreamLinkStats stats_;  // but for what the parts count
 };
 
 }  // namespace locksley::daemon

@@ -8,11 +8,11 @@ namespace locksley::daemon {
 
 bool UpstreamLink::may_claim() const {
   return phase_ == Phase::kServing && !is_draining_ && !upstream_drains_ && pipeline_.now() >= claim_at_ &&
-         stats_.kept_bytes <= options_.max_kept_bytes;
+         results_.bytes() <= options_.max_kept_bytes;
 }
 
 UpstreamSlot* UpstreamLink::free_slot(std::uint32_t most) {
-  const auto slot = std::ranges::min_element(slots_, {}, &UpstreamSlot::taken);
+  const auto slot = std::ranges::min_element(leases_.slots(), {}, &UpstreamSlot::taken);
   return slot->taken() <= most ? &*slot : nullptr;
 }
 
@@ -23,7 +23,7 @@ void UpstreamLink::claim() {
   if (last != nullptr && last->blocks) {
     // The waiting CLAIM stays, unless it is for a slot that has a lease while another slot has
     // none: the next CLAIM ends it.
-    const bool is_early = slots_[last->slot].leases() != 0;
+    const bool is_early = leases_.slot(last->slot).leases() != 0;
     if (!is_early || free_slot(0) == nullptr) return;
   }
   UpstreamSlot* slot = free_slot(UpstreamSlot::kMostLeases - 1);
@@ -32,7 +32,7 @@ void UpstreamLink::claim() {
   // none: the lease would wait for a long job while the other slot is idle.
   const std::uint32_t most = slot->taken();
   for (std::uint32_t left = burst_; slot != nullptr;) {
-    const auto chosen = static_cast<std::uint32_t>(slot - slots_.data());
+    const auto chosen = static_cast<std::uint32_t>(slot - leases_.slots().data());
     ++slot->claims;
     slot = --left != 0 ? free_slot(most) : nullptr;
     const bool blocks = slot == nullptr;
@@ -51,7 +51,7 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   // After a refusal, or an empty reply that came too early, the next CLAIM waits for this long.
   constexpr std::chrono::milliseconds kPause{100};
   constexpr std::uint32_t kMostClaims = 64;  // at once
-  UpstreamSlot& slot = slots_[awaited.slot];
+  UpstreamSlot& slot = leases_.slot(awaited.slot);
   --slot.claims;
   if (reply.is_error()) {
     if (reply.text().starts_with("DRAINING")) upstream_drains_ = true;
@@ -69,30 +69,26 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   if (!jobs) return pipeline_.fail(std::move(jobs.error()));
   // Not for leases that come one after the other, each after the end of the one before: of several
   // CLAIMs all but one would be answered with null.
-  if (stats_.leases != 0) burst_ = std::min(2 * burst_, kMostClaims);
+  if (leases_.in_slots() != 0) burst_ = std::min(2 * burst_, kMostClaims);
   puts_off_claims_ = awaited.blocks;
   stats_.leased_jobs += jobs->range.size();
 
-  const LeaseKey key = ++last_key_;
-  HeldLease& lease = leases_[key];
-  lease.key = key;
+  HeldLease& lease = leases_.add(awaited.slot);
   lease.batch = jobs->batch;
   lease.attempt = jobs->attempt;
   lease.range = jobs->range;
-  lease.slot = awaited.slot;
   lease.has_timeout = jobs->timeout.count() != 0;
-  set_name(lease, std::move(jobs->lease));
+  leases_.set_name(lease, std::move(jobs->lease));
   lease.jobs = *std::move(jobs);
-  ++stats_.leases;
   if (slot.ready != 0) return pipeline_.fail("it gives a slot more than two leases");
-  slot.ready = key;
+  slot.ready = lease.key;
   if (is_draining_) return give_back(lease);
   if (lease.has_timeout) beat_at_ = std::min(beat_at_, pipeline_.now() + kBeatsOfTimeouts);
   begin_ready(awaited.slot);
 }
 
 void UpstreamLink::begin_ready(std::uint32_t number) {
-  UpstreamSlot& slot = slots_[number];
+  UpstreamSlot& slot = leases_.slot(number);
   if (slot.running != 0 || slot.ready == 0) return;
   HeldLease& lease = leases_.at(std::exchange(slot.ready, 0));
   slot.running = lease.key;
@@ -120,7 +116,7 @@ void UpstreamLink::report_waiting(Nanoseconds now) {
   pipeline_.advance(now);
   bool has_news = look_at_waiting();
   while (!new_leases_.empty() && pipeline_.now() - new_leases_.front().second >= kLook) {
-    const HeldLease* const lease = find(new_leases_.front().first);
+    const HeldLease* const lease = leases_.find(new_leases_.front().first);
     new_leases_.pop_front();
     if (lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning) continue;
     if (host_.next(lease->key) > lease->range.low) continue;
@@ -139,7 +135,7 @@ bool UpstreamLink::look_at_waiting() {
   bool has_begun = false;
   Nanoseconds shortest = Nanoseconds::max();
   std::erase_if(waiting_, [&](const auto& waiting) {
-    const HeldLease* const lease = find(waiting.first);
+    const HeldLease* const lease = leases_.find(waiting.first);
     if (lease == nullptr || lease->state != HeldLease::State::kRunning) return true;
     if (host_.next(lease->key) > lease->range.low) return has_begun = true;
     shortest = std::min(shortest, pipeline_.now() - waiting.second);

@@ -42,12 +42,10 @@ void UpstreamLink::send_join() {
 void UpstreamLink::on_no_handlers() {
   if (!is_draining_ || joined_.lease == std::chrono::milliseconds{0}) return;
   if (pipeline_.now() - attempts_.refused_for_handlers(pipeline_.now()) < joined_.lease) return;
-  for (const auto& [id, results] : kept_) {
-    stats_.dropped_jobs += results.count;
-    stats_.dropped_bytes += results.outputs.size();
-  }
+  stats_.dropped_jobs += results_.jobs();
+  stats_.dropped_bytes += results_.bytes();
   stats_.dropped_leases += static_cast<std::uint64_t>(
-      std::ranges::count_if(leases_, [](const auto& each) { return !each.second.is_lost; }));
+      std::ranges::count_if(leases_.all(), [](const auto& each) { return !each.second.is_lost; }));
   lose_all();
 }
 
@@ -65,6 +63,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   beat_at_ = pipeline_.now() + beat_interval();
   ++stats_.connections;
   attempts_.joined(joined_.addresses);
+  results_.set_longest_output(joined_.longest_output);
   if (!joined_.store.empty() && !store_before.empty() && joined_.store != store_before) lose_all();
   begin_reclaims();
 }

@@ -17,7 +17,7 @@ void UpstreamLink::begin_reclaims() {
   // Leases that have ended come first: they free their slots as soon as their results are handed
   // in.
   const auto add = [this](State state) {
-    for (const auto& [key, lease] : leases_) {
+    for (const auto& [key, lease] : leases_.all()) {
       if (lease.state == state && !lease.is_lost && !lease.range.empty()) to_reclaim_.push_back(key);
     }
   };
@@ -28,24 +28,23 @@ void UpstreamLink::begin_reclaims() {
 }
 
 void UpstreamLink::lose_all() {
-  std::vector<LeaseKey> keys;
-  for (const auto& [key, lease] : leases_) keys.push_back(key);
+  const std::vector<LeaseKey> keys = leases_.keys();
   for (const LeaseKey key : keys) lose(leases_.at(key));
 }
 
-std::optional<std::uint32_t> UpstreamLink::reclaim_slot(const HeldLease& lease) const {
+std::optional<std::uint32_t> UpstreamLink::reclaim_slot(const HeldLease& lease) {
   if (lease.state == State::kEnded) {
-    const auto slot = std::ranges::min_element(slots_, {}, &UpstreamSlot::reclaims);
+    const auto slot = std::ranges::min_element(leases_.slots(), {}, &UpstreamSlot::reclaims);
     if (slot->reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
-    return static_cast<std::uint32_t>(slot - slots_.begin());
+    return static_cast<std::uint32_t>(slot - leases_.slots().begin());
   }
-  if (slots_[lease.slot].reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
+  if (leases_.slot(lease.slot).reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
   return lease.slot;
 }
 
 void UpstreamLink::pump_reclaims() {
   while (!to_reclaim_.empty()) {
-    HeldLease* const lease = find(to_reclaim_.front());
+    HeldLease* const lease = leases_.find(to_reclaim_.front());
     if (lease == nullptr || lease->is_lost) {
       to_reclaim_.pop_front();
       continue;
@@ -53,7 +52,7 @@ void UpstreamLink::pump_reclaims() {
     const auto slot = reclaim_slot(*lease);
     if (!slot) return;
     to_reclaim_.pop_front();
-    ++slots_[*slot].reclaims;
+    ++leases_.slot(*slot).reclaims;
     ++reclaims_out_;
     const bool names_lease = names_leases_ && !lease->former.empty();
     proto::CommandWriter writer = pipeline_.begin(
@@ -71,15 +70,15 @@ void UpstreamLink::pump_reclaims() {
     writer.argument(lease->former);
   }
   if (reclaims_out_ != 0) return;
-  for (UpstreamSlot& slot : slots_) slot.reclaims = 0;
+  for (UpstreamSlot& slot : leases_.slots()) slot.reclaims = 0;
   phase_ = Phase::kServing;
 }
 
 void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   --reclaims_out_;
-  HeldLease* const lease = find(awaited.lease);
+  HeldLease* const lease = leases_.find(awaited.lease);
   if (reply.is_error()) {
-    --slots_[awaited.slot].reclaims;
+    --leases_.slot(awaited.slot).reclaims;
     if (awaited.names_lease && reply.text().starts_with("ERR ")) {
       // An upstream of an earlier version does not know LEASE.
       names_leases_ = false;
@@ -111,12 +110,12 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
     pipeline_.send({.kind = Kind::kYield, .lease = awaited.lease},
                    {"YIELD", name});  // it has ended meanwhile
   } else {
-    set_name(*lease, std::move(name));
+    leases_.set_name(*lease, std::move(name));
     lease->held = std::move(held);
     if (attempt) lease->attempt = static_cast<std::uint32_t>(*attempt);
     reclaimed(*lease);
   }
-  if (is_over) --slots_[awaited.slot].reclaims;
+  if (is_over) --leases_.slot(awaited.slot).reclaims;
   pump_reclaims();
 }
 
@@ -135,23 +134,10 @@ void UpstreamLink::reclaimed(HeldLease& lease) {
       yield(lease, lease.range.high);
     }
   }
-  const std::uint64_t handed_in = hand_in(lease);
+  const std::uint64_t handed_in = results_.hand_in(lease);
   if (lease.state != State::kEnded) return;
   lease.must_yield = handed_in < count_of(lease.held);
   yield_rest(lease);
-}
-
-std::uint64_t UpstreamLink::hand_in(HeldLease& lease) {
-  std::uint64_t jobs = 0;
-  for (const std::uint64_t id : std::exchange(lease.results, {})) {
-    KeptResults run = std::move(kept_.extract(id).mapped());
-    stats_.kept_bytes -= run.outputs.size();
-    lease.settled -= run.count;
-    const std::uint64_t before = lease.settled;
-    keep(lease, std::move(run));
-    jobs += lease.settled - before;
-  }
-  return jobs;
 }
 
 }  // namespace locksley::daemon

@@ -8,12 +8,13 @@
 namespace locksley::daemon {
 
 UpstreamLink::UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nanoseconds now)
-    : host_(host),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       attempts_(options_.addresses, options_.reach, options_.seed, now),
       pipeline_(options_.block, options_.reply_timeout, now),
       leases_(options_.slots),
-      results_(pipeline_) {
+      results_(pipeline_),
+      beats_(host, leases_, pipeline_),
+      lifecycle_(host, leases_, results_, beats_, pipeline_) {
   check(options_.slots != 0 && !options_.handlers.empty(), "a link without slots or handlers");
 }
 
@@ -52,13 +53,7 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   upstream_drains_ = false;
   leases_.connection_lost();
   results_.connection_lost();
-  // Leases that went back to the upstream with the connection, and have no result to hand in.
-  std::vector<LeaseKey> over;
-  for (const auto& [key, lease] : leases_.all()) {
-    const bool has_ended = lease.state == HeldLease::State::kEnded && lease.results.empty();
-    if (has_ended || (is_draining_ && lease.state == HeldLease::State::kReady)) over.push_back(key);
-  }
-  for (const LeaseKey key : over) leases_.forget(leases_.at(key));
+  lifecycle_.connection_lost(!is_draining_);
   attempts_.ended({.trouble = trouble(), .has_joined = has_joined, .holds_leases = !leases_.empty()},
                   pipeline_.now());
 }
@@ -83,9 +78,9 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
     case Kind::kClaim:
       return on_claim(awaited, reply, bytes);
     case Kind::kSettle:
-      return on_settle(awaited, reply);
+      return lifecycle_.on_settle(awaited, reply);
     case Kind::kYield:
-      return on_yield(awaited, reply);
+      return lifecycle_.on_yield(awaited, reply);
     case Kind::kReclaim:
       return on_reclaim(awaited, reply);
     case Kind::kBeat:
@@ -105,6 +100,9 @@ UpstreamLinkStats UpstreamLink::stats() const {
   UpstreamLinkStats stats = stats_;
   stats.leases = leases_.in_slots();
   stats.kept_bytes = results_.bytes();
+  stats.settled_jobs = lifecycle_.settled_jobs();
+  stats.yielded_jobs = lifecycle_.yielded_jobs();
+  stats.lost_leases = lifecycle_.lost_leases();
   return stats;
 }
 
@@ -130,9 +128,41 @@ void UpstreamLink::on_order(ReplyCursor& order, std::uint64_t values) {
       --values;
     }
     if (order.is_bad()) return pipeline_.fail("an order is not one");
-    if (lease != nullptr) at ? cut(*lease, *at) : stop(*lease);
+    if (lease != nullptr) at ? lifecycle_.cut(*lease, *at) : lifecycle_.stop(*lease);
   }
   for (; values != 0 && !order.is_bad(); --values) order.skip();
+}
+
+// ---- Results ----
+
+void UpstreamLink::settle(LeaseKey key, JobStatus status, std::uint64_t first, std::uint64_t count,
+                          std::string outputs, Nanoseconds now) {
+  pipeline_.advance(now);
+  HeldLease* const lease = leases_.find(key);
+  if (lease == nullptr || lease->is_lost) return;
+  results_.keep(*lease, {.lease = key,
+                         .status = status,
+                         .first = first,
+                         .count = count,
+                         .outputs = std::move(outputs),
+                         .news = std::exchange(lease->last_news, {})});
+}
+
+bool UpstreamLink::try_send_news(LeaseKey key, std::uint64_t index, const JobNews& news, Nanoseconds now) {
+  pipeline_.advance(now);
+  const HeldLease* const lease = leases_.find(key);
+  if (lease == nullptr || lease->name.empty() || pipeline_.output().size() > kMostUnsent) return false;
+  results_.send_note(*lease, news.words(index));
+  return true;
+}
+
+void UpstreamLink::keep_last_news(LeaseKey key, std::uint64_t index, const JobNews& news) {
+  if (HeldLease* const lease = leases_.find(key)) lease->last_news = news.words(index);
+}
+
+void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
+  pipeline_.advance(now);
+  lifecycle_.ended(key);
 }
 
 // ---- Time and the end ----
@@ -152,27 +182,18 @@ void UpstreamLink::claim_put_off(Nanoseconds now) {
 void UpstreamLink::drain(Nanoseconds now) {
   pipeline_.advance(now);
   is_draining_ = true;
-  const std::vector<LeaseKey> keys = leases_.keys();
-  for (const LeaseKey key : keys) {
-    HeldLease* lease = leases_.find(key);
-    if (lease != nullptr) cut(*lease, lease->range.low);
-    // Jobs that an executor has claimed, and does not start, would wait here, where perhaps nothing
-    // runs them any more.
-    lease = leases_.find(key);
-    if (lease != nullptr && lease->state == HeldLease::State::kRunning) host_.finish(key);
-  }
+  lifecycle_.drain();
   leave_if_idle();
 }
 
 void UpstreamLink::stop(Nanoseconds now) {
   drain(now);
-  const std::vector<LeaseKey> keys = leases_.keys();
-  for (const LeaseKey key : keys) stop(leases_.at(key));
+  lifecycle_.stop_all();
 }
 
 void UpstreamLink::leave(Nanoseconds now) {
   drain(now);
-  while (!leases_.empty()) leases_.forget(leases_.at(leases_.all().begin()->first));
+  lifecycle_.forget_all();
   leave_if_idle();
 }
 
@@ -197,7 +218,7 @@ std::optional<Nanoseconds> UpstreamLink::next_timer() const {
   }
   std::optional<Nanoseconds> next = pipeline_.silent_at();
   const auto add = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
-  if (leases_.has_names()) add(beat_at_);
+  if (const auto beat = beats_.next_beat()) add(*beat);
   if (claim_at_ > pipeline_.now()) add(claim_at_);
   return next;
 }
@@ -220,34 +241,13 @@ void UpstreamLink::advance(Nanoseconds now) {
   }
   pipeline_.check_silence();
   if (is_broken()) return;
-  if (pipeline_.now() >= beat_at_) {
-    beat_at_ = pipeline_.now() + beat_interval();
-    if (leases_.has_names()) beat();
-  }
+  beats_.advance();
   flush(pipeline_.now());
 }
 
-Nanoseconds UpstreamLink::beat_interval() const {
-  const bool has_timeouts =
-      std::ranges::any_of(leases_.all(), [](const auto& each) { return each.second.has_timeout; });
-  return has_timeouts ? std::min<Nanoseconds>(joined_.beat, kBeatsOfTimeouts) : joined_.beat;
-}
-
-void UpstreamLink::beat() {
-  std::size_t held = 0;
-  const auto is_told = [](const HeldLease& lease) {
-    return !lease.name.empty() && lease.state != HeldLease::State::kEnded;
-  };
-  for (const auto& [key, lease] : leases_.all()) held += is_told(lease) ? 1U : 0U;
-  if (held == 0) return;
-  proto::CommandWriter writer = pipeline_.begin({.kind = Kind::kBeat}, 1 + 2 * held);
-  writer.argument("BEAT");
-  for (const auto& [key, lease] : leases_.all()) {
-    if (!is_told(lease)) continue;
-    const bool runs = lease.state == HeldLease::State::kRunning;
-    writer.argument(lease.name);
-    writer.argument(runs ? std::clamp(host_.next(key), lease.range.low, lease.range.high) : lease.range.low);
-  }
+void UpstreamLink::report_waiting(Nanoseconds now) {
+  pipeline_.advance(now);
+  if (beats_.look() && phase_ == Phase::kServing) beats_.beat_now();
 }
 
 }  // namespace locksley::daemon

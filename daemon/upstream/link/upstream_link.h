@@ -19,6 +19,8 @@
 #include "daemon/upstream/link/connection_attempts.h"
 #include "daemon/upstream/link/held_lease.h"
 #include "daemon/upstream/link/job_news.h"
+#include "daemon/upstream/link/lease_beats.h"
+#include "daemon/upstream/link/lease_lifecycle.h"
 #include "daemon/upstream/link/lease_table.h"
 #include "daemon/upstream/link/unacknowledged_results.h"
 #include "daemon/upstream/link/upstream_host.h"
@@ -152,7 +154,7 @@ class UpstreamLink {
   // slots may be idle.
   bool puts_off_claims() const { return puts_off_claims_; }
   // And the results with which they would go are expected soon, as the last lease was short.
-  bool expects_results_soon() const { return puts_off_claims_ && last_was_short_; }
+  bool expects_results_soon() const { return puts_off_claims_ && lifecycle_.was_last_short(); }
   void claim_put_off(Nanoseconds now);
 
   // ---- The end ----
@@ -174,19 +176,9 @@ class UpstreamLink {
   void advance(Nanoseconds now);
   // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other
   // jobs, idle machines could run its jobs.
-  std::optional<Nanoseconds> next_look() const;
-  // Sends a BEAT if none of the jobs has begun of a lease that was given to the host kLook ago,
-  // once for each lease; and another one when one of them has begun: a worker that is lost has lost
-  // only jobs that have begun, as far as the upstream knows.
+  std::optional<Nanoseconds> next_look() const { return beats_.next_look(); }
+  // Sends a BEAT if such a lease still waits, or waits no more; LeaseBeats says when.
   void report_waiting(Nanoseconds now);
-  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
-  // long a pause.
-  static constexpr std::chrono::milliseconds kLook{50};
-  // Whether a lease that waits has begun is looked at as often, and more and more seldom while none
-  // begins: after a sixteenth of the time that the last one has waited, at most after this.
-  // Guesses.
-  static constexpr std::chrono::seconds kSeldomLook{1};
-
   UpstreamLinkStats stats() const;
 
  private:
@@ -199,12 +191,6 @@ class UpstreamLink {
   void on_orders(ReplyCursor reply);
   // An order from its name on, with `values` values.
   void on_order(ReplyCursor& order, std::uint64_t values);
-  void beat();
-  // From one BEAT to the next. O(leases).
-  Nanoseconds beat_interval() const;
-  // The same at most, while a lease's jobs have a time-out: the upstream ends a job 2 s after it,
-  // counted from the last BEAT which says that no job of the lease has begun.
-  static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
   void leave_if_idle();
 
   // upstream_link_join.cc
@@ -223,31 +209,9 @@ class UpstreamLink {
   bool may_claim() const;
   // The slot with the fewest leases and claims, if it has at most `most`; else null.
   UpstreamSlot* free_slot(std::uint32_t most);
-  void begin(HeldLease& lease);
-  void begin_ready(std::uint32_t slot);
-
-  // upstream_link_leases.cc
-  void yield(HeldLease& lease, std::optional<std::uint64_t> from);
-  // Hands back what is left of a lease that has ended, once all its results are sent.
-  void yield_rest(HeldLease& lease);
-  // Looks at the leases that wait, if that is due. True: one has begun.
-  bool look_at_waiting();
-  // Those in front of new_leases_: nearly every lease ends before its look is due, and no timer is
-  // to be set for it.
-  void drop_ended_looks();
-  void cut(HeldLease& lease, std::uint64_t at);
-  void stop(HeldLease& lease);
-  // A ready lease goes back whole.
-  void give_back(HeldLease& lease);
-  void lose(HeldLease& lease);
-  void forget_if_over(HeldLease& lease);
-  void on_settle(const AwaitedReply& awaited, ReplyCursor reply);
-  void on_yield(const AwaitedReply& awaited, ReplyCursor reply);
 
   // upstream_link_reclaim.cc
   void begin_reclaims();
-  // Their jobs stop, and their results are dropped.
-  void lose_all();
   // Sends as many RECLAIMs as slots have room for.
   void pump_reclaims();
   std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease);
@@ -255,8 +219,6 @@ class UpstreamLink {
   // The lease has a name again, and its `held`.
   void reclaimed(HeldLease& lease);
 
-  // Constant.
-  UpstreamHost& host_;
   const UpstreamLinkOptions options_;
 
   Phase phase_ = Phase::kDown;
@@ -264,15 +226,11 @@ class UpstreamLink {
   CommandPipeline pipeline_;
   Nanoseconds join_until_{};
   JoinReply joined_;
-  Nanoseconds beat_at_{};
 
   LeaseTable leases_;
   UnacknowledgedResults results_;
-  // Since when the host has them: within the last kLook.
-  std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
-  // Those of which a BEAT has said that none of their jobs has begun, and when.
-  std::vector<std::pair<LeaseKey, Nanoseconds>> waiting_;
-  Nanoseconds waiting_look_at_{};  // when they are looked at next
+  LeaseBeats beats_;
+  LeaseLifecycle lifecycle_;
   std::deque<LeaseKey> to_reclaim_;
   std::size_t reclaims_out_ = 0;
   bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
@@ -280,7 +238,6 @@ class UpstreamLink {
   std::uint32_t burst_ = 1;   // CLAIMs that are sent at once
   Nanoseconds claim_at_{};    // none before
   bool puts_off_claims_ = false;
-  bool last_was_short_ = false;  // the lease that ended last
   bool upstream_drains_ = false;
   bool is_draining_ = false;
   bool has_left_ = false;

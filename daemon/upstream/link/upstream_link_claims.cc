@@ -1,4 +1,4 @@
-// CLAIM: how the link gets leases, and when their jobs begin.
+// CLAIM: how the link gets leases.
 #include <algorithm>
 #include <utility>
 
@@ -82,67 +82,9 @@ void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std:
   lease.jobs = *std::move(jobs);
   if (slot.ready != 0) return pipeline_.fail("it gives a slot more than two leases");
   slot.ready = lease.key;
-  if (is_draining_) return give_back(lease);
-  if (lease.has_timeout) beat_at_ = std::min(beat_at_, pipeline_.now() + kBeatsOfTimeouts);
-  begin_ready(awaited.slot);
-}
-
-void UpstreamLink::begin_ready(std::uint32_t number) {
-  UpstreamSlot& slot = leases_.slot(number);
-  if (slot.running != 0 || slot.ready == 0) return;
-  HeldLease& lease = leases_.at(std::exchange(slot.ready, 0));
-  slot.running = lease.key;
-  begin(lease);
-}
-
-void UpstreamLink::begin(HeldLease& lease) {
-  lease.state = HeldLease::State::kRunning;
-  lease.began = pipeline_.now();
-  lease.jobs.range = lease.range;
-  lease.jobs.attempt = lease.attempt;
-  const LeaseKey key = lease.key;
-  if (!host_.begin(key, std::move(lease.jobs))) return ended(key, pipeline_.now());
-  new_leases_.emplace_back(key, pipeline_.now());
-}
-
-std::optional<Nanoseconds> UpstreamLink::next_look() const {
-  std::optional<Nanoseconds> next;
-  if (!new_leases_.empty()) next = new_leases_.front().second + kLook;
-  if (!waiting_.empty()) next = next ? std::min(*next, waiting_look_at_) : waiting_look_at_;
-  return next;
-}
-
-void UpstreamLink::report_waiting(Nanoseconds now) {
-  pipeline_.advance(now);
-  bool has_news = look_at_waiting();
-  while (!new_leases_.empty() && pipeline_.now() - new_leases_.front().second >= kLook) {
-    const HeldLease* const lease = leases_.find(new_leases_.front().first);
-    new_leases_.pop_front();
-    if (lease == nullptr || lease->name.empty() || lease->state != HeldLease::State::kRunning) continue;
-    if (host_.next(lease->key) > lease->range.low) continue;
-    has_news = true;
-    waiting_look_at_ =
-        waiting_.empty() ? pipeline_.now() + kLook : std::min(waiting_look_at_, pipeline_.now() + kLook);
-    waiting_.emplace_back(lease->key, pipeline_.now());
-  }
-  if (!has_news || phase_ != Phase::kServing) return;
-  beat_at_ = pipeline_.now() + beat_interval();
-  beat();
-}
-
-bool UpstreamLink::look_at_waiting() {
-  if (waiting_.empty() || pipeline_.now() < waiting_look_at_) return false;
-  bool has_begun = false;
-  Nanoseconds shortest = Nanoseconds::max();
-  std::erase_if(waiting_, [&](const auto& waiting) {
-    const HeldLease* const lease = leases_.find(waiting.first);
-    if (lease == nullptr || lease->state != HeldLease::State::kRunning) return true;
-    if (host_.next(lease->key) > lease->range.low) return has_begun = true;
-    shortest = std::min(shortest, pipeline_.now() - waiting.second);
-    return false;
-  });
-  waiting_look_at_ = pipeline_.now() + std::clamp<Nanoseconds>(shortest / 16, kLook, kSeldomLook);
-  return has_begun;
+  if (is_draining_) return lifecycle_.give_back(lease);
+  beats_.came(lease);
+  lifecycle_.begin_ready(awaited.slot);
 }
 
 }  // namespace locksley::daemon

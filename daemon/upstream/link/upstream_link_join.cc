@@ -46,7 +46,7 @@ void UpstreamLink::on_no_handlers() {
   stats_.dropped_bytes += results_.bytes();
   stats_.dropped_leases += static_cast<std::uint64_t>(
       std::ranges::count_if(leases_.all(), [](const auto& each) { return !each.second.is_lost; }));
-  lose_all();
+  lifecycle_.lose_all();
 }
 
 void UpstreamLink::on_join(ReplyCursor reply) {
@@ -60,11 +60,11 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   std::optional<JoinReply> joined = read_join_reply(reply);
   if (!joined) return pipeline_.fail("the reply of JOIN is not one");
   const std::string store_before = std::exchange(joined_, *std::move(joined)).store;
-  beat_at_ = pipeline_.now() + beat_interval();
+  beats_.joined(joined_.beat);
   ++stats_.connections;
   attempts_.joined(joined_.addresses);
   results_.set_longest_output(joined_.longest_output);
-  if (!joined_.store.empty() && !store_before.empty() && joined_.store != store_before) lose_all();
+  if (!joined_.store.empty() && !store_before.empty() && joined_.store != store_before) lifecycle_.lose_all();
   begin_reclaims();
 }
 

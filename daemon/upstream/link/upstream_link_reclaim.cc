@@ -27,11 +27,6 @@ void UpstreamLink::begin_reclaims() {
   pump_reclaims();
 }
 
-void UpstreamLink::lose_all() {
-  const std::vector<LeaseKey> keys = leases_.keys();
-  for (const LeaseKey key : keys) lose(leases_.at(key));
-}
-
 std::optional<std::uint32_t> UpstreamLink::reclaim_slot(const HeldLease& lease) {
   if (lease.state == State::kEnded) {
     const auto slot = std::ranges::min_element(leases_.slots(), {}, &UpstreamSlot::reclaims);
@@ -84,7 +79,7 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
       names_leases_ = false;
       to_reclaim_.push_front(awaited.lease);
     } else if (lease != nullptr) {
-      lose(*lease);
+      lifecycle_.lose(*lease);
     }
     return pump_reclaims();
   }
@@ -121,7 +116,7 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
 
 void UpstreamLink::reclaimed(HeldLease& lease) {
   if (lease.state == State::kReady) {
-    if (count_of(lease.held) != lease.range.size()) give_back(lease);
+    if (count_of(lease.held) != lease.range.size()) lifecycle_.give_back(lease);
     return;
   }
   if (lease.state == State::kRunning) {
@@ -129,15 +124,15 @@ void UpstreamLink::reclaimed(HeldLease& lease) {
     // go back.
     const std::uint64_t high = lease.held.back().high;
     if (high < lease.range.high) {
-      cut(lease, high);
+      lifecycle_.cut(lease, high);
     } else if (high > lease.range.high) {
-      yield(lease, lease.range.high);
+      lifecycle_.yield(lease, lease.range.high);
     }
   }
   const std::uint64_t handed_in = results_.hand_in(lease);
   if (lease.state != State::kEnded) return;
   lease.must_yield = handed_in < count_of(lease.held);
-  yield_rest(lease);
+  lifecycle_.yield_rest(lease);
 }
 
 }  // namespace locksley::daemon

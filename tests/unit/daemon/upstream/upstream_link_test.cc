@@ -345,16 +345,16 @@ TEST_F(UpstreamLinkTest, ResultsThatAreSentAgainFitTheUpstreamOfThen) {
 TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   make(8, 1);
   join();
-  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);
-  advance(UpstreamLink::kLook - 1ms);
+  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);
+  advance(LeaseBeats::kLook - 1ms);
   link->report_waiting(now);
   EXPECT_EQ(upstream->count_of("BEAT"), 0U);
   advance(1ms);
   link->report_waiting(now);
   exchange();
   EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "0")));
-  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);
-  advance(UpstreamLink::kLook);
+  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);
+  advance(LeaseBeats::kLook);
   link->report_waiting(now);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 1U);
@@ -365,9 +365,9 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
 TEST_F(UpstreamLinkTest, ALeaseThatWaitedIsReportedSoonAfterItHasBegun) {
   make(8, 1);
   join();
-  advance(UpstreamLink::kLook);
+  advance(LeaseBeats::kLook);
   link->report_waiting(now);
-  advance(UpstreamLink::kLook);
+  advance(LeaseBeats::kLook);
   host->running.begin()->second.next = 1;
   link->report_waiting(now);
   exchange();
@@ -384,7 +384,7 @@ TEST_F(UpstreamLinkTest, NoLookIsDueForALeaseThatHasEnded) {
   const LeaseKey first = host->running.begin()->first;
   const LeaseKey second = host->running.rbegin()->first;
   run_lease(first, 8);
-  EXPECT_EQ(link->next_look(), now + UpstreamLink::kLook);  // for the second
+  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);  // for the second
   run_lease(second, 8);
   EXPECT_EQ(link->next_look(), std::nullopt);
   run_all();
@@ -394,7 +394,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatHasBegunAtOnceIsNotReported) {
   make(8, 1);
   join();
   run(3);
-  advance(UpstreamLink::kLook);
+  advance(LeaseBeats::kLook);
   link->report_waiting(now);
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 0U);

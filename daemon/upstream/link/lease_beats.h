@@ -1,0 +1,85 @@
+// BEAT: what the upstream is told of leases that run, and of those that wait here.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/job.h"
+#include "daemon/upstream/link/command_pipeline.h"
+#include "daemon/upstream/link/lease_table.h"
+#include "daemon/upstream/link/upstream_host.h"
+
+namespace locksley::daemon {
+
+// Says with BEAT, now and then, which job of each lease is the next to start. These BEATs come too
+// rarely for a lease that waits here behind other jobs, while idle machines could run its jobs. So
+// it looks at each lease kLook after its begin, and sends a BEAT if none of its jobs has begun,
+// once for each lease; and another one when one of them has begun: a worker that is lost has lost
+// only jobs that have begun, as far as the upstream knows.
+//
+// A member of the link, and used by its parts; one thread; nothing blocks or fails. It decides when
+// a BEAT is due; the link, whose phase it does not know, calls it.
+class LeaseBeats {
+ public:
+  LeaseBeats(UpstreamHost& host, LeaseTable& leases, CommandPipeline& pipeline)
+      : host_(host), leases_(leases), pipeline_(pipeline) {}
+  LeaseBeats(const LeaseBeats&) = delete;
+  LeaseBeats& operator=(const LeaseBeats&) = delete;
+
+  // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
+  // long a pause.
+  static constexpr std::chrono::milliseconds kLook{50};
+  // Whether a lease that waits has begun is looked at as often, and more and more seldom while none
+  // begins: after a sixteenth of the time that the last one has waited, at most after this.
+  // Guesses.
+  static constexpr std::chrono::seconds kSeldomLook{1};
+
+  // JOIN has succeeded: from one BEAT to the next.
+  void joined(Nanoseconds every);
+  // A lease has come.
+  void came(const HeldLease& lease);
+  // Its jobs were given to the host.
+  void begun(const HeldLease& lease) { new_leases_.emplace_back(lease.key, pipeline_.now()); }
+  // A lease has ended. Nearly every one ends before its look is due, and no timer is to be set for
+  // it.
+  void drop_ended_looks();
+
+  // When advance() is to be called; none: no lease is to be told of.
+  std::optional<Nanoseconds> next_beat() const;
+  // Sends the BEAT that is due.
+  void advance();
+  // When look() is to be called.
+  std::optional<Nanoseconds> next_look() const;
+  // Looks at leases whose look is due. True: there is news for a BEAT.
+  bool look();
+  // Sends the news; the next BEAT counts from now on.
+  void beat_now();
+
+ private:
+  // The most from one BEAT to the next, while a lease's jobs have a time-out: the upstream ends a
+  // job 2 s after it, counted from the last BEAT which says that no job of the lease has begun.
+  static constexpr Nanoseconds kBeatsOfTimeouts = std::chrono::seconds(1);
+
+  void beat();
+  // From one BEAT to the next. O(leases).
+  Nanoseconds interval() const;
+  // Looks at the leases that wait, if that is due. True: one has begun.
+  bool look_at_waiting();
+
+  UpstreamHost& host_;
+  LeaseTable& leases_;
+  CommandPipeline& pipeline_;
+
+  Nanoseconds beat_every_{};
+  Nanoseconds beat_at_{};
+  // Since when the host has them: within the last kLook.
+  std::deque<std::pair<LeaseKey, Nanoseconds>> new_leases_;
+  // Those of which a BEAT has said that none of their jobs has begun, and when.
+  std::vector<std::pair<LeaseKey, Nanoseconds>> waiting_;
+  Nanoseconds waiting_look_at_{};  // when they are looked at next
+};
+
+}  // namespace locksley::daemon

@@ -14,7 +14,9 @@ UpstreamLink::UpstreamLink(UpstreamHost& host, UpstreamLinkOptions options, Nano
       leases_(options_.slots),
       results_(pipeline_),
       beats_(host, leases_, pipeline_),
-      lifecycle_(host, leases_, results_, beats_, pipeline_) {
+      lifecycle_(host, leases_, results_, beats_, pipeline_),
+      claims_(leases_, pipeline_, options_.block),
+      reclaims_(leases_, results_, lifecycle_, pipeline_) {
   check(options_.slots != 0 && !options_.handlers.empty(), "a link without slots or handlers");
 }
 
@@ -45,12 +47,8 @@ void UpstreamLink::disconnected(std::string why, Nanoseconds now) {
   const bool has_joined = is_joined() || phase_ == Phase::kLeaving;
   phase_ = Phase::kDown;
   pipeline_.clear();
-  to_reclaim_.clear();
-  reclaims_out_ = 0;
-  burst_ = 1;
-  puts_off_claims_ = false;
-  claim_at_ = Nanoseconds{0};
-  upstream_drains_ = false;
+  reclaims_.connection_lost();
+  claims_.connection_lost();
   leases_.connection_lost();
   results_.connection_lost();
   lifecycle_.connection_lost(!is_draining_);
@@ -82,7 +80,8 @@ void UpstreamLink::on_reply(ReplyCursor reply, std::string_view bytes) {
     case Kind::kYield:
       return lifecycle_.on_yield(awaited, reply);
     case Kind::kReclaim:
-      return on_reclaim(awaited, reply);
+      if (reclaims_.on_reply(awaited, reply)) phase_ = Phase::kServing;
+      return;
     case Kind::kBeat:
       if (reply.is_error()) return pipeline_.fail(std::string(reply.text()));
       for (std::uint64_t orders = reply.array(); orders != 0 && !reply.is_bad(); --orders)
@@ -100,6 +99,8 @@ UpstreamLinkStats UpstreamLink::stats() const {
   UpstreamLinkStats stats = stats_;
   stats.leases = leases_.in_slots();
   stats.kept_bytes = results_.bytes();
+  stats.leased_jobs = claims_.leased_jobs();
+  stats.reclaimed_leases = reclaims_.reclaimed_leases();
   stats.settled_jobs = lifecycle_.settled_jobs();
   stats.yielded_jobs = lifecycle_.yielded_jobs();
   stats.lost_leases = lifecycle_.lost_leases();
@@ -118,7 +119,7 @@ void UpstreamLink::on_order(ReplyCursor& order, std::uint64_t values) {
   const std::string_view word = order.text();
   --values;
   if (word == "DRAIN") {
-    upstream_drains_ = true;
+    claims_.upstream_drains();
   } else if ((word == "STOP" && values >= 1) || (word == "CUT" && values >= 2)) {
     HeldLease* const lease = leases_.find(order.text());
     --values;
@@ -170,13 +171,25 @@ void UpstreamLink::ended(LeaseKey key, Nanoseconds now) {
 void UpstreamLink::flush(Nanoseconds now) {
   pipeline_.advance(now);
   leave_if_idle();
-  if (puts_off_claims_ && pipeline_.output().empty()) return;
+  if (puts_off_claims() && pipeline_.output().empty()) return;
   claim();
+}
+
+void UpstreamLink::claim() {
+  claims_.claim(phase_ == Phase::kServing && !is_draining_ && results_.bytes() <= options_.max_kept_bytes);
+}
+
+void UpstreamLink::on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes) {
+  HeldLease* const lease = claims_.on_reply(awaited, reply, bytes);
+  if (lease == nullptr) return;
+  if (is_draining_) return lifecycle_.give_back(*lease);
+  beats_.came(*lease);
+  lifecycle_.begin_ready(awaited.slot);
 }
 
 void UpstreamLink::claim_put_off(Nanoseconds now) {
   pipeline_.advance(now);
-  if (puts_off_claims_) claim();
+  if (puts_off_claims()) claim();
 }
 
 void UpstreamLink::drain(Nanoseconds now) {
@@ -219,7 +232,7 @@ std::optional<Nanoseconds> UpstreamLink::next_timer() const {
   std::optional<Nanoseconds> next = pipeline_.silent_at();
   const auto add = [&next](Nanoseconds at) { next = next ? std::min(*next, at) : at; };
   if (const auto beat = beats_.next_beat()) add(*beat);
-  if (claim_at_ > pipeline_.now()) add(claim_at_);
+  if (const auto claim = claims_.next_claim()) add(*claim);
   return next;
 }
 

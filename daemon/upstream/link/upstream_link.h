@@ -4,14 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/base/job.h"
@@ -20,7 +16,9 @@
 #include "daemon/upstream/link/held_lease.h"
 #include "daemon/upstream/link/job_news.h"
 #include "daemon/upstream/link/lease_beats.h"
+#include "daemon/upstream/link/lease_claims.h"
 #include "daemon/upstream/link/lease_lifecycle.h"
+#include "daemon/upstream/link/lease_reclaims.h"
 #include "daemon/upstream/link/lease_table.h"
 #include "daemon/upstream/link/unacknowledged_results.h"
 #include "daemon/upstream/link/upstream_host.h"
@@ -94,6 +92,9 @@ struct UpstreamLinkStats {
 // any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
 // trouble() says why. Memory: two leases a slot, and kept results, of which at most max_kept_bytes
 // when new leases are claimed.
+//
+// It connects, joins, drains and leaves, and gives each reply and each order to the part that it
+// concerns; what is known of leases and results is in the parts.
 class UpstreamLink {
  public:
   // Bytes of output that the upstream has not taken, above which news of running jobs waits: a
@@ -152,9 +153,9 @@ class UpstreamLink {
   // not urgent, and goes with the results of this lease, in one message; or by claim_put_off(),
   // which the caller calls once it has nothing else to do, and soon in any case: until then other
   // slots may be idle.
-  bool puts_off_claims() const { return puts_off_claims_; }
+  bool puts_off_claims() const { return claims_.puts_off(); }
   // And the results with which they would go are expected soon, as the last lease was short.
-  bool expects_results_soon() const { return puts_off_claims_ && lifecycle_.was_last_short(); }
+  bool expects_results_soon() const { return puts_off_claims() && lifecycle_.was_last_short(); }
   void claim_put_off(Nanoseconds now);
 
   // ---- The end ----
@@ -179,6 +180,7 @@ class UpstreamLink {
   std::optional<Nanoseconds> next_look() const { return beats_.next_look(); }
   // Sends a BEAT if such a lease still waits, or waits no more; LeaseBeats says when.
   void report_waiting(Nanoseconds now);
+
   UpstreamLinkStats stats() const;
 
  private:
@@ -186,11 +188,12 @@ class UpstreamLink {
   using Kind = AwaitedReply::Kind;
 
   // upstream_link.cc
-
   void on_reply(ReplyCursor reply, std::string_view bytes);
   void on_orders(ReplyCursor reply);
   // An order from its name on, with `values` values.
   void on_order(ReplyCursor& order, std::uint64_t values);
+  void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
+  void claim();
   void leave_if_idle();
 
   // upstream_link_join.cc
@@ -202,46 +205,25 @@ class UpstreamLink {
   // results.
   void on_no_handlers();
 
-  // upstream_link_claims.cc
-  void on_claim(const AwaitedReply& awaited, ReplyCursor reply, std::string_view bytes);
-  void pause_claims(Nanoseconds until) { claim_at_ = until; }
-  void claim();
-  bool may_claim() const;
-  // The slot with the fewest leases and claims, if it has at most `most`; else null.
-  UpstreamSlot* free_slot(std::uint32_t most);
-
-  // upstream_link_reclaim.cc
-  void begin_reclaims();
-  // Sends as many RECLAIMs as slots have room for.
-  void pump_reclaims();
-  std::optional<std::uint32_t> reclaim_slot(const HeldLease& lease);
-  void on_reclaim(const AwaitedReply& awaited, ReplyCursor reply);
-  // The lease has a name again, and its `held`.
-  void reclaimed(HeldLease& lease);
-
   const UpstreamLinkOptions options_;
 
   Phase phase_ = Phase::kDown;
+  Nanoseconds join_until_{};
+  bool tells_grace_ = true;  // this upstream takes JOIN with GRACE, as far as is known
+  JoinReply joined_;
+  bool is_draining_ = false;
+  bool has_left_ = false;
+  UpstreamLinkStats stats_;  // but for what the parts count
+
+  // The parts. Each refers to some of those before it, and to none after it.
   ConnectionAttempts attempts_;
   CommandPipeline pipeline_;
-  Nanoseconds join_until_{};
-  JoinReply joined_;
-
   LeaseTable leases_;
   UnacknowledgedResults results_;
   LeaseBeats beats_;
   LeaseLifecycle lifecycle_;
-  std::deque<LeaseKey> to_reclaim_;
-  std::size_t reclaims_out_ = 0;
-  bool names_leases_ = true;  // this upstream takes RECLAIM with LEASE, as far as is known
-  bool tells_grace_ = true;   // and JOIN with GRACE
-  std::uint32_t burst_ = 1;   // CLAIMs that are sent at once
-  Nanoseconds claim_at_{};    // none before
-  bool puts_off_claims_ = false;
-  bool upstream_drains_ = false;
-  bool is_draining_ = false;
-  bool has_left_ = false;
-  UpstreamLinkStats stats_;  // but for what the parts count
+  LeaseClaims claims_;
+  LeaseReclaims reclaims_;
 };
 
 }  // namespace locksley::daemon

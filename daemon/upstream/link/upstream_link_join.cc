@@ -65,7 +65,7 @@ void UpstreamLink::on_join(ReplyCursor reply) {
   attempts_.joined(joined_.addresses);
   results_.set_longest_output(joined_.longest_output);
   if (!joined_.store.empty() && !store_before.empty() && joined_.store != store_before) lifecycle_.lose_all();
-  begin_reclaims();
+  phase_ = reclaims_.begin() ? Phase::kServing : Phase::kReclaiming;
 }
 
 }  // namespace locksley::daemon

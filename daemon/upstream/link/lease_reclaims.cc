@@ -1,18 +1,19 @@
-// RECLAIM: the leases that the link held on the connection before.
+#include "daemon/upstream/link/lease_reclaims.h"
+
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/index_ranges.h"
-#include "daemon/upstream/link/upstream_link.h"
 
 namespace locksley::daemon {
 
 using State = HeldLease::State;
 
-void UpstreamLink::begin_reclaims() {
-  phase_ = Phase::kReclaiming;
+bool LeaseReclaims::begin() {
   names_leases_ = true;
   // Leases that have ended come first: they free their slots as soon as their results are handed
   // in.
@@ -24,35 +25,38 @@ void UpstreamLink::begin_reclaims() {
   add(State::kEnded);
   add(State::kRunning);
   add(State::kReady);
-  pump_reclaims();
+  return pump();
 }
 
-std::optional<std::uint32_t> UpstreamLink::reclaim_slot(const HeldLease& lease) {
+std::optional<std::uint32_t> LeaseReclaims::slot_for(const HeldLease& lease) {
+  const std::span<UpstreamSlot> slots = leases_.slots();
   if (lease.state == State::kEnded) {
-    const auto slot = std::ranges::min_element(leases_.slots(), {}, &UpstreamSlot::reclaims);
+    const auto slot = std::ranges::min_element(slots, {}, &UpstreamSlot::reclaims);
     if (slot->reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
-    return static_cast<std::uint32_t>(slot - leases_.slots().begin());
+    return static_cast<std::uint32_t>(slot - slots.begin());
   }
-  if (leases_.slot(lease.slot).reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
+  if (slots[lease.slot].reclaims >= UpstreamSlot::kMostLeases) return std::nullopt;
   return lease.slot;
 }
 
-void UpstreamLink::pump_reclaims() {
+bool LeaseReclaims::pump() {
   while (!to_reclaim_.empty()) {
     HeldLease* const lease = leases_.find(to_reclaim_.front());
     if (lease == nullptr || lease->is_lost) {
       to_reclaim_.pop_front();
       continue;
     }
-    const auto slot = reclaim_slot(*lease);
-    if (!slot) return;
+    const auto slot = slot_for(*lease);
+    if (!slot) return false;
     to_reclaim_.pop_front();
     ++leases_.slot(*slot).reclaims;
     ++reclaims_out_;
     const bool names_lease = names_leases_ && !lease->former.empty();
-    proto::CommandWriter writer = pipeline_.begin(
-        {.kind = Kind::kReclaim, .slot = *slot, .lease = lease->key, .names_lease = names_lease},
-        names_lease ? 9 : 7);
+    proto::CommandWriter writer = pipeline_.begin({.kind = AwaitedReply::Kind::kReclaim,
+                                                   .slot = *slot,
+                                                   .lease = lease->key,
+                                                   .names_lease = names_lease},
+                                                  names_lease ? 9 : 7);
     writer.argument("RECLAIM");
     writer.argument(lease->batch);
     writer.argument(lease->attempt);
@@ -64,12 +68,12 @@ void UpstreamLink::pump_reclaims() {
     writer.argument("LEASE");
     writer.argument(lease->former);
   }
-  if (reclaims_out_ != 0) return;
+  if (reclaims_out_ != 0) return false;
   for (UpstreamSlot& slot : leases_.slots()) slot.reclaims = 0;
-  phase_ = Phase::kServing;
+  return true;
 }
 
-void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
+bool LeaseReclaims::on_reply(const AwaitedReply& awaited, ReplyCursor reply) {
   --reclaims_out_;
   HeldLease* const lease = leases_.find(awaited.lease);
   if (reply.is_error()) {
@@ -81,9 +85,12 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
     } else if (lease != nullptr) {
       lifecycle_.lose(*lease);
     }
-    return pump_reclaims();
+    return pump();
   }
-  const auto is_wrong = [this] { pipeline_.fail("the reply of RECLAIM is not one"); };
+  const auto is_wrong = [this] {
+    pipeline_.fail("the reply of RECLAIM is not one");
+    return false;
+  };
   const std::uint64_t elements = reply.array();
   std::string name;
   if (elements >= 2) name = reply.text();
@@ -99,10 +106,10 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
   if (elements >= 3) attempt = reply.count();
   if (reply.is_bad() || name.empty() || held.empty()) return is_wrong();
   if (attempt > std::numeric_limits<std::uint32_t>::max()) return is_wrong();
-  ++stats_.reclaimed_leases;
+  ++reclaimed_leases_;
   const bool is_over = lease == nullptr || lease->is_lost || lease->state == State::kEnded;
   if (lease == nullptr || lease->is_lost) {
-    pipeline_.send({.kind = Kind::kYield, .lease = awaited.lease},
+    pipeline_.send({.kind = AwaitedReply::Kind::kYield, .lease = awaited.lease},
                    {"YIELD", name});  // it has ended meanwhile
   } else {
     leases_.set_name(*lease, std::move(name));
@@ -111,10 +118,10 @@ void UpstreamLink::on_reclaim(const AwaitedReply& awaited, ReplyCursor reply) {
     reclaimed(*lease);
   }
   if (is_over) --leases_.slot(awaited.slot).reclaims;
-  pump_reclaims();
+  return pump();
 }
 
-void UpstreamLink::reclaimed(HeldLease& lease) {
+void LeaseReclaims::reclaimed(HeldLease& lease) {
   if (lease.state == State::kReady) {
     if (count_of(lease.held) != lease.range.size()) lifecycle_.give_back(lease);
     return;
@@ -133,6 +140,11 @@ void UpstreamLink::reclaimed(HeldLease& lease) {
   if (lease.state != State::kEnded) return;
   lease.must_yield = handed_in < count_of(lease.held);
   lifecycle_.yield_rest(lease);
+}
+
+void LeaseReclaims::connection_lost() {
+  to_reclaim_.clear();
+  reclaims_out_ = 0;
 }
 
 }  // namespace locksley::daemon

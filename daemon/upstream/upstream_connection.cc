@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <asio/connect.hpp>
@@ -12,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/io_mailbox.h"
 #include "daemon/base/net/tcp_round_trip.h"
 #include "daemon/base/time.h"
@@ -53,6 +51,14 @@ UpstreamConnection::UpstreamConnection(Parts parts)
           },
           parts_.log),
       link_(runner_, parts_.link, steady_now()),
+      reports_({.name = parts_.link.name,
+                .lane = parts_.lane.name(),
+                .slots = parts_.link.slots,
+                .handlers = parts_.link.handlers.size(),
+                .are_handlers_named = parts_.are_handlers_named,
+                .meter = parts_.meter,
+                .refused = parts_.refused,
+                .log = parts_.log}),
       kept_(&parts_.results),
       resolver_(parts_.io),
       socket_(parts_.io),
@@ -129,9 +135,9 @@ void UpstreamConnection::serve() {
     if (link_.is_broken()) close(link_.trouble());
   }
   kept_.set(link_.stats().kept_bytes);
-  note_dropped();
-  record();
-  note_state();
+  // It has joined.
+  if (reports_.report(link_))
+    set_silence(link_.joined().lease.count() != 0 ? link_.joined().lease : kSilence);
   if (link_.is_done()) {
     if (is_open_) close("");
     return parts_.changed();
@@ -167,59 +173,6 @@ void UpstreamConnection::arm_timer() {
   });
 }
 
-void UpstreamConnection::note_state() {
-  if (link_.is_joined() != was_joined_) {
-    was_joined_ = link_.is_joined();
-    if (was_joined_) note_join();
-  }
-  if (was_joined_ || link_.trouble().empty()) return;
-  log_trouble();
-  const std::string& why = link_.trouble();
-  const bool is_refused =
-      why.starts_with("WRONGPASS ") || why.starts_with("NOAUTH ") || why.starts_with("NOPERM ");
-  if (is_refused && !has_ever_joined_ && parts_.refused) parts_.refused(why);
-}
-
-void UpstreamConnection::note_join() {
-  has_ever_joined_ = true;
-  set_silence(link_.joined().lease.count() != 0 ? link_.joined().lease : kSilence);
-  std::string not_served;
-  for (const std::string& name : link_.joined().not_served)
-    not_served += (not_served.empty() ? "" : " ") + name;
-  LogLine("joined the upstream daemon")
-      .with("upstream", link_.address().text())
-      .with("name", parts_.link.name)
-      .with("lane", parts_.lane.name())
-      .with("slots", parts_.link.slots)
-      .with("handlers", parts_.link.handlers.size() - link_.joined().not_served.size())
-      .with("not_offered", not_served)
-      .write(*parts_.log, spdlog::level::info);
-  logged_.clear();
-  const std::string before = std::exchange(store_, link_.joined().store);
-  if (before.empty() || store_.empty() || before == store_) return;
-  LogLine("the upstream daemon has another store: what was leased from the one before is dropped")
-      .with("upstream", link_.address().text())
-      .with("name", parts_.link.name)
-      .write(*parts_.log, spdlog::level::warn);
-}
-
-void UpstreamConnection::record() {
-  const auto reconnects = [](const UpstreamLinkStats& stats) {
-    return stats.connections == 0 ? 0 : stats.connections - 1;
-  };
-  const UpstreamLinkStats& stats = link_.stats();
-  UpstreamMeter& meter = parts_.meter;
-  meter.leases.add(stats.leases - recorded_.leases);
-  meter.kept_bytes.add(stats.kept_bytes - recorded_.kept_bytes);
-  meter.reconnects.add(reconnects(stats) - reconnects(recorded_));
-  meter.jobs.add(stats.settled_jobs - recorded_.settled_jobs);
-  meter.lost_leases.add(stats.lost_leases - recorded_.lost_leases);
-  recorded_ = stats;
-  const bool is_joined = link_.is_joined();
-  const bool was_joined = std::exchange(is_recorded_joined_, is_joined);
-  meter.joined.add(std::uint64_t{is_joined} - std::uint64_t{was_joined});
-}
-
 void UpstreamConnection::measure_round_trip(Nanoseconds now) {
   if (measured_at_ != Nanoseconds{0} && now - measured_at_ < kRoundTripPeriod) return;
   measured_at_ = now;
@@ -233,7 +186,7 @@ void UpstreamConnection::connect() {
   is_connecting_ = true;
   ++operations_;
   const client::Address& to = link_.address();
-  tried_ = to.text();
+  reports_.connecting_to(to.text());
   const std::chrono::milliseconds time = link_.has_other_addresses() ? kAddressTimeout : kConnectTimeout;
   // A name goes through the resolver, which is a thread of Asio's; a number needs none.
   asio::error_code not_a_number;

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/base/result_account.h"
 #include "core/lane/lane.h"
+#include "daemon/upstream/connection_reports.h"
 #include "daemon/upstream/lease_runner.h"
 #include "daemon/upstream/link/upstream_link.h"
 #include "daemon/upstream/upstream_meter.h"
@@ -108,14 +108,6 @@ class UpstreamConnection final : private LeaseSink {
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
-  void note_state() LOCKSLEY_REQUIRES(kUpstreamThread);
-  void note_join() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // One line about the leases and results that the link has dropped since record().
-  void note_dropped() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Why there is no connection; each reason once, until the next join.
-  void log_trouble() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Adds to the meter what has changed since the last call.
-  void record() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Asks the system for the socket's round trip, once a second at most.
   void measure_round_trip(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   void set_socket_options() LOCKSLEY_REQUIRES(kUpstreamThread);
@@ -127,6 +119,7 @@ class UpstreamConnection final : private LeaseSink {
 
   LeaseRunner runner_;
   UpstreamLink link_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
+  ConnectionReports reports_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   ResultAccount::Charge kept_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::ip::tcp::resolver resolver_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
   asio::ip::tcp::socket socket_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
@@ -144,15 +137,7 @@ class UpstreamConnection final : private LeaseSink {
   bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_writing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_abandoned_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
-  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);    // it closes
-  std::string tried_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // the address of the last attempt
-  // Addresses with their troubles that the log has a line of, since the last JOIN.
-  std::set<std::string> logged_ LOCKSLEY_GUARDED_BY(kUpstreamThread);
-  std::string store_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // of the upstream that it joined last
-  bool was_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
-  bool has_ever_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
-  UpstreamLinkStats recorded_ LOCKSLEY_GUARDED_BY(kUpstreamThread);  // that the meter has
-  bool is_recorded_joined_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
+  std::string why_ LOCKSLEY_GUARDED_BY(kUpstreamThread);            // it closes
   Nanoseconds measured_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};  // the round trip; 0: never
 };
 

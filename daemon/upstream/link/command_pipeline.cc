@@ -21,25 +21,6 @@ void CommandPipeline::clear() {
   has_sent_leave_ = false;
 }
 
-void CommandPipeline::received(std::size_t bytes) {
-  silent_since_ = now_;
-  was_late_ = false;
-  scanner_.commit(bytes);
-}
-
-bool CommandPipeline::next(std::string_view& reply) {
-  switch (scanner_.next(reply)) {
-    case ReplyScanner::Status::kNeedMore:
-      return false;
-    case ReplyScanner::Status::kInvalid:
-      fail("what it sends is not RESP3");
-      return false;
-    case ReplyScanner::Status::kWhole:
-      break;
-  }
-  return true;
-}
-
 void CommandPipeline::sent(std::size_t bytes, Nanoseconds now) {
   output_.consume(bytes);
   // The reply to a large SETTLE cannot come before all of it has arrived. A peer that hangs takes
@@ -49,15 +30,7 @@ void CommandPipeline::sent(std::size_t bytes, Nanoseconds now) {
   silent_since_ = now_;
 }
 
-proto::CommandWriter CommandPipeline::begin(AwaitedReply awaited, std::size_t words) {
-  awaited.sent = now_;
-  awaited_.push_back(awaited);
-  proto::CommandWriter writer(output_);
-  writer.begin(words);
-  return writer;
-}
-
-void CommandPipeline::send(AwaitedReply awaited, std::initializer_list<std::string_view> words) {
+void CommandPipeline::send(const AwaitedReply& awaited, std::initializer_list<std::string_view> words) {
   proto::CommandWriter writer = begin(awaited, words.size());
   for (const std::string_view word : words) writer.argument(word);
 }
@@ -65,13 +38,6 @@ void CommandPipeline::send(AwaitedReply awaited, std::initializer_list<std::stri
 void CommandPipeline::leave() {
   has_sent_leave_ = true;
   send({.kind = AwaitedReply::Kind::kLeave}, {"LEAVE"});
-}
-
-std::optional<AwaitedReply> CommandPipeline::answered() {
-  if (awaited_.empty()) return std::nullopt;
-  const AwaitedReply awaited = awaited_.front();
-  awaited_.pop_front();
-  return awaited;
 }
 
 std::optional<Nanoseconds> CommandPipeline::silent_at() const {

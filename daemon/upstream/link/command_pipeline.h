@@ -74,9 +74,17 @@ class CommandPipeline {
 
   // Where received bytes are put; received() says how many.
   std::span<char> space() { return scanner_.prepare(); }
-  void received(std::size_t bytes);
+  void received(std::size_t bytes) {
+    silent_since_ = now_;
+    was_late_ = false;
+    scanner_.commit(bytes);
+  }
   // The bytes of the next reply. False: there is none, or it is invalid, which is a trouble.
-  bool next(std::string_view& reply);
+  bool next(std::string_view& reply) {
+    const ReplyScanner::Status status = scanner_.next(reply);
+    if (status == ReplyScanner::Status::kInvalid) fail("what it sends is not RESP3");
+    return status == ReplyScanner::Status::kWhole;
+  }
   proto::OutputBuffer& output() { return output_; }
   // The connection took the first `bytes` of output() at `now`.
   void sent(std::size_t bytes, Nanoseconds now);
@@ -85,9 +93,15 @@ class CommandPipeline {
 
   // Each command to the upstream begins here: its reply is awaited from now on. The caller writes
   // so many words.
-  proto::CommandWriter begin(AwaitedReply awaited, std::size_t words);
+  proto::CommandWriter begin(const AwaitedReply& awaited, std::size_t words) {
+    awaited_.push_back(awaited);
+    awaited_.back().sent = now_;
+    proto::CommandWriter writer(output_);
+    writer.begin(words);
+    return writer;
+  }
   // The same for a command that has all its words.
-  void send(AwaitedReply awaited, std::initializer_list<std::string_view> words);
+  void send(const AwaitedReply& awaited, std::initializer_list<std::string_view> words);
   // LEAVE: the last command of a connection.
   void leave();
   bool has_sent_leave() const { return has_sent_leave_; }
@@ -96,7 +110,12 @@ class CommandPipeline {
   // The command that was sent last; null: its reply has come, and no other is awaited.
   const AwaitedReply* last() const { return awaited_.empty() ? nullptr : &awaited_.back(); }
   // The command whose reply this is, which is awaited no more. None: no reply is awaited.
-  std::optional<AwaitedReply> answered();
+  std::optional<AwaitedReply> answered() {
+    if (awaited_.empty()) return std::nullopt;
+    const AwaitedReply awaited = awaited_.front();
+    awaited_.pop_front();
+    return awaited;
+  }
 
   // ---- Silence ----
 

@@ -27,7 +27,7 @@ void append_bulk(std::string& outputs, std::string_view text) {
 
 }  // namespace
 
-void UnacknowledgedResults::keep(HeldLease& lease, KeptResults run) {
+void UnacknowledgedResults::keep(HeldLease& lease, KeptResults&& run) {
   if (lease.held.empty()) return keep_held(lease, std::move(run));
   // The upstream refuses a whole SETTLE if one of its jobs is beyond the ends of the lease.
   const std::uint64_t end = run.first + run.count;
@@ -53,7 +53,7 @@ void UnacknowledgedResults::keep(HeldLease& lease, KeptResults run) {
   }
 }
 
-void UnacknowledgedResults::keep_held(HeldLease& lease, KeptResults run) {
+void UnacknowledgedResults::keep_held(HeldLease& lease, KeptResults&& run) {
   const std::uint64_t most = longest_output_;
   if (most == 0 || run.outputs.size() <= most) return keep_part(lease, std::move(run));
   ReplyCursor outputs(run.outputs);
@@ -89,7 +89,7 @@ void UnacknowledgedResults::keep_held(HeldLease& lease, KeptResults run) {
   keep_what_came();
 }
 
-void UnacknowledgedResults::keep_part(HeldLease& lease, KeptResults part) {
+void UnacknowledgedResults::keep_part(HeldLease& lease, KeptResults&& part) {
   const std::uint64_t id = ++last_id_;
   bytes_ += part.outputs.size();
   lease.settled += part.count;

@@ -40,7 +40,7 @@ class UnacknowledgedResults {
   void set_longest_output(std::uint64_t bytes) { longest_output_ = bytes; }
   // Keeps those results of a run whose jobs the lease holds, and sends them if the lease has a
   // name.
-  void keep(HeldLease& lease, KeptResults run);
+  void keep(HeldLease& lease, KeptResults&& run);
   // Sends the lease's results that were not acknowledged, of jobs that it still holds. How many
   // jobs these are.
   std::uint64_t hand_in(HeldLease& lease);
@@ -60,8 +60,8 @@ class UnacknowledgedResults {
  private:
   // As keep() for a run whose jobs the lease holds: in parts that the upstream takes. A job with a
   // longer output has failed.
-  void keep_held(HeldLease& lease, KeptResults run);
-  void keep_part(HeldLease& lease, KeptResults part);
+  void keep_held(HeldLease& lease, KeptResults&& run);
+  void keep_part(HeldLease& lease, KeptResults&& part);
   void send(const HeldLease& lease, std::uint64_t id);
 
   CommandPipeline& pipeline_;

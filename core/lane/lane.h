@@ -47,6 +47,9 @@ class RemoteExecutors {
 // the ring. After hand_over() all calls for a batch go to its new lane: this one would lock the
 // wrong ring. Only Lease::reclaim() refuses a batch of another lane. A turn in progress makes
 // hand_over() fail.
+//
+// Members: each changes the record and the queue of a batch together, most of them in a few lines.
+// What readers and limits need are handles (Gates, Groups, View).
 class Lane {
  public:
   using Notify = std::function<void()>;

@@ -48,6 +48,9 @@ class PendingOfUser;
 // recording steps in a journal: any thread; they do not block on the disk. load(), reading payloads
 // and results, and BatchJournal::wait_for_room(): any thread; they block on the disk. A write that
 // fails is reported by its Outcome and by error(); GroupCommit retries by itself.
+//
+// Members: all that the rest of the daemon asks of the store; half of them hand on, in a line, to
+// the engine, the writer or a reader.
 class Store {
  public:
   struct Options {

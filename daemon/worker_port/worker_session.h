@@ -33,6 +33,8 @@ class LinkService;
 // Owned by the service until the coroutine ends, and by pending waits. The link thread only.
 // Nothing blocks. An error of the connection ends this connection alone: what its worker holds goes
 // back.
+//
+// Members: the steps of one coroutine, which share its connection.
 class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, private InputBudget::Owner {
  public:
   WorkerSession(LinkService& service, Transport transport, std::string peer) LOCKSLEY_REQUIRES(kLinkThread);

@@ -54,6 +54,8 @@ enum class Repeat { kSafe, kNever };
 // can block: for the reply (reply_timeout; wait() and results() for their own time, and for
 // `patience` longer if the daemon hangs), and for a new connection (patience). Every call can fail
 // with any kind of ClientError; after a failure the next call reconnects.
+//
+// Members: a call for each command.
 class Client {
  public:
   // Is called while the reply is read, so it may call another client and not this one: that fails

@@ -59,6 +59,9 @@ class Store;
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
+//
+// Members: the rules above decide together; what they count is in classes of their own
+// (KeptBatches, retention_books.h).
 class Retention {
  public:
   // About what a batch takes in the store without its payloads, its results, and the texts in its

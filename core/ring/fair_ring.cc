@@ -96,7 +96,7 @@ Settled FairRing::settle_and_claim(RingQueue& queue, const Settlement& settlemen
   return settled;
 }
 
-RingSeat* FairRing::next_seat(const Choice& choice, ServiceOrder::Look& look) {
+RingSeat* FairRing::next_seat(const ServiceOrder::Choice& choice, ServiceOrder::Look& look) {
   while (RingSeat* const seat = order_.first_tenant(choice, look)) {
     RingGroup& tenant = seat->group;
     if (tenant.results == nullptr || !tenant.results->is_full_and_awaited())
@@ -106,8 +106,8 @@ RingSeat* FairRing::next_seat(const Choice& choice, ServiceOrder::Look& look) {
   return nullptr;
 }
 
-RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, ServiceOrder::Look& look,
-                                      Nanoseconds now) {
+RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const ServiceOrder::Choice& choice,
+                                      ServiceOrder::Look& look, Nanoseconds now) {
   // More of them wait for the next claim.
   constexpr int kMost = 64;  // a guess: some microseconds
   for (int count = 0; next != nullptr; ++count) {
@@ -123,7 +123,7 @@ RingSeat* FairRing::pass_over_lengthy(RingSeat* next, const Choice& choice, Serv
 template <class Request>
 std::optional<Claim> FairRing::claim_locked(Nanoseconds now, const Request& request) {
   constexpr bool kIsPlain = std::is_same_v<Request, PlainRequest>;
-  const Choice choice{.filter = request.filter, .gates = request.gates, .site = request.site};
+  const ServiceOrder::Choice choice{.filter = request.filter, .gates = request.gates, .site = request.site};
   ServiceOrder::Look look;
   RingSeat* next = next_seat(choice, look);
   if (request.filter == ClaimFilter::kBrief) [[unlikely]]

@@ -208,11 +208,12 @@ class FairRing {
   // code for leases.
   struct PlainRequest;
   // The seat whose queue the claim serves; null: none.
-  RingSeat* next_seat(const Choice& choice, ServiceOrder::Look& look) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  RingSeat* next_seat(const ServiceOrder::Choice& choice, ServiceOrder::Look& look)
+      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // As next_seat(), but skips queues that became lengthy when other queues were measured. `next`:
   // the result of next_seat().
-  RingSeat* pass_over_lengthy(RingSeat* next, const Choice& choice, ServiceOrder::Look& look, Nanoseconds now)
-      LOCKSLEY_REQUIRES(mutex_, kFairNodes);
+  RingSeat* pass_over_lengthy(RingSeat* next, const ServiceOrder::Choice& choice, ServiceOrder::Look& look,
+                              Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // `Request`: PlainRequest or ClaimRequest.
   template <class Request>
   std::optional<Claim> claim_locked(Nanoseconds now, const Request& request)

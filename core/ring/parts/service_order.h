@@ -17,27 +17,6 @@
 
 namespace locksley {
 
-// Which queues a claim may serve, and at which gates. A plain value, as long as its claim.
-struct Choice {
-  ClaimFilter filter;
-  const GateSet* gates;
-  Site site;
-  bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-    return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
-  }
-  // The executor never serves the gate, open or not.
-  bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-    const bool is_of_site = site == Site::kLocal ? gate.options.is_on : gate.options.is_remote;
-    return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
-                           !gates->has(gate.id));
-  }
-  // The executor never serves the gate, or the gate does not admit it now; but other executors
-  // may serve the gate now.
-  bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
-    return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
-  }
-};
-
 // The order in which the queues of a ring are served: by the least start, of the tenants first,
 // then of the customers of that tenant, then of the queues. A claim that may not serve all gates
 // takes the least within its reach; what those within reach run ahead by is limited.
@@ -50,6 +29,26 @@ class ServiceOrder {
   ServiceOrder(const ServiceOrder&) = delete;
   ServiceOrder& operator=(const ServiceOrder&) = delete;
 
+  // Which queues a claim may serve, and at which gates. A plain value, as long as its claim.
+  struct Choice {
+    ClaimFilter filter;
+    const GateSet* gates;
+    Site site;
+    bool excludes(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
+      return (gate.admits & RingGate::admitting(site)) == 0 || (gates != nullptr && !gates->has(gate.id));
+    }
+    // The executor never serves the gate, open or not.
+    bool is_out_of_reach(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
+      const bool is_of_site = site == Site::kLocal ? gate.options.is_on : gate.options.is_remote;
+      return !is_of_site || (gates != nullptr && gates->restriction() == GateSet::Restriction::kLasting &&
+                             !gates->has(gate.id));
+    }
+    // The executor never serves the gate, or the gate does not admit it now; but other executors
+    // may serve the gate now.
+    bool is_left_to_others(const RingGate& gate) const LOCKSLEY_REQUIRES(kFairNodes) {
+      return is_out_of_reach(gate) || (gate.admits & RingGate::admitting(site)) == 0;
+    }
+  };
   // What a claim found at the open gates.
   struct Look {
     VirtualTime pass_to = 0;     // to which the clock moves: FairLevel::time_to_pass()

@@ -79,9 +79,10 @@ bool others_wait(RemoteWorker& worker, OutLease& out) {
 
 }  // namespace
 
-void CutPlanner::begin_search(std::size_t leases, std::uint64_t slots, Nanoseconds now) {
+void CutPlanner::begin_search(std::size_t leases, Nanoseconds now) {
   // A search costs some 100 ns for each lease and worker, and 1 ns for each slot: at most a tenth
   // of a processor's time.
+  const std::uint64_t slots = accounts_.of_all().slots;
   const std::chrono::microseconds visits(static_cast<std::int64_t>(leases + workers_.size() + slots / 100));
   may_search_ = now + std::chrono::milliseconds(1) + visits;
   next_search_ = now + std::chrono::milliseconds(10) + visits;

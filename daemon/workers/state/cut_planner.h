@@ -53,9 +53,9 @@ class CutPlanner {
   bool may_search(Nanoseconds now) const { return now >= may_search_; }
   // When the next search is due if nothing happens.
   Nanoseconds next_search() const { return next_search_; }
-  // A search begins. `leases`, `slots`: the numbers of those of all workers, which say how long it
-  // takes.
-  void begin_search(std::size_t leases, std::uint64_t slots, Nanoseconds now);
+  // A search begins. How long it takes follows from the numbers of all workers, of their slots, and
+  // of their `leases`.
+  void begin_search(std::size_t leases, Nanoseconds now);
   // The leases of the lane to cut for its CLAIMs that wait, `waiting`: at most one for each idle
   // worker, those included whose order has yet to be answered. Ends orders that have stood for the
   // length of a lease, or whose lease has no more jobs to give.

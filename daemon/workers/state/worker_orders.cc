@@ -75,7 +75,7 @@ void WorkerOrders::shorten(RemoteWorker& worker, OutLease& out) {
 
 void WorkerOrders::cut_for_idle_workers(const std::map<Lane*, WaitingClaims>& waiting) {
   if (waiting.empty() || stats_.leases == 0 || is_draining_ || !planner_.may_search(clock_.now())) return;
-  planner_.begin_search(stats_.leases, stats_.slots, clock_.now());
+  planner_.begin_search(stats_.leases, clock_.now());
   for (const auto& [lane, claims] : waiting) {
     for (const CutPlanner::Cut& cut : planner_.for_idle_workers(*lane, claims, clock_.now())) {
       order_cut(cut, /*is_for_idle_worker=*/true);

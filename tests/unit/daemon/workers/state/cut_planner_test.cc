@@ -264,15 +264,15 @@ TEST_F(CutPlannerTest, TheLastJobGoesOnlyToASlotThatRunsItAtOnce) {
 
 TEST_F(CutPlannerTest, TheNextSearchIsTheLaterTheMoreThereIsToVisit) {
   EXPECT_EQ(planner_.next_search(), now_);
-  planner_.begin_search(0, 0, now_);
+  planner_.begin_search(0, now_);
   const Nanoseconds least = planner_.next_search() - now_;
-  join(1);
-  planner_.begin_search(1'000, 5'000, now_);
+  join(1).account.charge(&WorkerUse::slots, 5'000);
+  planner_.begin_search(1'000, now_);
   EXPECT_EQ(planner_.next_search() - now_, least + 1'051us);
 }
 
 TEST_F(CutPlannerTest, ASearchForWhatHasHappenedNeedNotWaitForTheNextOneThatIsDue) {
-  planner_.begin_search(10, 0, now_);
+  planner_.begin_search(10, now_);
   EXPECT_FALSE(planner_.may_search(now_ + 1009us));
   EXPECT_TRUE(planner_.may_search(now_ + 1010us));
   EXPECT_GT(planner_.next_search(), now_ + 1010us);

@@ -16,6 +16,7 @@
 #include "daemon/base/decimal_numbers.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/batch_flags.h"
+#include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/exec_plan.h"
 #include "daemon/cli/names/path_template.h"
 #include "daemon/cli/payload_words.h"
@@ -72,9 +73,8 @@ void check_payloads(const PayloadOptions& payloads) {
 }
 
 // `locksley exec` without `--`, as users of xargs and GNU parallel write it.
-constexpr std::string_view kNoMark =
-    "exec: -- must stand before the command: locksley exec -- COMMAND {}\n"
-    "A command with a pipe or a variable needs a shell: locksley exec -- sh -c 'sort \"$1\" | uniq' _ {}";
+const std::string kNoMark =
+    "exec: -- must stand before the command: locksley exec -- COMMAND {}\n" + std::string(kNeedsShell);
 
 // The command that was given, from the program itself to its last subcommand.
 std::vector<const CLI::App*> commands_given(const CLI::App& program) {
@@ -177,8 +177,7 @@ class Parser {
       if (!bad_word.empty()) problem.str(bad_word + "\nRun with --help for more information.\n");
       const bool is_exec = app_.got_subcommand("exec");
       // `locksley exec wc -l`: CLI11 took `-l` for an option of `exec`.
-      if (is_exec && is_extra && marked_ == 0 && !exec_.words.empty())
-        problem.str(std::string(kNoMark) + '\n');
+      if (is_exec && is_extra && marked_ == 0 && !exec_.words.empty()) problem.str(kNoMark + '\n');
       const int wrong = is_exec ? daemon::kExitExecFailed : daemon::kExitUsage;
       return std::unexpected(
           CommandLineEnd{code == 0 ? int{daemon::kExitOk} : wrong, code == 0 ? out.str() : problem.str()});
@@ -344,7 +343,7 @@ class Parser {
         ->capture_default_str();
     add_batch_options(*command, exec_.batch);
     command->callback([this] {
-      if (exec_.words.size() > marked_) throw CLI::ValidationError(std::string(kNoMark));
+      if (exec_.words.size() > marked_) throw CLI::ValidationError(kNoMark);
       std::string none;
       unmark_payload_words(exec_.words, none, marked_);
       if (auto plan = ExecPlan::make(exec_); !plan) throw CLI::ValidationError("exec", plan.error());

@@ -47,8 +47,10 @@ class Words(ExecTest):
         out = self.exec("-k", "--", "printf", "<%s>\\n", "{}", ":::", *words).stdout.decode()
         self.assertEqual(out, "".join(f"<{word}>\n" for word in words))
         self.assertEqual(list(self.work.iterdir()), [])
-        done = self.exec("--", "echo {}", ":::", "a", code=1)
-        self.assertRegex(done.stderr.decode(), r"job 1 \(a\): the program 'echo a' cannot be started: ")
+        (self.work / "a program").write_text("#!/bin/sh\necho ran\n")
+        (self.work / "a program").chmod(0o755)
+        self.assertEqual(self.exec("--", "./a program", ":::", "a").stdout, b"ran\n")
+        self.assertEqual(self.exec("--", "sh", "-c", "{}", ":::", "echo a | tr a b").stdout, b"b\n", "the argument is meant as a script")
         self.assertEqual(self.exec("--", "sh", "-c", 'echo "$1" | tr a b', "_", "{}", ":::", "a; exit 3").stdout, b"b; exit 3\n")
 
     def test_arguments_of_any_size_and_bytes(self):
@@ -88,6 +90,11 @@ class Words(ExecTest):
             (("--", ":::", "a"), "a command must follow --"),
             (("--", "echo", ":::+", "a"), "goes along with the list before it"),
             (("--", "", ":::", "a"), "empty name"),
+            (("--", "echo", "::::", "list"), ":::: is missing here: give the lines of a file on standard input, < FILE"),
+            (("--", "echo", ":::", "a", "::::+", "list"), "::::+ is missing here"),
+            (("--", "echo", "{}", "{%}", ":::", "a"), "{%} is missing here: a command has the number of its slot as $LOCKSLEY_SLOT"),
+            (("--", "echo {} && touch ran"), "no program. A command with a pipe or a variable needs a shell: locksley exec -- sh -c 'echo \"$1\" && touch ran' _ {}"),
+            (("--", "sh", "-c", "echo {}; touch ran", ":::", "a"), "{} within the script of sh -c is refused: the shell would execute what an argument"),
             (("-0", "--", "echo", ":::", "a"), "-0, -n and -r are for standard input"),
             (("--resume", "--", "echo", ":::", "a"), "need --joblog"),
             (("--resume", "--retry-failed", "--joblog", "log", "--", "echo"), "only one of"),
@@ -105,6 +112,7 @@ class Words(ExecTest):
         ):
             with self.subTest(words=words):
                 self.assertIn(said, self.exec(*words, code=EXEC_FAILED).stderr.decode())
+        self.assertFalse((self.work / "ran").exists())
         done = self.exec("--", "{}", stdin=b"\n", code=EXEC_FAILED)
         self.assertIn("job 1: its program has an empty name", done.stderr.decode())
 

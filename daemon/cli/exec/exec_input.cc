@@ -12,6 +12,9 @@ using Kind = client::ClientError::Kind;
 std::expected<ExecWords, std::string> ExecWords::parse(std::span<const std::string> words) {
   ExecWords result;
   for (const std::string& word : words) {
+    if (word == "::::" || word == "::::+") {
+      return std::unexpected(word + " is missing here: give the lines of a file on standard input, < FILE");
+    }
     if (word == ":::" || word == ":::+") {
       result.lists.push_back({.goes_along = word == ":::+"});
     } else if (result.lists.empty()) {

@@ -10,6 +10,7 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/context.h"
+#include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/shell_words.h"
 #include "daemon/cli/table.h"
 #include "proto/batch_options.h"
@@ -94,6 +95,9 @@ std::expected<ExecPlan, std::string> ExecPlan::make(const ExecArguments& argumen
   } else if (words->command.empty()) {
     return std::unexpected("a command must follow --, such as: locksley exec -- gzip {}");
   }
+  if (auto problem = problem_with_exec_command(words->command, absolute_directory(arguments.directory));
+      !problem.empty())
+    return std::unexpected(std::move(problem));
   if (!words->lists.empty() && (arguments.nul_separated || arguments.each != 1 || arguments.skips_empty))
     return std::unexpected("-0, -n and -r are for standard input, and arguments were given after :::");
   if (arguments.keeps_order && !arguments.results.empty())

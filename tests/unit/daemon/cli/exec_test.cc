@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/cli/event.h"
+#include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/command_template.h"
 #include "daemon/cli/exec/exec_end.h"
 #include "daemon/cli/exec/exec_files.h"
@@ -69,6 +70,64 @@ TEST(CommandTemplateTest, AWordOfItsOwnIsOneWordForEachArgument) {
   EXPECT_EQ(replaced({"", "{}"}, {"a"}), (Words{"", "a"}));
 }
 
+TEST(ExecCommandTest, ReplacementStringsOfGnuParallelAloneAreRefused) {
+  for (const std::string text : {"{%}", "x{%}y", "{= s/a/b/ =}", "{=1=}", "{2=uc=}", "{-1= uc =}", "{-1}",
+                                 "{-12.}", "{-1//}", "{}{-2/.}"}) {
+    const std::string problem = problem_with_exec_command(Words{"p", text}, "/");
+    EXPECT_NE(problem.find(" is missing here"), std::string::npos) << text << ": " << problem;
+  }
+  for (const std::string text :
+       {"{", "{}", "{-", "{-}", "{-x}", "{-1", "{=", "{=}", "{= =", "=}", "{%", "{1}", "{x=1=}"})
+    EXPECT_EQ(problem_with_exec_command(Words{"p", text}, "/"), "") << text;
+}
+
+TEST(ExecCommandTest, ALineForAShellIsNoProgram) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"gzip -k {} && ls {}.gz", "sh -c 'gzip -k \"$1\" && ls \"$1\".gz' _ {}"},
+      {"cat {/.}>{2};echo {#}", "sh -c 'cat \"$1\">\"$2\";echo {#}' _ {/.} {2}"},
+      {"echo $HOME", "sh -c 'echo $HOME \"$1\"' _ {}"},
+      {"echo '{}'", "sh -c 'sort \"$1\" | uniq' _ {}"},
+  };
+  for (const auto& [program, instead] : cases) {
+    const std::string problem = problem_with_exec_command(Words{program}, "/");
+    EXPECT_TRUE(problem.ends_with(" needs a shell: locksley exec -- " + instead)) << problem;
+  }
+  const testing::OwnPath folder("exec command");
+  std::filesystem::create_directories(folder.text() + "/a b");
+  EXPECT_EQ(problem_with_exec_command(Words{folder.text() + "/a b", "{}"}, "/"), "")
+      << "there is such a file";
+  EXPECT_EQ(problem_with_exec_command(Words{"./a b"}, folder.text()), "");
+  EXPECT_NE(problem_with_exec_command(Words{"a b"}, folder.text()), "") << "it would be looked for in PATH";
+  EXPECT_EQ(problem_with_exec_command(Words{"echo", "a && b", "$HOME"}, "/"), "") << "arguments are text";
+}
+
+TEST(ExecCommandTest, NoArgumentBecomesAPartOfAScript) {
+  const std::pair<Words, std::string> cases[] = {
+      {{"sh", "-c", "echo {}"}, "sh -c 'echo \"$1\"' _ {}"},
+      {{"/bin/bash", "-euo", "pipefail", "-c", "cat {1.}|wc {2}"},
+       "/bin/bash -c 'cat \"$1\"|wc \"$2\"' _ {1.} {2}"},
+      {{"env", "A=1", "zsh", "-lc", "cat <{//}"}, "zsh -c 'cat <\"$1\"' _ {//}"},
+      {{"timeout", "5", "dash", "-c", "--", "{}x", "_", "{}"}, "dash -c '\"$1\"x' _ {}"},
+      {{"ksh", "-c", "echo '{}'"}, "ksh -c 'sort \"$1\" | uniq' _ {}"},
+  };
+  for (const auto& [words, instead] : cases) {
+    const std::string problem = problem_with_exec_command(words, "/");
+    EXPECT_TRUE(problem.contains(" is refused: the shell would execute what an argument contains."))
+        << problem;
+    EXPECT_TRUE(problem.ends_with(": locksley exec -- " + instead)) << problem;
+  }
+  const Words fine[] = {{"sh", "-c", "echo \"$1\" {#}", "_", "{}"},
+                        {"sh", "-c", "{}"},
+                        {"sh", "-c"},
+                        {"sh", "file", "-c", "x{}"},
+                        {"sh", "-o", "-c", "x{}"},
+                        {"grep", "sh", "-c", "x{}"},
+                        {"env", "A={}", "wc", "-c", "x{}"},
+                        {"sh", "-x", "x{}"}};
+  for (const Words& words : fine)
+    EXPECT_EQ(problem_with_exec_command(words, "/"), "") << quoted_command(words);
+}
+
 std::vector<Words> all_of(const Words& words) {
   const auto parsed = ExecWords::parse(words);
   EXPECT_TRUE(parsed.has_value());
@@ -100,10 +159,14 @@ TEST(ExecInputTest, ListsAreCombinedTheLastTheFastest) {
 TEST(ExecInputTest, WordsThatMakeNoSenseAreRefused) {
   EXPECT_FALSE(ExecWords::parse(Words{"p", ":::+", "a"}));
   EXPECT_FALSE(ExecWords::parse(Words{"", "a"}));
-  const auto odd = ExecWords::parse(Words{"p", "::", "-x", ":::", "--", "::::"});
+  const auto odd = ExecWords::parse(Words{"p", "::", "-x", ":::", "--", ":::::"});
   ASSERT_TRUE(odd);
   EXPECT_EQ(odd->command, (Words{"p", "::", "-x"}));
-  EXPECT_EQ(odd->lists.at(0).arguments, (Words{"--", "::::"}));
+  EXPECT_EQ(odd->lists.at(0).arguments, (Words{"--", ":::::"}));
+  for (const std::string mark : {"::::", "::::+"}) {
+    EXPECT_FALSE(ExecWords::parse(Words{"p", mark, "file"})) << "files of GNU parallel";
+    EXPECT_FALSE(ExecWords::parse(Words{"p", ":::", "a", mark, "file"}));
+  }
 }
 
 TEST(ExecJobTest, IsTheSameAfterItsText) {

@@ -1,0 +1,26 @@
+// Commands for GNU parallel or xargs that `locksley exec` would run as something else.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace locksley::cli {
+
+// How a command with a pipe or a variable is written.
+inline constexpr std::string_view kNeedsShell =
+    "A command with a pipe or a variable needs a shell: locksley exec -- sh -c 'sort \"$1\" | uniq' _ {}";
+
+// Why a command of `locksley exec` is refused before any job runs; empty: it is not. It is refused
+// if
+//
+// - it has a replacement string that only GNU parallel has, such as {%}: it would be taken as text;
+// - its program is the name of no file, but a line for a shell;
+// - the script after -c of a shell has a replacement string: an argument, such as the name of a
+//   file, would be executed as a part of the script. A script that is only {} is an argument that
+//   is meant to be one.
+//
+// `directory`: the folder in which the commands run. Looks at the file system; plain otherwise.
+std::string problem_with_exec_command(std::span<const std::string> words, std::string_view directory);
+
+}  // namespace locksley::cli

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/number_text.h"
@@ -16,11 +17,13 @@ using client::ClientError;
 using client::Expected;
 using Kind = client::ClientError::Kind;
 
-Expected<client::Client> Context::connect(int interrupt_fd, std::chrono::milliseconds patience) const {
+Expected<client::Client> Context::connect(int interrupt_fd, std::chrono::milliseconds patience,
+                                          std::function<void(const ClientError&)> on_outage) const {
   client::ClientOptions options;
   options.name = "locksley";
   options.patience = patience;
   options.interrupt_fd = interrupt_fd;
+  options.on_outage = std::move(on_outage);
   return client::Client::connect(addresses_, std::move(options));
 }
 

@@ -25,9 +25,11 @@ class Context {
   // A new connection. `interrupt_fd` is the descriptor of the signals unless the caller gives
   // another.
   client::Expected<client::Client> connect() const { return connect(signals_->fd()); }
-  // `patience`: for how long it tries to connect again when the daemon has gone.
+  // `patience`: for how long it tries to connect again when the daemon has gone. `on_outage`: see
+  // ClientOptions.
   client::Expected<client::Client> connect(
-      int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience) const;
+      int interrupt_fd, std::chrono::milliseconds patience = client::ClientOptions().patience,
+      std::function<void(const client::ClientError&)> on_outage = {}) const;
   // The patience of a command that submits: a restart of the daemon does not end it. Guess: a
   // restart with a large store, by a service manager that pauses in between.
   static constexpr std::chrono::seconds kFeedPatience{60};

@@ -189,6 +189,17 @@ class Outputs(ExecTest):
             self.assertRegex(message, r"\Alocksley: job [12] \((argument )+.*\.\.\.\): the program")
             self.assertLess(len(message), 400)
 
+    def test_an_output_that_cannot_be_written(self):
+        """What is left can be taken later, with a joblog or without."""
+        for words, said in (((), "; `locksley results {0}` has its outputs\n"), (("--joblog", "log"), "; the same command with --resume goes on with it\n")):
+            with open("/dev/full", "wb") as full:
+                process = self.popen("exec", *words, "--", "echo", ":::", 1, cwd=self.work, stdout=full)
+                self.assertEqual(self.end_of(process, "exec"), EXEC_FAILED)
+            errors = process.stderr.read().decode()
+            batch = re.search(r"batch (\S+) is left as it is", errors)[1]
+            self.assertIn(f"see `locksley status {batch}`" + said.format(batch), errors)
+            self.assertEqual(self.command("RESULTS", batch)[1], [[0, "ok", "1\n"]])
+
     def test_progress(self):
         done = self.exec("--progress", "--", "true", ":::", *range(7))
         self.assertIn(b"7/7", done.stderr)

@@ -370,6 +370,8 @@ class Restarts(ResumeTest):
         recorded = len(self.rows())
         self.command("OPEN", "echo")  # once it is acknowledged, the results of those are on the disk
         self.kill_daemon()
+        said = process.stderr.readline().decode()  # while there is no daemon
+        self.assertRegex(said, r"\Alocksley: 127\.0\.0\.1:\d+: cannot connect: Connection refused; waiting for the daemon, for up to 60 s\n\Z")
         began = len(self.ran())
         self.again({})
         self.go()
@@ -380,6 +382,18 @@ class Restarts(ResumeTest):
         self.assertEqual(sorted(set(self.ran())), list(range(300)))
         # Only jobs that ran at the kill, of which two may note it after it, or whose results were not on the disk, ran twice.
         self.assertLessEqual(len(self.ran()) - 300, began + 2 - recorded)
+
+    def test_another_store_does_not_have_the_batch(self):
+        process = self.begin("--", "sh", "-c", GATED, "_", ":::", *range(60))
+        self.some_results()
+        self.kill_daemon()
+        self.again({"store": {"path": f"{self.settings['store']['path']}-2"}})
+        _, errors = process.communicate(timeout=300)
+        said = errors.decode()
+        self.assertEqual(process.returncode, EXEC_FAILED)
+        self.assertIn("NOBATCH", said)
+        self.assertIn("a client may have forgotten it, or the daemon that serves now has another store (store.path", said)
+        self.assertNotIn("is left as it is", said)
 
     def test_batches_wait_while_exec_is_off(self):
         batch = self.command("SUBMIT", "exec", "ID", "kept", "SLOTS", "1", "RANGE", "0", "6", f"{self.work}\0A=b\0\0sh\0-c\0echo $1 >> ran; until [ -e go ]; do sleep 0.01; done; echo $A$1\0_\0{{}}")

@@ -19,6 +19,7 @@
 #include "daemon/cli/number_text.h"
 #include "daemon/cli/output.h"
 #include "daemon/cli/progress.h"
+#include "daemon/cli/table.h"
 #include "proto/exec_payload.h"
 
 namespace locksley::cli {
@@ -57,7 +58,8 @@ class ExecRun {
                  [this] { progress_.clear(); }) {}
 
   int run() {
-    auto client = context_.connect(context_.signals().fd(), Context::kFeedPatience);
+    auto client = context_.connect(context_.signals().fd(), Context::kFeedPatience,
+                                   [this](const ClientError& error) { say_it_waits(error); });
     if (!client) return fail(client.error());
     client_ = &*client;
     if (auto checked = check_handler(); !checked) return fail(checked.error());
@@ -88,6 +90,12 @@ class ExecRun {
     progress_.clear();
     const int code = context_.fail(error);
     return error.kind == Kind::kInterrupted ? code : daemon::kExitExecFailed;
+  }
+
+  void say_it_waits(const ClientError& error) {
+    progress_.clear();
+    std::fprintf(stderr, "locksley: %s; waiting for the daemon, for up to %lld s\n",
+                 printable(error.message).c_str(), static_cast<long long>(Context::kFeedPatience.count()));
   }
 
   // The daemon's handler must be that of `exec: true`.
@@ -275,13 +283,23 @@ class ExecRun {
   // ---- The end ----
 
   void say_it_is_left() const {
-    std::fprintf(stderr, "locksley: batch %s is left as it is; see `locksley status %s`%s\n", id().c_str(),
-                 id().c_str(), joblog_.is_open() ? "; the same command with --resume goes on with it" : "");
+    std::fprintf(stderr, "locksley: batch %s is left as it is; see `locksley status %s`; %s\n", id().c_str(),
+                 id().c_str(),
+                 joblog_.is_open() ? "the same command with --resume goes on with it"
+                                   : ("`locksley results " + id() + "` has its outputs").c_str());
+  }
+
+  // `error`: why the daemon's results cannot be read, or it takes no input.
+  void say_what_is_left(const ClientError& error) const {
+    if (error.code != "NOBATCH") return say_it_is_left();
+    std::fprintf(stderr,
+                 "locksley: a client may have forgotten it, or the daemon that serves now has another store "
+                 "(store.path of its configuration)\n");
   }
 
   int after_lost_daemon(const ClientError& error) {
     const int code = fail(error);
-    say_it_is_left();
+    say_what_is_left(error);
     return code;
   }
 
@@ -295,8 +313,8 @@ class ExecRun {
   int after_failed_feed() {
     const ClientError& error = *feed_->error();
     const int code = fail_as_feed(error);
-    if (is_temporary(error) || error.code == "EXISTS" || error.code == "CLOSED") {
-      say_it_is_left();
+    if (is_temporary(error) || error.code == "EXISTS" || error.code == "CLOSED" || error.code == "NOBATCH") {
+      say_what_is_left(error);
     } else if (const auto jobs = client_->cancel(id())) {
       say_it_is_cancelled(id(), *jobs);
     } else {

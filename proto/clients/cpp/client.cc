@@ -94,13 +94,16 @@ class Client::Attempts {
         error.message = "no daemon of " + route.text() + " serves; the last one: " + error.message;
       return std::unexpected(std::move(error));
     }
-    return is_at_once ? Expected<void>{} : client_.sleep(pause);
+    if (is_at_once) return {};
+    if (++pauses_ == 2 && client_.options_.on_outage) client_.options_.on_outage(error);
+    return client_.sleep(pause);
   }
 
  private:
   Client& client_;
   const Deadline deadline_;
   std::optional<Deadline> give_up_;
+  int pauses_ = 0;
   Backoff backoff_{std::random_device{}()};
 };
 

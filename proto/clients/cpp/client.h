@@ -37,6 +37,9 @@ struct ClientOptions {
   std::chrono::milliseconds patience{10'000};
   std::string name = {};  // of the connection, as CLIENT LIST shows it
   int interrupt_fd = -1;  // readable: blocking calls return kInterrupted. Borrowed; see Link
+  // Called once in a call that has failed twice, before it waits for its next attempt, on the
+  // caller's thread: so not for a connection that only broke. It must not call the client.
+  std::function<void(const ClientError&)> on_outage = {};
 };
 
 // If the connection breaks before the reply: kSafe sends the command again, kNever returns an

@@ -2,6 +2,9 @@
 // was told to.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <optional>
+
 #include "proto/clients/cpp/client.h"
 #include "tests/support/fake_server.h"
 
@@ -42,6 +45,24 @@ TEST(ClientRetryTest, WhoMayNotReadRetriesWithoutARound) {
   Client client = Client::connect(server.address()).value();
   EXPECT_EQ(client.retry("b").value(), 3U);
   EXPECT_THAT(server.commands().back(), ElementsAre("RETRY", "b"));
+}
+
+TEST(ClientOutageTest, IsToldOnceInACallAndNotOfAConnectionThatOnlyBroke) {
+  int outages = 0;
+  int calls = 0;
+  std::optional<FakeServer> server(std::in_place, [&calls](const Words&) {
+    return ++calls == 1 ? Answer::drop() : Answer::text("+OK\r\n");
+  });
+  Client client =
+      Client::connect(server->address(), {.patience = std::chrono::seconds(2),
+                                          .on_outage = [&outages](const ClientError&) { ++outages; }})
+          .value();
+  EXPECT_TRUE(client.call({"PING"}));
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(outages, 0);
+  server.reset();
+  EXPECT_FALSE(client.call({"PING"}));
+  EXPECT_EQ(outages, 1);
 }
 
 TEST(ClientDeadlineTest, ADaemonThatHangsIsWaitedForNoLongerThanThePatience) {

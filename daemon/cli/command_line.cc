@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "config/nearest.h"
@@ -18,6 +19,7 @@
 #include "daemon/cli/batch_flags.h"
 #include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/exec_plan.h"
+#include "daemon/cli/exec/foreign_options.h"
 #include "daemon/cli/names/path_template.h"
 #include "daemon/cli/payload_words.h"
 #include "daemon/cli/table.h"
@@ -76,6 +78,22 @@ void check_payloads(const PayloadOptions& payloads) {
 const std::string kNoMark =
     "exec: -- must stand before the command: locksley exec -- COMMAND {}\n" + std::string(kNeedsShell);
 
+// As GNU parallel has it: a number of seconds.
+std::string with_seconds(const std::string& text) {
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? text + "s" : text;
+}
+
+std::string refuse_bare_delay(const std::string& text) {
+  if (with_seconds(text) != text) {
+    throw CLI::ValidationError("--delay",
+                               "'" + text +
+                                   "' has no unit. It is not the pause of GNU parallel between the "
+                                   "commands, but one before the first, such as 10s");
+  }
+  return text;
+}
+
 // The command that was given, from the program itself to its last subcommand.
 std::vector<const CLI::App*> commands_given(const CLI::App& program) {
   std::vector<const CLI::App*> all{&program};
@@ -110,6 +128,10 @@ void add_option_names(const CLI::App& command, std::vector<std::string>& names) 
 
 std::string no_such_option(const CLI::App& program, const std::string& word) {
   constexpr std::string_view kDashes = "--";
+  if (program.got_subcommand("exec")) {
+    const std::string_view instead = instead_of_option(word);
+    if (!instead.empty()) return "exec has no option " + printable(word) + ": " + std::string(instead);
+  }
   std::string text = "no option is named '" + printable(word) + "'";
   if (!word.starts_with(kDashes)) return text;
   std::vector<std::string> names;
@@ -298,15 +320,24 @@ class Parser {
     command->add_flag("-0,--null", exec_.nul_separated,
                       "Arguments on standard input are separated by NUL, not by newline");
     command->add_flag("-r,--no-run-if-empty", exec_.skips_empty, "Skip empty lines of standard input");
-    command->add_option("-n,--max-args", exec_.each, "Arguments of standard input for one command")
+    command
+        ->add_option("-n,-N,--max-args,--max-replace-args", exec_.each,
+                     "Arguments of standard input for one command")
         ->transform(decimal_numbers(std::uint64_t{1}, std::uint64_t{1'000'000}))
         ->capture_default_str();
     command
-        ->add_option_function<std::uint32_t>(
-            "-j,--jobs", [this](std::uint32_t jobs) { exec_.batch.slots = jobs; },
-            "At most this many commands at once, as --slots; the daemon's lane has a limit of its own")
-        ->transform(decimal_numbers(1U, static_cast<std::uint32_t>(proto::BatchOptions::kMaxCount)));
-    command->add_option("--workdir", exec_.directory, "Folder in which the commands run; default: this one")
+        ->add_option_function<std::string>(
+            "-j,-P,--jobs,--max-procs",
+            [this](const std::string& text) {
+              const auto jobs = jobs_at_once(text, std::thread::hardware_concurrency());
+              if (!jobs) throw CLI::ValidationError("-j", jobs.error());
+              exec_.batch.slots = *jobs;
+            },
+            "At most this many commands at once, as --slots, or 50%, +1 or -1 of this machine's processors; "
+            "the daemon's lane has a limit of its own, and 0 is no other limit")
+        ->type_name("JOBS");
+    command
+        ->add_option("--workdir,--wd", exec_.directory, "Folder in which the commands run; default: this one")
         ->check(refuse_empty);
     command
         ->add_option("--env", exec_.variables,
@@ -315,7 +346,7 @@ class Parser {
     command->add_flag("-k,--keep-order", exec_.keeps_order, "Print outputs in the order of the input");
     command->add_flag("--tag", exec_.tags, "Print the arguments before each line of output");
     command->add_flag("--dry-run", exec_.is_dry_run, "Print the commands without running them");
-    command->add_flag("--progress,--bar", exec_.shows_progress,
+    command->add_flag("--progress,--bar,--eta", exec_.shows_progress,
                       "Show a progress bar, or lines without a terminal");
     command
         ->add_option(
@@ -342,6 +373,18 @@ class Parser {
             "of jobs, such as now,fail=1 or soon,fail=30%; now also ends the running jobs")
         ->capture_default_str();
     add_batch_options(*command, exec_.batch);
+    command->get_option("--timeout")->transform(with_seconds);
+    command->get_option("--delay")->transform(refuse_bare_delay);
+    // Of GNU parallel and xargs, without an effect here.
+    command->add_flag("--will-cite")->group("");
+    command
+        ->add_option_function<std::string>("-I",
+                                           [](const std::string& text) {
+                                             if (text != "{}")
+                                               throw CLI::ValidationError(
+                                                   "-I", "the replacement string is {} and no other");
+                                           })
+        ->group("");
     command->callback([this] {
       if (exec_.words.size() > marked_) throw CLI::ValidationError(kNoMark);
       std::string none;

@@ -42,6 +42,11 @@ class Words(ExecTest):
         self.assertEqual(self.exec("-k", "-n", 2, "--", "echo", "{}", "-", "<{}>", "{2}", stdin=b"a\nb\nc\n").stdout, b"a b - <a b> b\nc - <c> \n")
         self.assertEqual(self.exec("--", "echo", stdin=b"").stdout, b"")
 
+    def test_options_as_xargs_and_gnu_parallel_have_them(self):
+        words = ("-k", "-P", 0, "-N2", "-I{}", "--will-cite", "--wd", "/", "--timeout", 30, "--halt", 2, "--", "echo", "{1}-{2}")
+        self.assertEqual(self.exec(*words, stdin=b"a\nb\nc\n").stdout, b"a-b\nc-\n")
+        self.assertIn(b"1/1", self.exec("--eta", "-j", "50%", "--", "true", ":::", 1).stderr)
+
     def test_no_shell_is_involved(self):
         words = ["; touch pwned", "$(touch pwned)", "`touch pwned`", "a b  c", "'", '"', "\\", "*", "-rf", "--", "-n", "&& false", "{}", "\u00e9", "\x01", ""]
         out = self.exec("-k", "--", "printf", "<%s>\\n", "{}", ":::", *words).stdout.decode()
@@ -109,6 +114,16 @@ class Words(ExecTest):
             (("--workdir", "", "--", "echo"), "--workdir: must not be empty"),
             (("--keep", "none", "--", "echo"), "--keep"),
             (("--no-such-option", "--", "echo"), "no-such-option"),
+            (("-j", "x", "--", "echo"), "-j: expected a number of commands, or 50%, +1 or -1"),
+            (("-I", "@", "--", "echo"), "-I: the replacement string is {} and no other"),
+            (("--delay", "1", "--", "echo"), "--delay: '1' has no unit. It is not the pause of GNU parallel"),
+            (("--timeout", "x", "--", "echo"), "--timeout: 'x' is not a duration"),
+            (("-L1", "--", "echo"), "exec has no option -L1: -n N takes N lines for one command"),
+            (("-k", "-u", "--", "echo"), "exec has no option -u: an output is printed when its job has ended"),
+            (("-a", "file", "--", "echo"), "exec has no option -a: give the file on standard input, < FILE"),
+            (("--colsep", ",", "--", "echo"), "exec has no option --colsep: split the arguments"),
+            (("--joblog", "+log", "--", "echo"), "--joblog +FILE, to append, is missing here: --resume appends to FILE"),
+            (("--results", "out.csv", "--", "echo"), "--results: one file for all jobs, such as out.csv, is missing here"),
         ):
             with self.subTest(words=words):
                 self.assertIn(said, self.exec(*words, code=EXEC_FAILED).stderr.decode())
@@ -262,6 +277,8 @@ class Ends(ExecTest):
         rows = lambda: {int(row[0]): (row[6], row[7]) for row in self.rows()}
         self.assertEqual(rows(), {1: ("0", "9"), 2: ("9", "0"), 3: ("0", "0")})
         # A limit that none but a program without an end comes to would be long.
+        done = self.exec("--timeout", 1, *run, "sleep 600", code=1)
+        self.assertIn("job 1 (sleep 600): timed out after 1s", done.stderr.decode())
         done = self.exec("--timeout", "300ms", *run, "sleep 600", "sleep 600", code=2)
         self.assertEqual(done.stderr.decode().splitlines()[:2], [f"locksley: job {job} (sleep 600): timed out after 300ms" for job in (1, 2)])
         self.assertEqual(rows(), {1: ("-1", "15"), 2: ("-1", "15")})

@@ -12,6 +12,7 @@
 #include "daemon/cli/context.h"
 #include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/shell_words.h"
+#include "daemon/cli/names/path_template.h"
 #include "daemon/cli/table.h"
 #include "proto/batch_options.h"
 #include "proto/clients/cpp/batch_id.h"
@@ -100,6 +101,14 @@ std::expected<ExecPlan, std::string> ExecPlan::make(const ExecArguments& argumen
     return std::unexpected(std::move(problem));
   if (!words->lists.empty() && (arguments.nul_separated || arguments.each != 1 || arguments.skips_empty))
     return std::unexpected("-0, -n and -r are for standard input, and arguments were given after :::");
+  if (arguments.joblog.starts_with('+'))
+    return std::unexpected("--joblog +FILE, to append, is missing here: --resume appends to FILE");
+  for (const std::string_view ending : {".csv", ".tsv", ".json"}) {
+    if (PathTemplate::parse(arguments.results).is_folder() && arguments.results.ends_with(ending)) {
+      return std::unexpected("--results: one file for all jobs, such as " + arguments.results +
+                             ", is missing here: --json prints a line for each job");
+    }
+  }
   if (arguments.keeps_order && !arguments.results.empty())
     return std::unexpected("--keep-order cannot be combined with --results");
   if (arguments.batch.keep != proto::Keep::kAll)

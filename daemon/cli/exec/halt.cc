@@ -20,7 +20,10 @@ constexpr std::string_view kHaltForms =
 
 std::expected<Halt, std::string> Halt::parse(std::string_view text) {
   Halt halt;
-  if (text == "never") return halt;
+  if (text == "never" || text == "0") return halt;
+  // As GNU parallel abbreviates them.
+  if (text == "1") return parse("soon,fail=1");
+  if (text == "2") return parse("now,fail=1");
   const std::unexpected<std::string> problem{std::string(kHaltForms) + ", found '" + std::string(text) + "'"};
   const std::size_t comma = text.find(',');
   const std::size_t equals = text.find('=');

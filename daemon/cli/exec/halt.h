@@ -11,7 +11,8 @@ namespace locksley::cli {
 
 // `--halt` of `locksley exec`, as of GNU parallel: `never`, or `now` or `soon`, a comma, `fail`,
 // `success` or `done`, `=`, and a number of jobs or a share of all such as 30%. `now` ends the jobs
-// that run, `soon` only starts no more. A plain value; nothing blocks.
+// that run, `soon` only starts no more. 0, 1 and 2 are short for never, soon,fail=1 and now,fail=1.
+// A plain value; nothing blocks.
 class Halt {
  public:
   enum class When : std::uint8_t { kNever, kSoon, kNow };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "daemon/cli/exec/exec_input.h"
 #include "daemon/cli/exec/exec_job.h"
 #include "daemon/cli/exec/exec_outputs.h"
+#include "daemon/cli/exec/foreign_options.h"
 #include "daemon/cli/exec/halt.h"
 #include "daemon/cli/exec/shell_words.h"
 #include "daemon/cli/output.h"
@@ -169,6 +171,25 @@ TEST(ExecInputTest, WordsThatMakeNoSenseAreRefused) {
   }
 }
 
+TEST(ForeignOptionsTest, JobsAtOnceAreThoseOfGnuParallel) {
+  using Jobs = std::optional<std::uint32_t>;
+  const std::pair<std::string, Jobs> cases[] = {
+      {"4", 4},  {"0", {}},   {"100%", 6}, {"50%", 3}, {"1%", 1},  {"+1", 7},    {"-2", 4},
+      {"-6", 1}, {"-100", 1}, {"+0", 6},   {"0%", 1},  {"004", 4}, {"200%", 12}, {"4294967295", 4294967295}};
+  for (const auto& [text, expected] : cases) EXPECT_EQ(jobs_at_once(text, 6).value(), expected) << text;
+  EXPECT_EQ(jobs_at_once("+1", 0).value(), 2U) << "the number of processors is not known";
+  EXPECT_EQ(jobs_at_once("+4294967295", 6).value(), 4294967295U);
+  for (const std::string text : {"", "x", "+", "-", "%", "+1%", "1.5", "0x1", "--1", "4294967296", "1 "})
+    EXPECT_FALSE(jobs_at_once(text, 6)) << text;
+}
+
+TEST(ForeignOptionsTest, SayWhatToUseInstead) {
+  for (const std::string word : {"-L", "-L1", "-a", "--tagstring", "--tagstring=x", "-u", "--line-buffer"})
+    EXPECT_NE(instead_of_option(word), "") << word;
+  for (const std::string word : {"--no-such", "-Z", "--workdir", "--", "-", ""})
+    EXPECT_EQ(instead_of_option(word), "") << word;
+}
+
 TEST(ExecJobTest, IsTheSameAfterItsText) {
   for (const Words& arguments : {Words{}, Words{""}, Words{"", ""}, Words{"a", "", "b c"}}) {
     const ExecJob job = ExecJob::of(ExecJob{.number = 12, .arguments = arguments}.text());
@@ -231,9 +252,13 @@ TEST(HaltTest, CountsWhatItIsAskedToCount) {
   auto never = Halt::parse("never").value();
   never.count(false);
   EXPECT_FALSE(never.is_reached(1));
+  // As GNU parallel abbreviates soon,fail=1 and now,fail=1.
+  EXPECT_EQ(Halt::parse("0").value().when(), Halt::When::kNever);
+  EXPECT_EQ(Halt::parse("1").value().when(), Halt::When::kSoon);
+  EXPECT_EQ(Halt::parse("2").value().most_failed(false), 1U);
   for (const char* const text :
        {"", "now", "now,", "now,fail", "now,fail=", "now,fail=0", "now,fail=-1", "now,fail=x", "now,fail=1x",
-        "now,fail=101%", "now,fail=1%%", "now=fail,1", "soon,bad=1", "2"})
+        "now,fail=101%", "now,fail=1%%", "now=fail,1", "soon,bad=1", "3", "50%"})
     EXPECT_FALSE(Halt::parse(text)) << text;
 }
 

@@ -73,7 +73,6 @@ TEST(CliOptionsTest, WhatIsNoDecimalNumberWithinTheBoundsIsRefusedWithTheBounds)
       {"submit echo --weight {} a", "1 to 1000"},
       {"submit echo --retries {} a", "0 to 1000"},
       {"exec -n {} -- true", "1 to 1000000"},
-      {"exec -j {} -- true", "1 to 4294967295"},
       {"list --limit {}", index},
       {"customers --limit {}", index},
       {"customer set c --weight {}", "1 to 1000"},

@@ -24,7 +24,7 @@ class ComingFrom(unittest.TestCase):
         self.assertEqual(page.carry_out(), count)
 
     def test_xargs(self):
-        self.carry_out("xargs.md", 12)
+        self.carry_out("xargs.md", 14)
 
     def test_celery(self):
         self.carry_out("celery.md", 2)

@@ -3,7 +3,7 @@
 | block | what is done |
 | --- | --- |
 | of a language, and its first line is a comment with a file's name, `# tasks.py` or `// tasks.js` | the file is written; with ", continued" behind the name, its end |
-| `yaml` that begins with `handlers:` or `exec:` | from here on a daemon with this configuration serves the page. One with `exec: true` does not run as root |
+| `yaml` that begins with `handlers:` or `exec:` | from here on a daemon with this configuration serves the page. One with `exec: true` does not run as root. A path of its store is replaced |
 | `console` | each line `$ command` is carried out by bash in the folder of the files, and what it prints must be what follows: `…` is anything, and a line of it alone is any lines. A command with ` &` at its end runs until the next daemon, or the end |
 
 The ports 7770 and 7771 in commands and files become those of the daemon, and `build/bin/` nothing."""
@@ -86,6 +86,8 @@ class Page:
 
     def serve(self, handlers, more):
         self.end()
+        if "path" in more.get("store", {}):
+            more["store"]["path"] = f"{self.folder}/.store"
         if more.get("exec") and os.geteuid() == 0:
             more["process"] = {"user": "nobody"}
             self.mask = "umask 0; "

@@ -98,9 +98,11 @@ TEST_F(SessionMemoryTest, AConnectionThatHoldsMoreThanTheLimitOfAllIsDropped) {
     kIoThread.assert_held();
     const Session& session = *server_->session(1);
     const Account& all = server_->batches().registry().tenants().account_of_all();
-    memory.update(all.limit(Resource::kClientBytes));
+    memory.update();
+    const std::uint64_t left = all.limit(Resource::kClientBytes) - memory.output();
+    memory.update(left);
     EXPECT_FALSE(session.is_dropped()) << "it is at the limit";
-    memory.update(all.limit(Resource::kClientBytes) + 1);
+    memory.update(left + 1);
     EXPECT_TRUE(session.is_dropped());
     EXPECT_EQ(charged(), 0u);
   });

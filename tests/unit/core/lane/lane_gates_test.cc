@@ -88,6 +88,12 @@ TEST_F(LaneGatesTest, ChangesOfAGateWakeTheExecutors) {
   EXPECT_EQ(wakes, before + 1);
   lane.gates().set_concurrency(gate, 2);
   EXPECT_EQ(wakes, before + 2);
+  lane.gates().set_max_running(gate, 3);
+  EXPECT_EQ(wakes, before + 3);
+  lane.gates().set_remote(gate, true);
+  EXPECT_EQ(wakes, before + 4);
+  lane.gates().set_hold(gate, false);
+  EXPECT_EQ(wakes, before + 5);
   ASSERT_TRUE(executor.begin_turn(1, kAllBytes));
   run(executor);
   lane.cancel(*batch, "over");

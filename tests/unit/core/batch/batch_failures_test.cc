@@ -47,6 +47,7 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
   EXPECT_TRUE(batch->status().superseded.covers(1, 1));
   EXPECT_FALSE(batch->status().superseded.covers(0, 0)) << "its failure counts";
   EXPECT_EQ(batch->failures().requeue(), some);
+  EXPECT_EQ(batch->status().retry_rounds, 1U);
   const BatchStep& step = journal.steps.back();
   EXPECT_TRUE(step.is_base);
   EXPECT_EQ(step.requeued, some);
@@ -66,6 +67,7 @@ TEST_F(BatchFailuresTest, SomeFailedJobsAreQueuedAgainAndTheOthersStayFailed) {
   // All that have failed: the list is not needed any more.
   EXPECT_EQ(batch->failures().begin_requeue().jobs, 3U);
   batch->failures().requeue();
+  EXPECT_EQ(batch->status().retry_rounds, 2U);
   EXPECT_EQ(batch->status().superseded.below, 8U);
   EXPECT_EQ(batch->status().superseded.ranges(), 0U);
 }

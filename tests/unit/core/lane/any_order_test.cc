@@ -50,7 +50,10 @@ TEST_F(AnyOrderTest, JobsEndInAnyOrderAndTheOthersGoBack) {
   const std::uint64_t first = executor.running_indexes().front();
   const std::uint64_t started = executor.running_jobs();
   executor.end_job(first + 2, JobStatus::kError, "bad");
+  const auto ended = lane.running().find(*batch, first + 2);
+  EXPECT_TRUE(ended && ended->has_ended) << "it is shown until its result is";
   executor.publish();
+  EXPECT_FALSE(lane.running().find(*batch, first + 2).has_value());
   EXPECT_EQ(batch->status().failed, 1U);
   EXPECT_EQ(executor.running_indexes().front(), first);
   EXPECT_EQ(executor.running(first + 2), nullptr);

@@ -1,4 +1,5 @@
 // Leases: several turns of one batch that are out at once and whose jobs end in any order.
+// Length: one class, whose tests share its lane.
 #include "core/lane/lease.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 
 #include "core/lane/lane_gates.h"
 #include "core/lane/lane_view.h"
+#include "tests/support/batch_fixture.h"
 #include "tests/support/patchy_payloads.h"
 #include "tests/support/pool_fixture.h"
 
@@ -271,13 +273,18 @@ TEST_F(LeaseTest, OnlyTheJobsThatRanAreLost) {
 }
 
 TEST_F(LeaseTest, TheThirdLossEndsAJobWhateverRetriesItHas) {
-  const auto batch = submit(2, with(&BatchOptions::retries, 9));
+  testing::RecordingJournal::Record journal;
+  const auto batch =
+      std::make_shared<Batch>(with(&BatchOptions::retries, 9), handler, std::make_unique<RangePayloads>(100),
+                              nullptr, std::make_unique<testing::RecordingJournal>(journal));
+  lane.submit(batch, 2, /*open=*/false);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(first.claim({.most_jobs = 1}));
     ASSERT_EQ(first.range().low, 0U);
     EXPECT_EQ(first.lose(seconds(1), 1, losses).crashed, i == 2 ? 1U : 0U);
   }
   EXPECT_EQ(rows_of(*batch), (std::vector<Row>{{0, JobStatus::kCrashed, "lost with its worker 3 times"}}));
+  EXPECT_EQ(journal.steps.back().ended, (Ranges{{0, 1}}));
   EXPECT_EQ(batch->status().retried, 0U);
   EXPECT_EQ(losses.size(), 0U);
   EXPECT_EQ(ring().queued, 1U);

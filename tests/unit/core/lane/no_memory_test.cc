@@ -48,6 +48,33 @@ class NoMemoryDeathTest : public ::testing::Test {
     writer.write(std::string(size, 'x'));
     writer.end_job(status);
   }
+  // The next of 2,000 jobs, whose output the log of results copies.
+  void end_next(JobStatus status) { run(ended++, kCopied, status); }
+  // Until the log has begun a chunk of kChunk; then until that is nearly full.
+  void fill_chunk(JobStatus status) {
+    batch->jobs_added(2000);
+    for (std::uint64_t before = 0; batch->memory_bytes() - before < kChunk;) {
+      before = batch->memory_bytes();
+      end_next(status);
+      (void)writer.publish();
+    }
+    for (std::size_t i = 0; i < kChunk / kCopied - 20; ++i) {
+      end_next(status);
+      (void)writer.publish();
+    }
+  }
+  // All memory that is left for chunks: a list of blocks, each of which begins with the address of
+  // the next.
+  static void* take_chunks() {
+    void* taken = nullptr;
+    while (void* const more = ::operator new(kChunk, std::nothrow)) {
+      *static_cast<void**>(more) = std::exchange(taken, more);
+    }
+    return taken;
+  }
+  static void give_back(void* taken) {
+    while (taken != nullptr) ::operator delete(std::exchange(taken, *static_cast<void**>(taken)));
+  }
   // Ends the process: with 0 if the rows are these.
   template <class... Rows>
   [[noreturn]] void finish(const Rows&... rows) {
@@ -63,6 +90,9 @@ class NoMemoryDeathTest : public ::testing::Test {
   std::shared_ptr<Batch> batch =
       std::make_shared<Batch>(BatchOptions{}, handler, std::make_unique<RangePayloads>(0));
   ResultWriter writer;
+  static constexpr std::size_t kChunk = 256 << 10;  // the largest of the log
+  static constexpr std::size_t kCopied = 2000;
+  std::uint64_t ended = 0;
 };
 
 const std::string kWhy = "no memory for an output of " + std::to_string(kLarge) + " bytes";
@@ -98,43 +128,48 @@ TEST_F(NoMemoryDeathTest, SoItDoesBesideAFailedJob) {
 TEST_F(NoMemoryDeathTest, WithoutANewChunkForFewBytesNothingIsRecorded) {
   for (const JobStatus status : {JobStatus::kOk, JobStatus::kError}) {
     const auto publish = [&] {
-      constexpr std::size_t kChunk = 256 << 10;  // the largest of the log
-      const std::string output(2000, 'x');
-      batch->jobs_added(2000);
-      std::uint64_t ended = 0;
-      const auto end_one = [&] {
-        writer.begin_job(ended);
-        writer.write(output);
-        writer.end_job(status);
-        ++ended;
-      };
-      // Until it has begun a chunk of this size; then until that is nearly full.
-      for (std::uint64_t before = 0; batch->memory_bytes() - before < kChunk;) {
-        before = batch->memory_bytes();
-        end_one();
-        (void)writer.publish();
-      }
-      for (std::size_t i = 0; i < kChunk / output.size() - 20; ++i) {
-        end_one();
-        (void)writer.publish();
-      }
+      fill_chunk(status);
       use_up_memory();
-      void* taken = nullptr;  // a list of blocks, each of which begins with the address of the next
-      while (void* const more = ::operator new(kChunk, std::nothrow)) {
-        *static_cast<void**>(more) = std::exchange(taken, more);
-      }
+      void* const taken = take_chunks();
       do {
-        end_one();
+        end_next(status);
       } while (writer.publish_for_worker([](Batch&) {}) == ResultWriter::Outcome::kPublished);
       const BatchStatus refused = batch->status();
       if (refused.ok + refused.failed != ended - 1 || refused.rows != ended - 1) std::_Exit(1);
-      while (taken != nullptr) ::operator delete(std::exchange(taken, *static_cast<void**>(taken)));
+      give_back(taken);
       (void)writer.end_batch();
       const BatchStatus recorded = batch->status();
       std::_Exit(recorded.ok + recorded.failed == ended && recorded.rows == ended ? 0 : 2);
     };
     EXPECT_EXIT(publish(), ::testing::ExitedWithCode(0), "") << to_string(status);
   }
+}
+
+// Else the job would have lost its retry when the publication is repeated.
+TEST_F(NoMemoryDeathTest, SoNoJobIsRetriedBeforeThereIsAChunk) {
+  const auto publish = [&] {
+    BatchOptions options;
+    options.retries = 1;
+    writer.end_batch();
+    batch = std::make_shared<Batch>(std::move(options), handler, std::make_unique<RangePayloads>(0));
+    batch->jobs_added(10);
+    writer.begin_batch(*batch);
+    writer.begin_burst(0);
+    fill_chunk(JobStatus::kOk);
+    use_up_memory();
+    void* const taken = take_chunks();
+    do {
+      end_next(JobStatus::kOk);
+    } while (writer.publish_for_worker([](Batch&) {}) == ResultWriter::Outcome::kPublished);
+    end_next(JobStatus::kError);
+    if (writer.publish_for_worker([](Batch&) {}) != ResultWriter::Outcome::kNothing) std::_Exit(1);
+    if (batch->status().retried != 0) std::_Exit(2);
+    give_back(taken);
+    (void)writer.end_batch();
+    const BatchStatus recorded = batch->status();
+    std::_Exit(recorded.ok == ended - 1 && recorded.retried == 1 && recorded.failed == 0 ? 0 : 3);
+  };
+  EXPECT_EXIT(publish(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(NoMemoryDeathTest, TheMonitorLeavesThePublicationToTheWorker) {

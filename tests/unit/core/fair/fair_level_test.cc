@@ -165,6 +165,18 @@ TEST_F(FairLevelTest, APreferredNodeDoesNotMoveTheClockPastTheOthers) {
   EXPECT_EQ(level.now(), 20);
 }
 
+TEST_F(FairLevelTest, AnExcessIsForgivenUnlessItIsCleared) {
+  const OneThread access;
+  enter(a, 100);
+  level.note_excess(30);
+  level.forgive_excess();
+  EXPECT_EQ(level.top_time(), 70);
+  level.note_excess(30);
+  level.clear_excess();
+  level.forgive_excess();
+  EXPECT_EQ(level.top_time(), 70);
+}
+
 TEST_F(FairLevelTest, AnAbsurdServiceCountsAsTheGreatest) {
   const OneThread access;
   enter(a);

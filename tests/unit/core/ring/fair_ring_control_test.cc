@@ -208,6 +208,20 @@ TEST(FairRingControlTest, AQueueThatBacksOffIsCancelledOrTakenOut) {
   other.detach_all();
 }
 
+TEST(FairRingControlTest, ACancelledQueueWaitsForNothingThoughATurnOfItStillRuns) {
+  FairRing ring({});
+  RingQueue queue;
+  ring.attach(queue, {}, nullptr);
+  ring.add_jobs(queue, 10, kAnyInstant);
+  const auto running = ring.try_claim(seconds(1), ClaimFilter::kAny, 1);
+  ASSERT_TRUE(break_executor(ring, queue, seconds(1)));
+  (void)ring.cancel(queue, seconds(1));
+  EXPECT_EQ(ring.view().queue(queue, seconds(1)).backoff, Backoff::kNone);
+  EXPECT_EQ(ring.end_waits(seconds(1)), std::nullopt);
+  (void)ring.settle(queue, {.charged = running->charged, .executed = 1}, seconds(2));
+  EXPECT_FALSE(ring.view().queue(queue, seconds(2)).attached);
+}
+
 TEST(FairRingControlTest, VeryManyBackoffsEndInSeveralCalls) {
   constexpr std::size_t kMany = 1000;
   FairRing ring({});

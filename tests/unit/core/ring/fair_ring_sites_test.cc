@@ -215,5 +215,16 @@ TEST_F(FairRingReachTest, AGateThatClosesAfterEachClaimGetsItsShareToo) {
   EXPECT_NEAR(long_by_short({"waits", ""}, {"long", ""}, {"short", ""}, 1), 1, 0.1);
 }
 
+TEST_F(FairRingSitesTest, RemoteExecutorsThatLeaveShareNoJobsAnyMore) {
+  RingQueue& queue = queues.emplace_back();
+  ring.attach(queue, {.cost_hint = std::chrono::microseconds(10)}, nullptr);
+  ring.add_jobs(queue, 160, now);
+  ring.set_remote_parallelism(24);
+  ring.set_remote_parallelism(8);
+  turns.push_back(*ring.try_claim(now));
+  EXPECT_EQ(turns.back().range.size(), 10U)
+      << "a part for each of the eight here and the eight that are left";
+}
+
 }  // namespace
 }  // namespace locksley

@@ -240,5 +240,33 @@ TEST_F(FairRingNewcomerTest, StartsAtMostATurnOfEachExecutorBehindTheOthers) {
 
 #undef EXPECT_HALF
 
+// While jobs wait at a closed gate, clocks count all charges. A batch of its own user, or another
+// user.
+TEST_F(FairRingNewcomerTest, HasNoCreditForWhatRunsWhileOthersWaitAtAClosedGate) {
+  const GateId off = *ring.gates().add({.is_on = false});
+  enter(milliseconds(1), {.tenant = "waits", .gate = off});
+  enter(milliseconds(1), {.tenant = "a"});
+  for (const char* const tenant : {"a", "b"}) {
+    claim_all();
+    RingQueue& newcomer = enter(milliseconds(1), {.tenant = tenant});
+    auto served = serve(kExecutors);
+    EXPECT_NEAR(served[&newcomer], kExecutors / 2, 2) << tenant;
+    (void)ring.cancel(newcomer, now);
+  }
+}
+
+TEST_F(FairRingNewcomerTest, AnEstimateIsTakenBackFromTheBatchesWithoutACustomerToo) {
+  RingQueue& without = enter(hours(1), {.tenant = "shop"});
+  RingQueue& newcomer = enter(milliseconds(1), {.tenant = "shop", .customer = "first"});
+  std::map<const RingQueue*, int> served;
+  for (int i = 0; i < 20; ++i) {
+    const Claim turn = claim();
+    ++served[turn.queue];
+    end(turn, milliseconds(1));
+  }
+  EXPECT_EQ(served[&without], 10);
+  EXPECT_EQ(served[&newcomer], 10);
+}
+
 }  // namespace
 }  // namespace locksley

@@ -12,6 +12,7 @@
 #include "core/ring/fair_ring.h"
 #include "core/ring/fair_ring_gates.h"
 #include "core/ring/fair_ring_groups.h"
+#include "core/ring/fair_ring_leases.h"
 
 namespace locksley::test {
 namespace {
@@ -175,6 +176,58 @@ TEST_F(FairRingLeadsTest, WhoIsNotServedElsewhereKeepsItsShareAtRandom) {
   RecordProperty("worst_ms", std::to_string(ms(worst)));
   EXPECT_LE(worst, kBound + kMostJobs * kHere);
   for (const Claim& turn : turns) give_back(turn);
+}
+
+// `a` is busy at two gates when its jobs come to a third one.
+TEST_F(FairRingLeadsTest, ALeadThatWasForgivenIsForgottenAtOtherGatesToo) {
+  RingQueue& b = enter("b", "", 0, kHere);
+  enter("a", "", far, kHere, 2'000);
+  enter("a", "", farther, kHere, 2'000);
+  std::map<const RingQueue*, Claim> last;
+  for (int i = 0; i < 4'000; ++i) {
+    const Claim turn = claim_remote();
+    if (const auto before = last.find(turn.queue); before != last.end()) end(before->second, kHere);
+    last.insert_or_assign(turn.queue, turn);
+  }
+  ASSERT_EQ(last.size(), 2U);
+  RingQueue& a = enter("a", "", 0, kHere);
+  auto received = run_here(milliseconds(1000));
+  EXPECT_NEAR(ms(received[&b]), ms(received[&a]), ms(kBound));
+  for (const auto& [queue, turn] : last) end(turn, kHere);
+}
+
+TEST_F(FairRingLeadsTest, WhatALongTurnHasUsedSoFarCountsAtOtherGates) {
+  RingQueue& b = enter("b", "", 0, kHere);
+  RingQueue& a = enter("a", "", 0, kHere, 0);
+  for (const GateId gate : {far, farther}) enter("a", "", gate, kHere, 0);
+  (void)run_here(milliseconds(20'000));  // `a` is idle
+  std::vector<Claim> turns;
+  ring.add_jobs(queues[2], 2, now);
+  turns.push_back(claim_remote());
+  ring.add_jobs(queues[3], 1, now);
+  for (int i = 0; i < 2; ++i) turns.push_back(claim_remote());
+  ring.leases().charge_so_far(*turns[0].queue, turns[0].charged, milliseconds(5'000), now);
+  ring.add_jobs(a, kManyJobs, now);
+  auto received = run_here(milliseconds(10'000));
+  EXPECT_NEAR(ms(received[&b] - received[&a]), 5'000, ms(kBound));
+  end(turns[0], milliseconds(5'000));
+  for (const std::size_t i : {1U, 2U}) end(turns[i], kHere);
+}
+
+// The level of the closed gate follows the clock meanwhile.
+TEST_F(FairRingLeadsTest, ALongTurnCountsAtAGateThatWasClosedWhileItRan) {
+  const GateId shut = *ring.gates().add({});
+  enter("a", "", 0, milliseconds(1'000), 1);
+  const Claim turn = *ring.try_claim(now, {.most = 1});
+  enter("c", "", 0, kHere, 5'000);
+  ring.gates().set_switch(shut, false);
+  RingQueue& a = enter("a", "", shut, kHere);
+  RingQueue& d = enter("d", "", shut, kHere);
+  (void)run_here(milliseconds(5'000));
+  end(turn, milliseconds(1'000));
+  ring.gates().set_switch(shut, true);
+  auto received = run_here(milliseconds(3'000));
+  EXPECT_NEAR(ms(received[&d] - received[&a]), 1'000, ms(kBound));
 }
 
 }  // namespace

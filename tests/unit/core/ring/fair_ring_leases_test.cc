@@ -97,6 +97,39 @@ TEST_F(FairRingLeasesTest, AnHourOfEachExecutorIsChargedInAdvanceAtMost) {
   }
 }
 
+// A machine whose clock is wrong seems to use decades, again and again. The ring's clocks move on
+// by that: among tenants, or among batches or customers of one tenant of great weight.
+TEST_F(FairRingLeasesTest, DecadesThatAreTakenBackLeaveTheKeysInRange) {
+  constexpr Nanoseconds kDecades{RingLevel::kMostService};
+  struct Second {
+    const char *tenant, *customer;
+    std::uint32_t weight;
+  };
+  for (const Second& other : {Second{"b", "", 1}, Second{"a", "", 1'000}, Second{"a", "c", 1'000}}) {
+    FairRing far({.quantum = milliseconds(1)});
+    far.groups().set_tenant_weight("a", other.weight);
+    RingQueue first, second;
+    far.attach(first, {.tenant = "a"}, nullptr);
+    far.attach(second, {.tenant = other.tenant, .customer = other.customer}, nullptr);
+    for (int round = 0; round < 40; ++round) {
+      for (RingQueue* const queue : {&first, &second}) far.add_jobs(*queue, 2, kNow);
+      std::vector<Claim> turns;
+      std::map<const RingQueue*, int> of_queue;
+      for (int i = 0; i < 4; ++i) {
+        turns.push_back(far.try_claim(kNow, ClaimRequest{.most = 1}).value());
+        Claim& turn = turns.back();
+        far.leases().charge_so_far(*turn.queue, turn.charged, kDecades, kNow);
+        EXPECT_EQ(++of_queue[turn.queue], i / 2 + 1)
+            << other.tenant << other.customer << ": turn " << i << " of round " << round;
+      }
+      for (const Claim& turn : turns)
+        (void)far.settle(*turn.queue, {.charged = turn.charged, .actual = milliseconds(1), .executed = 1},
+                         kNow);
+    }
+    far.detach_all();
+  }
+}
+
 TEST_F(FairRingLeasesTest, SlotsBoundTheWidthAndTheJobsOfATurn) {
   attach(a, 100, {.slots = 3, .cost_hint = Nanoseconds(1'000)});
   const auto first = ring.try_claim(kNow, ClaimRequest{.most = 10, .width = 2});

@@ -291,9 +291,9 @@ def bench(paths, locksleyd, *words):
 
 
 def with_connections(paths, count):
-    """A row. One of the connections is that of `locksley bench`."""
+    """A row. `locksley bench` has a connection more, besides the one that it measures."""
     with contextlib.ExitStack() as stack:
-        locksleyd = stack.enter_context(daemon(limits={"max_clients": count}))
+        locksleyd = stack.enter_context(daemon(limits={"max_clients": count + 1}))
         open_connections(locksleyd, 1, stack)
         before = locksleyd.resident_bytes()
         began = time.monotonic()

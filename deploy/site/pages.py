@@ -133,6 +133,7 @@ class Site:
         name, section = posixpath.basename(path).rsplit(".", 1)
         body = re.search(r'<div class="manual-text">\n(.*)</div>\n<table class="foot">', done.stdout, re.DOTALL)[1]
         body = re.sub(r"</?section\b[^>]*>\n", "", body)
+        body = re.sub(r"\n +\|(?= |$)", " |", body, flags=re.MULTILINE)  # else like a row of a table in Markdown
         body = re.sub(r'<a class="Xr">([^<(]+)\((\d)\)</a>', lambda found: self.to_manual(path, found[1], found[2]), body)
         body = body.replace('<td><code class="Nm">', '<td style="white-space: nowrap"><code class="Nm">')
         written, *parts = MANUAL_HEADING.split(body)  # of each heading its level and its text, and what is below it

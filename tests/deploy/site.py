@@ -142,10 +142,15 @@ class Site(unittest.TestCase):
         self.addCleanup(browser.close)
         page = browser.open(f"http://127.0.0.1:{server.server_port}/index.html", viewport={"width": 1280, "height": 900})
         found = "() => [...document.querySelectorAll('.md-search-result__link')].map((link) => new URL(link.href).pathname)"
-        for words, wanted in {"EXPLAIN": "/proto/PROTOCOL.html", "redigo": "/deploy/examples/go/index.html"}.items():
+        def finds(wanted, words):
+            if wanted in page.run(found):
+                return True
             page.at("input.md-search__input")("fill", "")
-            page.at("input.md-search__input")("type", words)  # the search listens for keys
-            wait_for(f"{wanted} among what is found for {words}", lambda: wanted in page.run(found), every=0.1)
+            page.at("input.md-search__input")("type", words)  # the search listens for keys, once its script is loaded
+            return False
+
+        for words, wanted in {"EXPLAIN": "/proto/PROTOCOL.html", "redigo": "/deploy/examples/go/index.html"}.items():
+            wait_for(f"{wanted} among what is found for {words}", lambda: finds(wanted, words), every=1)
         seen = page.seen()
         self.assertEqual((seen["errors"], [address for address in seen["requests"] if "//127.0.0.1:" not in address]), ([], []))
 

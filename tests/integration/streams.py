@@ -290,6 +290,7 @@ class Again(StreamTest):
 
     def test_a_cancelled_batch_is_no_success_of_submit(self):
         self.interrupted(10)
+        wait_for("its ten jobs to run", lambda: self.status("again")["ok"] == 10)
         self.command("SUBMIT", "sleep", "ID", "whole", "JOBS", HOUR_MS, HOUR_MS, HOUR_MS)
         for batch in ("again", "whole"):
             self.command("CANCEL", batch)

@@ -105,6 +105,8 @@ std::uint64_t WorkerRunner::begin(LaneHandler& handler, std::unique_ptr<External
   }
   if (process_ == 0) {
     if (const auto begun = start_process(); !begun) {
+      pid_ = 0;  // in the line below, not those of the process before
+      answered_ = 0;
       log_end("worker cannot be started", begun.error());
       if (!spares_job()) turn_->end_job(JobStatus::kError, begun.error());
       end_turn();

@@ -350,7 +350,7 @@ class Batch : public std::enable_shared_from_this<Batch> {
   const std::unique_ptr<BatchJournal> journal_;
   std::uint32_t attempt_ = 1;  // since restore()
 
-  // Guarded by the ring's mutex (core/ring/state/ring_lock.h).
+  // Its own members say what guards them (core/ring/state/ring_lock.h).
   RingQueue ring_queue_;
 
   mutable Mutex mutex_;

@@ -38,8 +38,8 @@ class NoMemoryForOutput final : public std::bad_alloc {
 
 ResultWriter::ResultWriter(For executor)
     : executor_(executor),
-      buffer_(std::make_unique_for_overwrite<std::byte[]>(kInitialBytes)),
-      capacity_(kInitialBytes) {}
+      shared_{.buffer = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes),
+              .capacity = kInitialBytes} {}
 
 ResultWriter::~ResultWriter() = default;
 
@@ -53,11 +53,11 @@ void ResultWriter::begin_batch(Batch& batch, Nanoseconds began) {
     // [running-index] relaxed: the mutex orders it with the batch.
     index_.store(kNoJob, std::memory_order_relaxed);
   }
-  keep_ = batch.options().keep;
+  shared_.keep = batch.options().keep;
   const std::uint64_t most = batch.options().max_output_bytes;
-  allowed_output_ = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
-  most_output_ = allowed_output_;
-  names_jobs_ = executor_ == For::kExternal || batch.needs_indexes();
+  shared_.allowed_output = most == 0 ? kLargestOutput : std::min<std::uint64_t>(most, kLargestOutput);
+  most_output_ = shared_.allowed_output;
+  shared_.names_jobs = executor_ == For::kExternal || batch.needs_indexes();
   bursts_.clear();
   row_ = cursor_ = 0;
   ended_ = failed_ = published_hint_ = 0;
@@ -93,25 +93,25 @@ ResultWriter::Outcome ResultWriter::end_batch() {
     shown_ = {};
   }
   // One large output must not occupy its memory for ever.
-  if (capacity_ > 8 * kInitialBytes) {
-    buffer_ = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes);
-    capacity_ = kInitialBytes;
+  if (shared_.capacity > 8 * kInitialBytes) {
+    shared_.buffer = std::make_unique_for_overwrite<std::byte[]>(kInitialBytes);
+    shared_.capacity = kInitialBytes;
   }
   return outcome;
 }
 
 std::string ResultWriter::refusal(std::size_t size) const {
-  if (size <= allowed_output_) return no_memory(size);
+  if (size <= own().allowed_output) return no_memory(size);
   return "the output has " + std::to_string(size) + " bytes; a result has at most " +
-         std::to_string(allowed_output_);
+         std::to_string(own().allowed_output);
 }
 
 JobStatus ResultWriter::shorten_output(JobStatus status) {
   if (status == JobStatus::kOk) {
-    replace_output(refusal(most_output_ == allowed_output_ ? output_bytes() : refused_bytes_));
+    replace_output(refusal(most_output_ == own().allowed_output ? output_bytes() : refused_bytes_));
     return JobStatus::kError;
   }
-  const std::size_t most = std::max(allowed_output_, kErrorBytes);
+  const std::size_t most = std::max(own().allowed_output, kErrorBytes);
   cursor_ = row_ + sizeof(ResultHead) + std::min(output_bytes(), most);
   return status;
 }
@@ -124,7 +124,7 @@ void ResultWriter::grow_output(std::size_t size) {
   }
   // After the first refusal the handler may go on and be refused again: the error names the length
   // of the first one.
-  if (most_output_ == allowed_output_) refused_bytes_ = before + size;
+  if (most_output_ == own().allowed_output) refused_bytes_ = before + size;
   clear_output();
   next(1);  // commit() has made room for a second head, so that one byte fits
   most_output_ = 0;
@@ -134,7 +134,7 @@ void ResultWriter::grow_output(std::size_t size) {
 void ResultWriter::replace_by_long(std::string_view text) {
   const bool has_room = text.size() <= kLargestOutput && try_grow(text.size());
   // Of a text that says why a job failed, the beginning stays.
-  append(has_room ? text : text.substr(0, std::min(kErrorBytes, capacity_ - cursor_)));
+  append(has_room ? text : text.substr(0, std::min(kErrorBytes, own().capacity - cursor_)));
   if (has_room) return;
   refused_bytes_ = text.size();
   most_output_ = 0;
@@ -150,7 +150,7 @@ bool ResultWriter::try_grow(std::size_t size) {
 }
 
 JobStatus ResultWriter::drop_output(JobStatus status) {
-  const std::size_t room = capacity_ - row_ - std::min(capacity_ - row_, kTailBytes);
+  const std::size_t room = own().capacity - row_ - std::min(own().capacity - row_, kTailBytes);
   const std::string why = no_memory(output_bytes());
   if (room < sizeof(ResultHead) + std::max(why.size(), std::size_t{1})) throw std::bad_alloc();
   if (status == JobStatus::kOk) {
@@ -163,16 +163,16 @@ JobStatus ResultWriter::drop_output(JobStatus status) {
 }
 
 [[gnu::always_inline]] inline void ResultWriter::commit(JobStatus status, bool has_facts) {
-  if (keep_ == Keep::kAll || status != JobStatus::kOk) {
-    if (keep_ == Keep::kNone && !has_facts) clear_output();
+  if (own().keep == Keep::kAll || status != JobStatus::kOk) {
+    if (own().keep == Keep::kNone && !has_facts) clear_output();
     // Room for the next head, so that begin_job() need not check.
-    if (cursor_ + kTailBytes > capacity_) [[unlikely]] {
+    if (cursor_ + kTailBytes > own().capacity) [[unlikely]] {
       if (!try_grow(kTailBytes)) status = drop_output(status);
     }
     const auto length = static_cast<std::uint32_t>(output_bytes());
     // [running-index] relaxed: this thread writes it.
     const std::uint64_t index = index_.load(std::memory_order_relaxed);
-    ::new (buffer_.get() + row_) ResultHead{index, length, status, static_cast<std::uint8_t>(has_facts)};
+    ::new (own().buffer.get() + row_) ResultHead{index, length, status, static_cast<std::uint8_t>(has_facts)};
     row_ += ResultHead::bytes_of(length);
   }
   ++ended_;
@@ -203,12 +203,12 @@ void ResultWriter::end_jobs(JobStatus status, std::uint64_t first,
 void ResultWriter::end_job(JobStatus status, std::string& facts) {
   if (output_bytes() > most_output_) [[unlikely]]
     status = shorten_output(status);
-  if (keep_ == Keep::kNone) clear_output();
+  if (own().keep == Keep::kNone) clear_output();
   ResultHead::append_facts_length(facts);
   const std::size_t more = facts.size() + kTailBytes;
-  if (more > capacity_ - cursor_ && !try_grow(more)) [[unlikely]]
+  if (more > own().capacity - cursor_ && !try_grow(more)) [[unlikely]]
     status = drop_output(status);
-  const bool fits = facts.size() <= kLargestOutput - output_bytes() && more <= capacity_ - cursor_;
+  const bool fits = facts.size() <= kLargestOutput - output_bytes() && more <= own().capacity - cursor_;
   if (fits) append(facts);
   commit(status, fits);
 }
@@ -217,11 +217,11 @@ void ResultWriter::grow(std::size_t size) {
   if (size > kLargestOutput) throw std::length_error("an output of more than 4 GiB");
   // Under the mutex, because a publisher reads the buffer.
   const MutexLock lock(mutex_);
-  const std::size_t wanted = std::max(capacity_ * 2, cursor_ + size + 4 * sizeof(ResultHead));
+  const std::size_t wanted = std::max(shared_.capacity * 2, cursor_ + size + 4 * sizeof(ResultHead));
   auto larger = std::make_unique_for_overwrite<std::byte[]>(wanted);
-  std::memcpy(larger.get(), buffer_.get(), std::min(cursor_, capacity_));
-  buffer_ = std::move(larger);
-  capacity_ = wanted;
+  std::memcpy(larger.get(), shared_.buffer.get(), std::min(cursor_, shared_.capacity));
+  shared_.buffer = std::move(larger);
+  shared_.capacity = wanted;
 }
 
 std::optional<ResultWriter::Running> ResultWriter::running() {
@@ -270,9 +270,10 @@ ResultWriter::Outcome ResultWriter::publish_own() {
 
 bool ResultWriter::shorten_longest() {
   std::size_t longest = 0;
-  const auto head_at = [this](std::size_t row) {
+  std::byte* const rows = shared_.buffer.get();
+  const auto head_at = [rows](std::size_t row) {
     ResultHead head;
-    std::memcpy(&head, buffer_.get() + row, sizeof head);
+    std::memcpy(&head, rows + row, sizeof head);
     return head;
   };
   for (std::size_t row = published_row_; row < row_; row += ResultHead::bytes_of(head_at(row).length)) {
@@ -284,9 +285,9 @@ bool ResultWriter::shorten_longest() {
   for (std::size_t row = published_row_; row < row_;) {
     ResultHead head = head_at(row);
     const std::size_t size = ResultHead::bytes_of(head.length);
-    std::byte* const text = buffer_.get() + to + sizeof head;
+    std::byte* const text = rows + to + sizeof head;
     if (head.length < least) {
-      std::memmove(text, buffer_.get() + row + sizeof head, head.length);
+      std::memmove(text, rows + row + sizeof head, head.length);
     } else {
       const std::string why = no_memory(head.length);
       if (head.status == JobStatus::kOk) ++failed_;
@@ -295,7 +296,7 @@ bool ResultWriter::shorten_longest() {
       head.has_facts = 0;
       std::memcpy(text, why.data(), why.size());
     }
-    std::memcpy(buffer_.get() + to, &head, sizeof head);
+    std::memcpy(rows + to, &head, sizeof head);
     to += ResultHead::bytes_of(head.length);
     row += size;
   }
@@ -323,18 +324,18 @@ ResultWriter::Counts ResultWriter::next_part(Counts all) const {
   if (all.failed - published_failed_ <= kScatteredAtOnce) [[likely]]
     return all;
   const std::uint32_t rows =
-      keep_ == Keep::kAll ? all.ended - published_ended_ : all.failed - published_failed_;
+      shared_.keep == Keep::kAll ? all.ended - published_ended_ : all.failed - published_failed_;
   Counts part{published_ended_, published_failed_};
   std::uint64_t next = kNoJob;  // the index after the range that was found last
   std::uint32_t ranges = 0;
   std::size_t at = published_row_;
   for (std::uint32_t i = 0; i < rows; ++i) {
     ResultHead head;
-    std::memcpy(&head, buffer_.get() + at, sizeof head);
+    std::memcpy(&head, shared_.buffer.get() + at, sizeof head);
     at += ResultHead::bytes_of(head.length);
     if (head.status != JobStatus::kOk) {
       if (head.index != next && ++ranges > kScatteredAtOnce) {
-        if (keep_ == Keep::kAll || !names_jobs_) return part;
+        if (shared_.keep == Keep::kAll || !shared_.names_jobs) return part;
         const auto ended = ended_with(next - 1, all.ended);
         return ended ? Counts{*ended, part.failed} : all;
       }
@@ -359,20 +360,20 @@ std::optional<std::uint32_t> ResultWriter::ended_with(std::uint64_t index, std::
 
 bool ResultWriter::publish_part(Counts part) {
   const std::uint32_t rows =
-      keep_ == Keep::kAll ? part.ended - published_ended_ : part.failed - published_failed_;
+      shared_.keep == Keep::kAll ? part.ended - published_ended_ : part.failed - published_failed_;
   EndedJobs counts;
   std::size_t end = published_row_;
   for (std::uint32_t i = 0; i < rows; ++i) {
     ResultHead head;
-    std::memcpy(&head, buffer_.get() + end, sizeof head);
+    std::memcpy(&head, shared_.buffer.get() + end, sizeof head);
     ++counts.by_status[static_cast<std::size_t>(head.status)];
     end += ResultHead::bytes_of(head.length);
   }
-  if (keep_ != Keep::kAll) {
+  if (shared_.keep != Keep::kAll) {
     counts.by_status[static_cast<std::size_t>(JobStatus::kOk)] =
         (part.ended - published_ended_) - (part.failed - published_failed_);
   }
-  const std::span<const std::byte> bytes(buffer_.get() + published_row_, end - published_row_);
+  const std::span<const std::byte> bytes(shared_.buffer.get() + published_row_, end - published_row_);
   const bool too_many = batch_->publish({.ended = counts,
                                          .rows = {bytes, rows},
                                          .indexes = unpublished_indexes(part.ended),

@@ -69,7 +69,7 @@ class ResultWriter {
   // Jobs low, low + 1, … are run from here on, until the next burst begins. Needed for a batch that
   // must know which jobs have ended (Batch::needs_indexes()).
   void begin_burst(std::uint64_t low) LOCKSLEY_EXCLUDES(mutex_) {
-    if (names_jobs_) note_burst(low);
+    if (own().names_jobs) note_burst(low);
   }
   // Publishes, and starts the buffer anew.
   Outcome publish() LOCKSLEY_EXCLUDES(mutex_);
@@ -89,20 +89,20 @@ class ResultWriter {
   }
   // The next `size` bytes of the output. Valid until the next call.
   char* write_space(std::size_t size) {
-    if (size > capacity_ - cursor_) [[unlikely]]
+    if (size > own().capacity - cursor_) [[unlikely]]
       grow_output(size);
     return next(size);
   }
   // Drops the job's output so far.
   void clear_output() {
     cursor_ = row_ + sizeof(ResultHead);
-    most_output_ = allowed_output_;
+    most_output_ = own().allowed_output;
   }
   // `text` in place of the job's output so far. Does not throw for a text that is longer than the
   // batch allows, or than memory allows: end_job() replaces it, or cuts it.
   void replace_output(std::string_view text) {
     clear_output();
-    if (text.size() > capacity_ - cursor_) [[unlikely]]
+    if (text.size() > own().capacity - cursor_) [[unlikely]]
       return replace_by_long(text);
     append(text);
   }
@@ -156,16 +156,28 @@ class ResultWriter {
     std::uint32_t ended_before;
   };
 
+  // What a publisher reads of the executor's side. The executor's thread alone changes it, under
+  // mutex_; it reads it by own().
+  struct Shared {
+    std::unique_ptr<std::byte[]> buffer;
+    std::size_t capacity;
+    Keep keep = Keep::kAll;
+    std::size_t allowed_output = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
+    bool names_jobs = false;                      // bursts_ says which jobs have ended
+  };
+  // For the executor's thread. Not checked: this thread may read without the mutex what it alone
+  // changes.
+  const Shared& own() const LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS { return shared_; }
   std::size_t output_bytes() const { return cursor_ - row_ - sizeof(ResultHead); }  // of the running job
   // Needs: room for `size` bytes.
   char* next(std::size_t size) {
-    char* to = reinterpret_cast<char*>(buffer_.get()) + cursor_;
+    char* to = reinterpret_cast<char*>(own().buffer.get()) + cursor_;
     cursor_ += size;
     return to;
   }
   // As write(), without the check of the length: for facts, and for texts in place of an output.
   void append(std::string_view bytes) LOCKSLEY_EXCLUDES(mutex_) {
-    if (bytes.size() > capacity_ - cursor_) [[unlikely]]
+    if (bytes.size() > own().capacity - cursor_) [[unlikely]]
       grow(bytes.size());
     if (!bytes.empty()) std::memcpy(next(bytes.size()), bytes.data(), bytes.size());
   }
@@ -219,13 +231,7 @@ class ResultWriter {
   // Constant.
   const For executor_;
 
-  // The executor's thread. It changes these under mutex_ too, since a publisher reads them under
-  // mutex_.
-  std::unique_ptr<std::byte[]> buffer_;
-  std::size_t capacity_;
-  Keep keep_ = Keep::kAll;
-  std::size_t allowed_output_ = kLargestOutput;  // BatchOptions::max_output_bytes, if it is less
-  bool names_jobs_ = false;                      // bursts_ says which jobs have ended
+  Shared shared_ LOCKSLEY_GUARDED_BY(mutex_);
 
   // The executor's thread alone.
   std::size_t row_ = 0;     // where the next row begins

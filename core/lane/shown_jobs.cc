@@ -6,14 +6,19 @@
 
 namespace locksley {
 
-ShownJob* ShownJobs::locate(const Batch& batch, std::uint64_t index) const {
+ShownJobs::Shown* ShownJobs::shown(ShownJob& job) const {
+  job.all_.mutex_.assume_held();  // it is mutex_
+  return &job.shown_;
+}
+
+ShownJobs::Shown* ShownJobs::locate(const Batch& batch, std::uint64_t index) const {
   const auto found = by_job_.find({&batch, index});
-  return found != by_job_.end() ? found->second : nullptr;
+  return found != by_job_.end() ? shown(*found->second) : nullptr;
 }
 
 std::optional<ShownJobs::View> ShownJobs::find(const Batch& batch, std::uint64_t index) const {
   const MutexLock lock(mutex_);
-  const ShownJob* const found = locate(batch, index);
+  const Shown* const found = locate(batch, index);
   if (found == nullptr) return std::nullopt;
   return view_of(*found, JobNotes::kMostText);
 }
@@ -24,9 +29,8 @@ std::size_t ShownJobs::visit(std::size_t from, std::size_t most, std::size_t not
   const MutexLock lock(mutex_);
   const std::size_t end = from + std::min(most, all_.size() - std::min(all_.size(), from));
   for (; from < end; ++from) {
-    const ShownJob& each = *all_[from];
-    if (each.batch_ != nullptr && !each.has_ended_ && is_wanted(*each.batch_))
-      take(view_of(each, note_bytes));
+    const Shown& each = *shown(*all_[from]);
+    if (each.batch != nullptr && !each.has_ended && is_wanted(*each.batch)) take(view_of(each, note_bytes));
   }
   return from < all_.size() ? from : 0;
 }
@@ -50,9 +54,9 @@ std::optional<std::uint64_t> ShownJobs::first_starting(const Batch& batch) const
 std::optional<ShownJobs::Log> ShownJobs::read_log(const Batch& batch, std::uint64_t index,
                                                   std::uint64_t from) const {
   const MutexLock lock(mutex_);
-  const ShownJob* const found = locate(batch, index);
+  const Shown* const found = locate(batch, index);
   if (found == nullptr) return std::nullopt;
-  return Log{found->log_.end(), found->log_.read(from)};
+  return Log{found->log.end(), found->log.read(from)};
 }
 
 ShownJobs::Watch ShownJobs::watch(const Batch& batch, std::uint64_t index) {
@@ -76,15 +80,15 @@ void ShownJobs::tell(Batch& batch, std::uint64_t index) {
 
 ShownJob::ShownJob(ShownJobs& all) : all_(all) {
   const MutexLock lock(all_.mutex_);
-  place_ = all_.all_.size();
+  shown_.place = all_.all_.size();
   all_.all_.push_back(this);
 }
 
 ShownJob::~ShownJob() {
   const MutexLock lock(all_.mutex_);
   forget();
-  all_.all_[place_] = all_.all_.back();
-  all_.all_[place_]->place_ = place_;
+  all_.all_[shown_.place] = all_.all_.back();
+  all_.shown(*all_.all_[shown_.place])->place = shown_.place;
   all_.all_.pop_back();
 }
 
@@ -95,34 +99,34 @@ void ShownJob::begin(const Job& job) {
   has_reports_ = false;
   const MutexLock lock(all_.mutex_);
   forget();
-  batch_ = &job.batch;
-  index_ = job.index;
-  if (spare_entry_.empty()) {
-    entry_ = all_.by_job_.insert({WatchedJob{&job.batch, job.index}, this});
+  shown_.batch = &job.batch;
+  shown_.index = job.index;
+  if (shown_.spare_entry.empty()) {
+    shown_.entry = all_.by_job_.insert({WatchedJob{&job.batch, job.index}, this});
   } else {
-    spare_entry_.key() = {&job.batch, job.index};
-    entry_ = all_.by_job_.insert(std::move(spare_entry_));
+    shown_.spare_entry.key() = {&job.batch, job.index};
+    shown_.entry = all_.by_job_.insert(std::move(shown_.spare_entry));
   }
-  attempt_ = job.attempt;
-  since_ = job.since;
-  worker_ = job.worker;
-  has_line_notes_ = job.has_line_notes;
-  has_ended_ = false;
+  shown_.attempt = job.attempt;
+  shown_.since = job.since;
+  shown_.worker = job.worker;
+  shown_.has_line_notes = job.has_line_notes;
+  shown_.has_ended = false;
   all_.tell(job.batch, job.index);
 }
 
 void ShownJob::forget() {
-  if (batch_ == nullptr) return;
-  Batch* const batch = std::exchange(batch_, nullptr);
-  spare_entry_ = all_.by_job_.extract(entry_);
-  all_.tell(*batch, index_);
-  progress_.reset();
-  exit_status_.reset();
-  if (ResultAccount* const account = batch->options().results; account != nullptr && !note_.empty()) {
-    account->refund(note_.size());
+  if (shown_.batch == nullptr) return;
+  Batch* const batch = std::exchange(shown_.batch, nullptr);
+  shown_.spare_entry = all_.by_job_.extract(shown_.entry);
+  all_.tell(*batch, shown_.index);
+  shown_.progress.reset();
+  shown_.exit_status.reset();
+  if (ResultAccount* const account = batch->options().results; account != nullptr && !shown_.note.empty()) {
+    account->refund(shown_.note.size());
   }
-  note_.clear();
-  log_.clear();
+  shown_.note.clear();
+  shown_.log.clear();
 }
 
 void ShownJob::clear() {
@@ -134,7 +138,7 @@ void ShownJob::clear() {
 void ShownJob::set_progress(std::uint32_t per_cent) {
   has_reports_ = true;
   const MutexLock lock(all_.mutex_);
-  progress_ = per_cent;
+  shown_.progress = per_cent;
 }
 
 void ShownJob::set_note(std::string_view text) {
@@ -142,13 +146,13 @@ void ShownJob::set_note(std::string_view text) {
   has_reports_ = true;
   {
     const MutexLock lock(all_.mutex_);
-    ResultAccount* const account = batch_->options().results;
-    const std::size_t before = note_.size();
+    ResultAccount* const account = shown_.batch->options().results;
+    const std::size_t before = shown_.note.size();
     text = text.substr(0, JobNotes::kMostText);
     if (account != nullptr && text.size() > before && account->is_full()) return;
-    note_ = text;
+    shown_.note = text;
     // Charged first, so that the account never seems to have room in between.
-    if (account != nullptr && !note_.empty()) account->charge(note_.size());
+    if (account != nullptr && !shown_.note.empty()) account->charge(shown_.note.size());
     if (account != nullptr && before != 0) account->refund(before);
   }
   has_unsaved_note_ = true;
@@ -164,55 +168,55 @@ void ShownJob::save_note() {
   std::string note;
   {
     const MutexLock lock(all_.mutex_);
-    batch = batch_;
-    note = note_;
+    batch = shown_.batch;
+    note = shown_.note;
   }
-  (void)batch->set_note(index_, note);
+  (void)batch->set_note(index(), note);
 }
 
 void ShownJob::set_exit_status(std::int32_t status) {
   has_reports_ = true;
   const MutexLock lock(all_.mutex_);
-  exit_status_ = status;
+  shown_.exit_status = status;
 }
 
 void ShownJob::add_log(std::string_view bytes) {
   has_reports_ = true;
   const MutexLock lock(all_.mutex_);
-  log_.add(bytes, all_.budget_.get(), batch_->options().results);
-  all_.tell(*batch_, index_);
+  shown_.log.add(bytes, all_.budget_.get(), shown_.batch->options().results);
+  all_.tell(*shown_.batch, shown_.index);
 }
 
-ShownJobs::View ShownJobs::view_of(const ShownJob& job, std::size_t note_bytes) const {
-  const bool has_line_note = job.note_.empty() && job.has_line_notes_;
-  return {.batch = job.batch_->shared_from_this(),
-          .index = job.index_,
-          .attempt = job.attempt_,
-          .since = job.since_,
-          .has_ended = job.has_ended_,
-          .worker = std::string(job.worker_),
-          .progress = job.progress_,
-          .note = has_line_note ? job.log_.last_line(note_bytes) : job.note_.substr(0, note_bytes),
-          .log_end = job.log_.end(),
-          .exit_status = job.exit_status_};
+ShownJobs::View ShownJobs::view_of(const Shown& job, std::size_t note_bytes) const {
+  const bool has_line_note = job.note.empty() && job.has_line_notes;
+  return {.batch = job.batch->shared_from_this(),
+          .index = job.index,
+          .attempt = job.attempt,
+          .since = job.since,
+          .has_ended = job.has_ended,
+          .worker = std::string(job.worker),
+          .progress = job.progress,
+          .note = has_line_note ? job.log.last_line(note_bytes) : job.note.substr(0, note_bytes),
+          .log_end = job.log.end(),
+          .exit_status = job.exit_status};
 }
 
 void ShownJob::append_facts(Nanoseconds now, std::optional<std::int32_t> exit_status, std::string& facts) {
   const MutexLock lock(all_.mutex_);
-  has_ended_ = true;
-  const bool has_line_note = note_.empty() && has_line_notes_;
-  const std::string line = has_line_note ? log_.last_line(JobNotes::kMostText) : std::string();
-  const std::string log = log_.read(0);
+  shown_.has_ended = true;
+  const bool has_line_note = shown_.note.empty() && shown_.has_line_notes;
+  const std::string line = has_line_note ? shown_.log.last_line(JobNotes::kMostText) : std::string();
+  const std::string log = shown_.log.read(0);
   const auto took =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::max(now - since_, Nanoseconds{0}));
-  encode({.attempt = attempt_,
+      std::chrono::duration_cast<std::chrono::microseconds>(std::max(now - shown_.since, Nanoseconds{0}));
+  encode({.attempt = shown_.attempt,
           .started_at = unix_milliseconds() - took.count() / 1000,
           .duration_us = took.count(),
-          .worker = worker_,
-          .exit_status = exit_status ? exit_status : exit_status_,
-          .progress = progress_,
-          .note = has_line_note ? std::string_view(line) : std::string_view(note_),
-          .log_end = log_.end(),
+          .worker = shown_.worker,
+          .exit_status = exit_status ? exit_status : shown_.exit_status,
+          .progress = shown_.progress,
+          .note = has_line_note ? std::string_view(line) : std::string_view(shown_.note),
+          .log_end = shown_.log.end(),
           .log = log},
          facts);
 }

@@ -100,8 +100,29 @@ class ShownJobs {
   // For a moment two executors may have the same job. A tree for the same reason as in JobWatches.
   using ByJob = std::multimap<WatchedJob, ShownJob*>;
 
-  ShownJob* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
-  View view_of(const ShownJob& job, std::size_t note_bytes) const LOCKSLEY_REQUIRES(mutex_);
+  // What is shown of one executor. Its thread alone changes it, under the mutex.
+  struct Shown {
+    std::size_t place = 0;   // in all_
+    Batch* batch = nullptr;  // null: no job runs
+    std::uint64_t index = 0;
+    ByJob::iterator entry = {};         // while a job runs: its entry
+    ByJob::node_type spare_entry = {};  // else, after the first job: the entry of the next one
+    std::uint32_t attempt = 1;
+    Nanoseconds since{};
+    std::string_view worker = {};
+    bool has_line_notes = false;
+    bool has_ended = false;
+    std::optional<std::uint32_t> progress = {};
+    std::optional<std::int32_t> exit_status = {};
+    std::string note = {};
+    JobLog log = {};
+  };
+
+  // Null: the job does not run here.
+  Shown* locate(const Batch& batch, std::uint64_t index) const LOCKSLEY_REQUIRES(mutex_);
+  // Of an executor of this object. Never null.
+  Shown* shown(ShownJob& job) const LOCKSLEY_REQUIRES(mutex_);
+  View view_of(const Shown& job, std::size_t note_bytes) const LOCKSLEY_REQUIRES(mutex_);
   void tell(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
@@ -135,8 +156,8 @@ class ShownJob {
   };
   void begin(const Job& job);
   bool is_begun() const { return is_begun_; }
-  std::uint64_t index() const { return index_; }
-  Nanoseconds since() const { return since_; }  // as begin() got it
+  std::uint64_t index() const { return own().index; }
+  Nanoseconds since() const { return own().since; }  // as begin() got it
   // Whether the job has reported progress, a note, an exit status or a log since begin().
   bool has_reports() const { return has_reports_; }
   // These need is_begun():
@@ -159,6 +180,9 @@ class ShownJob {
  private:
   friend class ShownJobs;
 
+  // For the executor's thread. Not checked: this thread may read without the mutex what it alone
+  // changes.
+  const ShownJobs::Shown& own() const LOCKSLEY_NO_THREAD_SAFETY_ANALYSIS { return shown_; }
   void forget() LOCKSLEY_REQUIRES(all_.mutex_);
 
   ShownJobs& all_;
@@ -169,22 +193,7 @@ class ShownJob {
   Nanoseconds note_saved_{};  // when the batch got the last one
   bool has_unsaved_note_ = false;
 
-  // Guarded by all_.mutex_. The executor's thread alone changes them, and so may read them without
-  // it.
-  std::size_t place_ = 0;   // in ShownJobs::all_
-  Batch* batch_ = nullptr;  // null: no job runs
-  std::uint64_t index_ = 0;
-  ShownJobs::ByJob::iterator entry_;              // while a job runs: its entry
-  ShownJobs::ByJob::node_type spare_entry_ = {};  // else, after the first job: the entry of the next one
-  std::uint32_t attempt_ = 1;
-  Nanoseconds since_{};
-  std::string_view worker_;
-  bool has_line_notes_ = false;
-  bool has_ended_ = false;
-  std::optional<std::uint32_t> progress_;
-  std::optional<std::int32_t> exit_status_;
-  std::string note_;
-  JobLog log_;
+  ShownJobs::Shown shown_ LOCKSLEY_GUARDED_BY(all_.mutex_);
 };
 
 }  // namespace locksley

@@ -24,6 +24,9 @@ class LOCKSLEY_CAPABILITY("mutex") Mutex {
   void lock() LOCKSLEY_ACQUIRE() { mutex_.lock(); }
   void unlock() LOCKSLEY_RELEASE() { mutex_.unlock(); }
   [[nodiscard]] bool try_lock() LOCKSLEY_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  // Tells the compiler that the caller holds it, where the caller has locked it under another name
+  // (a member of the same object, reached by another way). Checks nothing.
+  void assume_held() const LOCKSLEY_ASSERT_CAPABILITY(this) {}
 
  private:
   friend class CondVar;

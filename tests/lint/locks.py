@@ -40,6 +40,8 @@ BROKEN = (
     ("core/ring/fair_ring_control.cc", "  const RingLock lock(mutex_);\n", ""),
     ("core/batch/batch.cc", "  const MutexLock lock(mutex_);\n", ""),
     ("daemon/server/batches/changes/customer_changes.cc", "    kIoThread.assert_held();\n", ""),
+    ("core/lane/shown_jobs.cc", "  const MutexLock lock(all_.mutex_);\n  shown_.progress = per_cent;\n", "  shown_.progress = per_cent;\n"),
+    ("core/lane/result_writer.cc", "  const MutexLock lock(mutex_);\n  const std::size_t wanted", "  const std::size_t wanted"),
     ("core/lane/lane.cc", "    const MutexLock lock(hold_mutex_);\n", "    const MutexLock lock(hold_mutex_);\n    const MutexLock again(hold_mutex_);\n"),
 )
 

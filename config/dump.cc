@@ -252,9 +252,9 @@ bool ValueParts::read_some(const Config& config, Values& into) {
   DottedPairs pairs(config, next_, into);
   ValueVisitor visitor(pairs);
   visit_keys(visitor, config);
-  const bool is_last = !pairs.next();
-  if (!is_last) next_ = *pairs.next();
-  return is_last;
+  const std::optional<Place>& next = pairs.next();
+  if (next) next_ = *next;
+  return !next;
 }
 
 Values list_values(const Config& config) {

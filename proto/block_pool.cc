@@ -22,13 +22,16 @@ void* map_at_table(std::size_t bytes) noexcept {
       ::mmap(nullptr, bytes + kTableBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<std::uintptr_t>(mapped);
-  const std::uintptr_t aligned = (begin + kTableBytes - 1) / kTableBytes * kTableBytes;
   const std::uintptr_t page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t end = (aligned + bytes + page - 1) / page * page;
-  const std::uintptr_t mapped_end = (begin + bytes + kTableBytes + page - 1) / page * page;
-  if (aligned != begin) ::munmap(mapped, aligned - begin);
-  if (end < mapped_end) ::munmap(reinterpret_cast<void*>(end), mapped_end - end);
-  return reinterpret_cast<void*>(aligned);
+  const auto up = [](std::uintptr_t address, std::uintptr_t to) { return (address + to - 1) / to * to; };
+  // Distances from `mapped`.
+  const std::size_t aligned = up(begin, kTableBytes) - begin;
+  const std::size_t end = up(begin + aligned + bytes, page) - begin;
+  const std::size_t mapped_end = up(begin + bytes + kTableBytes, page) - begin;
+  char* const at = static_cast<char*>(mapped);
+  if (aligned != 0) ::munmap(at, aligned);
+  if (end < mapped_end) ::munmap(at + end, mapped_end - end);
+  return at + aligned;
 }
 
 }  // namespace

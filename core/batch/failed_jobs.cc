@@ -85,17 +85,19 @@ void FailedJobs::begin_requeue(std::span<const IndexRange> some, std::uint64_t r
     }
     for (const IndexRange& rest : difference({&range, 1}, overlapping(some, range))) left.push_back(rest);
   }
-  requeue_ = {.jobs = std::make_shared<const Ranges>(some.begin(), some.end()),
-              .count = count_of(some),
-              .are_all = false,
-              .superseded = superseded_};
-  requeue_->superseded.add(some, row);
-  count_ -= requeue_->count;
+  Requeue requeue{.jobs = std::make_shared<const Ranges>(some.begin(), some.end()),
+                  .count = count_of(some),
+                  .are_all = false,
+                  .superseded = superseded_};
+  requeue.superseded.add(some, row);
+  count_ -= requeue.count;
+  requeue_ = std::move(requeue);
   own_ = std::move(left);
   shared_ = nullptr;
 }
 
 std::uint64_t FailedJobs::end_requeue() {
+  if (!requeue_) return 0;
   superseded_ = std::move(requeue_->superseded);
   const std::uint64_t count = requeue_->count;
   requeue_.reset();

@@ -78,7 +78,7 @@ class FailedJobs {
   // requeue has begun.
   void begin_requeue(std::uint64_t row);
   void begin_requeue(std::span<const IndexRange> some, std::uint64_t row);
-  // Returns how many jobs were queued again. Needs: one has begun.
+  // Returns how many jobs were queued again; 0 if no requeue has begun.
   std::uint64_t end_requeue();
 
   // The rows of failed jobs that no longer count, by the requeues that have ended.

@@ -15,10 +15,11 @@ namespace locksley {
 class SharedText {
  public:
   SharedText() = default;
-  SharedText(std::nullopt_t) {}
-  SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
-  SharedText(const char* text) : SharedText(std::string(text)) {}
-  SharedText(std::optional<std::string> text) {
+  explicit(false) SharedText(std::nullopt_t) {}
+  explicit(false) SharedText(std::string text)
+      : text_(std::make_shared<const std::string>(std::move(text))) {}
+  explicit(false) SharedText(const char* text) : SharedText(std::string(text)) {}
+  explicit(false) SharedText(std::optional<std::string> text) {
     if (text) *this = SharedText(*std::move(text));
   }
 

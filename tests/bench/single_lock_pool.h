@@ -3,13 +3,13 @@
 // with.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/sync/mutex.h"
 
 namespace locksley::bench {
 
@@ -20,7 +20,7 @@ class SingleLockPool {
   }
   ~SingleLockPool() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
     ready_.notify_all();
@@ -29,7 +29,7 @@ class SingleLockPool {
 
   void post(std::move_only_function<void()> function) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       queue_.push_back(std::move(function));
     }
     ready_.notify_one();
@@ -37,7 +37,7 @@ class SingleLockPool {
 
   // Runs one item if there is one: how a wait passes the time.
   bool run_one() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (queue_.empty()) return false;
     auto function = std::move(queue_.back());
     queue_.pop_back();
@@ -48,9 +48,9 @@ class SingleLockPool {
 
  private:
   void run() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
-      ready_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      while (!stopping_ && queue_.empty()) ready_.wait(mutex_);
       if (queue_.empty()) return;
       auto function = std::move(queue_.front());
       queue_.pop_front();
@@ -60,10 +60,10 @@ class SingleLockPool {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<std::move_only_function<void()>> queue_;  // guarded by mutex_
-  bool stopping_ = false;                              // guarded by mutex_
+  Mutex mutex_;
+  CondVar ready_;
+  std::deque<std::move_only_function<void()>> queue_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

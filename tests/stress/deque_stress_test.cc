@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <vector>
 
+#include "core/sync/mutex.h"
 #include "tests/support/mutex_deque.h"
 #include "tests/support/seed.h"
 #include "tests/support/threads.h"
@@ -312,8 +312,10 @@ TYPED_TEST(DequeStressTest, OwnershipIsHandedOverUnderThieves) {
   TypeParam deque;
   Ledger ledger(kMost);
   const Deadline deadline(stress_time());
-  std::mutex turn;
-  std::uint64_t next = 0;  // guarded by turn
+  struct {
+    Mutex mutex;  // its holder owns the deque
+    std::uint64_t next LOCKSLEY_GUARDED_BY(mutex) = 0;
+  } turn;
   std::atomic<int> owners_left = 2;
   run_together(2 + 2, [&](std::size_t thread) {
     const auto take = [&](Node* value) {
@@ -323,11 +325,11 @@ TYPED_TEST(DequeStressTest, OwnershipIsHandedOverUnderThieves) {
     if (thread < 2) {
       auto random = stress_random(thread);
       for (bool last = false; !last;) {
-        const std::lock_guard lock(turn);
-        last = deadline.passed() || next + 300 > kMost;
+        const MutexLock lock(turn.mutex);
+        last = deadline.passed() || turn.next + 300 > kMost;
         auto owner = deque.owner();
         for (std::uint64_t i = random() % 100; i > 0; --i) {
-          owner.push(new Node(next++));
+          owner.push(new Node(turn.next++));
         }
         for (std::uint64_t i = random() % 60; i > 0; --i) {
           if (const auto value = owner.pop()) {
@@ -347,7 +349,8 @@ TYPED_TEST(DequeStressTest, OwnershipIsHandedOverUnderThieves) {
       }
     }
   });
-  ledger.expect_each_once(next);
+  const MutexLock lock(turn.mutex);
+  ledger.expect_each_once(turn.next);
 }
 
 }  // namespace

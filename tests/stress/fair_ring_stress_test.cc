@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -16,6 +15,7 @@
 #include "core/ring/fair_ring_gates.h"
 #include "core/ring/fair_ring_groups.h"
 #include "core/ring/fair_ring_view.h"
+#include "core/sync/mutex.h"
 #include "tests/support/seed.h"
 
 namespace locksley {
@@ -194,13 +194,13 @@ class RingUnderThreads {
   // begins.
   std::uint64_t leave_to_thief(Batch& batch, IndexRange range, std::mt19937_64& random) {
     const std::uint64_t middle = range.low + random() % range.size();
-    const std::lock_guard lock(stolen_mutex_);
+    const MutexLock lock(stolen_mutex_);
     stolen_parts_.push_back({&batch, {middle, range.high}});
     return middle;
   }
 
   std::optional<Stolen> take_stolen() {
-    const std::lock_guard lock(stolen_mutex_);
+    const MutexLock lock(stolen_mutex_);
     if (stolen_parts_.empty()) return std::nullopt;
     const Stolen part = stolen_parts_.back();
     stolen_parts_.pop_back();
@@ -215,8 +215,8 @@ class RingUnderThreads {
   std::vector<std::vector<std::shared_ptr<Batch>>> kept_ =
       std::vector<std::vector<std::shared_ptr<Batch>>>(kSubmitters);  // the ring alone keeps the others
   std::vector<Record> records_ = std::vector<Record>(kSubmitters * kBatches);
-  std::mutex stolen_mutex_;
-  std::vector<Stolen> stolen_parts_;  // guarded by stolen_mutex_
+  Mutex stolen_mutex_;
+  std::vector<Stolen> stolen_parts_ LOCKSLEY_GUARDED_BY(stolen_mutex_);
 };
 
 TEST(FairRingStressTest, EveryJobIsRunOrDroppedOnceAndEveryBatchIsFreed) {

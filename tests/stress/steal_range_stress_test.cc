@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <vector>
 
+#include "core/sync/mutex.h"
 #include "tests/support/seed.h"
 #include "tests/support/threads.h"
 
@@ -229,27 +229,29 @@ TEST(StealRangeStressTest, OwnershipIsHandedOverUnderThieves) {
   Ledger ledger(kMost);
   const Deadline deadline(stress_time());
   std::vector<IndexRange> published(kMost / 64);
-  std::mutex turn;
-  std::uint64_t next = 0;  // guarded by turn
-  std::size_t number = 0;  // guarded by turn
+  struct {
+    Mutex mutex;  // its holder owns the range
+    std::uint64_t next LOCKSLEY_GUARDED_BY(mutex) = 0;
+    std::size_t number LOCKSLEY_GUARDED_BY(mutex) = 0;
+  } turn;
   std::atomic<int> owners_left = 2;
   run_together(2 + 2, [&](std::size_t thread) {
     if (thread < 2) {
       auto random = stress_random(thread);
       for (bool last = false; !last;) {
-        const std::lock_guard lock(turn);
-        last = deadline.passed() || number + 4 > published.size();
+        const MutexLock lock(turn.mutex);
+        last = deadline.passed() || turn.number + 4 > published.size();
         auto owner = range.owner();
         // What the owner before has left is taken over.
         ledger.take(owner.take_all());
-        published[number] = {next, next + random() % 64};
-        next = published[number].high;
-        owner.publish(published[number], Tag::of(published[number]));
-        ++number;
+        IndexRange& range_of_turn = published[turn.number++];
+        range_of_turn = {turn.next, turn.next + random() % 64};
+        turn.next = range_of_turn.high;
+        owner.publish(range_of_turn, Tag::of(range_of_turn));
         ledger.take(owner.take(random() % 64 + 1));
       }
       if (--owners_left == 0) {
-        const std::lock_guard lock(turn);
+        const MutexLock lock(turn.mutex);
         ledger.take(range.owner().take_all());
       }
       return;
@@ -264,7 +266,8 @@ TEST(StealRangeStressTest, OwnershipIsHandedOverUnderThieves) {
       }
     }
   });
-  ledger.expect_each_once(next);
+  const MutexLock lock(turn.mutex);
+  ledger.expect_each_once(turn.next);
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 #include <asio/write.hpp>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/sync/mutex.h"
 #include "proto/clients/cpp/url.h"
 #include "proto/command_reader.h"
 
@@ -52,7 +52,7 @@ class FakeServer {
     ::shutdown(acceptor_.native_handle(), SHUT_RDWR);  // wakes accept()
     accepting_.join();
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       for (auto& socket : sockets_) ::shutdown(socket.native_handle(), SHUT_RDWR);
     }
     for (auto& thread : threads_) thread.join();
@@ -71,11 +71,11 @@ class FakeServer {
 
   // Commands received so far, HELLO and CLIENT left out unless the script has them.
   std::vector<Words> commands() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return commands_;
   }
   int connections() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return connections_;
   }
 
@@ -85,7 +85,7 @@ class FakeServer {
       asio::error_code error;
       auto socket = acceptor_.accept(error);
       if (error) return;
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       ++connections_;
       auto& kept = sockets_.emplace_back(std::move(socket));
       threads_.emplace_back([this, &kept] { serve(kept); });
@@ -113,7 +113,7 @@ class FakeServer {
   }
 
   Answer answer_to(const Words& words) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!script_hello_ && words[0] == "HELLO") {
       return Answer::text("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n");
     }
@@ -129,11 +129,11 @@ class FakeServer {
   asio::ip::tcp::acceptor acceptor_;
   const std::uint16_t port_;
 
-  std::mutex mutex_;
-  // Guarded by mutex_. A list, because the connections' threads refer to their sockets.
-  std::list<asio::ip::tcp::socket> sockets_;
-  std::vector<Words> commands_;
-  int connections_ = 0;
+  Mutex mutex_;
+  // A list, because the connections' threads refer to their sockets.
+  std::list<asio::ip::tcp::socket> sockets_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::vector<Words> commands_ LOCKSLEY_GUARDED_BY(mutex_);
+  int connections_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;  // accepting_'s thread alone, until it is joined
 
   std::thread accepting_;  // last: it uses all the others

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -44,7 +43,7 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
     if (rocksdb::IOStatus admitted = disk_.admit_uncounted(); !admitted.ok()) return admitted;
     rocksdb::IOStatus truncated = target()->Truncate(size, options, debug);
     if (truncated.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       disk_.truncated(*node_, size);
     }
     return truncated;
@@ -53,12 +52,12 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
   rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
     std::uint64_t end = 0;
     {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       end = node_->size;
     }
     rocksdb::IOStatus admitted = disk_.admit(Operation::kSync);
     const bool has_power = disk_.has_power();
-    const std::lock_guard lock(disk_.mutex_);
+    const MutexLock lock(disk_.mutex_);
     if (!admitted.ok() && !has_power) return admitted;
     const Node::Stretch overwritten = std::exchange(node_->overwritten, {0, 0});
     if (!admitted.ok() && overwritten.begin < overwritten.end) node_->unwritten.push_back(overwritten);
@@ -87,7 +86,7 @@ class FaultyFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper 
                            rocksdb::IODebugContext* debug) {
     rocksdb::IOStatus appended = target()->Append(data, options, debug);
     if (appended.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       const std::uint64_t end = node_->written + data.size();
       Node::Stretch& over = node_->overwritten;
       if (node_->written < node_->synced) {
@@ -115,7 +114,7 @@ class FaultyFileSystem::ZerosAhead final : public rocksdb::FSRandomRWFileOwnerWr
                           rocksdb::IODebugContext* debug) override {
     const std::string_view bytes = data.ToStringView();
     {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       if (offset < node_->written || bytes.find_first_not_of('\0') != std::string_view::npos) {
         return rocksdb::IOStatus::NotSupported("only zeros, and ahead of what was appended");
       }
@@ -125,7 +124,7 @@ class FaultyFileSystem::ZerosAhead final : public rocksdb::FSRandomRWFileOwnerWr
     const std::size_t size = admitted.ok() ? bytes.size() : bytes.size() / 2;
     rocksdb::IOStatus written = target()->Write(offset, {bytes.data(), size}, options, debug);
     if (written.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       node_->size = std::max(node_->size, offset + size);
     }
     return admitted.ok() ? written : admitted;
@@ -145,7 +144,7 @@ class FaultyFileSystem::Folder final : public rocksdb::FSDirectoryWrapper {
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
     rocksdb::IOStatus admitted = disk_.admit(Operation::kSyncFolder);
     if (admitted.ok()) {
-      const std::lock_guard lock(disk_.mutex_);
+      const MutexLock lock(disk_.mutex_);
       disk_.names_on_disk_ = disk_.names_;
       disk_.since_.clear();
     }

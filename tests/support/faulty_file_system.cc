@@ -52,80 +52,88 @@ FaultyFileSystem::FaultyFileSystem(std::filesystem::path folder, std::uint64_t s
 FaultyFileSystem::~FaultyFileSystem() = default;
 
 void FaultyFileSystem::fail(Operation operation, std::uint64_t n, IOStatus status, Lasting lasting) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fault_ = {operation, counts_[static_cast<std::size_t>(operation)] + n, std::move(status), lasting};
   failed_ = false;
 }
 
 void FaultyFileSystem::heal() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fault_.reset();
 }
 
 bool FaultyFileSystem::has_failed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failed_;
 }
 
 std::uint64_t FaultyFileSystem::count(Operation operation) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_[static_cast<std::size_t>(operation)];
 }
 
 std::uint64_t FaultyFileSystem::count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t sum = 0;
   for (const std::uint64_t count : counts_) sum += count;
   return sum;
 }
 
 std::uint64_t FaultyFileSystem::databases_opened() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return databases_;
 }
 
 void FaultyFileSystem::hold(Operation operation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_ = operation;
 }
 
 void FaultyFileSystem::release() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_.reset();
   }
   held_changed_.notify_all();
 }
 
 bool FaultyFileSystem::await_held() {
-  std::unique_lock lock(mutex_);
-  return held_changed_.wait_for(lock, kLongestHold, [this] { return waiting_ != 0; });
+  const auto deadline = std::chrono::steady_clock::now() + kLongestHold;
+  const MutexLock lock(mutex_);
+  while (waiting_ == 0) {
+    if (held_changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) return waiting_ != 0;
+  }
+  return true;
 }
 
 void FaultyFileSystem::cut_power(std::uint64_t more) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   power_left_ = more;
 }
 
 bool FaultyFileSystem::has_power() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return power_left_ != 0;
 }
 
 void FaultyFileSystem::restore_power() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   power_left_.reset();
 }
 
 IOStatus FaultyFileSystem::admit(Operation operation) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t number = ++counts_[static_cast<std::size_t>(operation)];
   if (held_ == operation) {
     ++waiting_;
     held_changed_.notify_all();
-    const bool released = held_changed_.wait_for(lock, kLongestHold, [&] { return held_ != operation; });
+    const auto deadline = std::chrono::steady_clock::now() + kLongestHold;
+    auto waited = std::cv_status::no_timeout;
+    while (held_ == operation && waited == std::cv_status::no_timeout) {
+      waited = held_changed_.wait_until(mutex_, deadline);
+    }
     --waiting_;
-    if (!released) return IOStatus::TimedOut("held for too long");
+    if (held_ == operation) return IOStatus::TimedOut("held for too long");
   }
   if (power_left_ == 0) return IOStatus::IOError("no power");
   if (power_left_) --*power_left_;
@@ -165,13 +173,13 @@ void FaultyFileSystem::rename(Renaming renaming) {
 
 std::shared_ptr<FaultyFileSystem::Node> FaultyFileSystem::create(const std::string& name) {
   auto node = std::make_shared<Node>();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rename({{name, node}});
   return node;
 }
 
 std::shared_ptr<FaultyFileSystem::Node> FaultyFileSystem::find(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = names_.find(name);
   return found != names_.end() ? found->second : nullptr;
 }
@@ -182,7 +190,7 @@ IOStatus FaultyFileSystem::NewWritableFile(const std::string& name, const rocksd
   if (!is_ours(name)) return target()->NewWritableFile(name, options, result, debug);
   if (IOStatus admitted = admit(Operation::kOpen); !admitted.ok()) return admitted;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     set_aside(file_name(name));
   }
   std::unique_ptr<rocksdb::FSWritableFile> file;
@@ -202,7 +210,7 @@ IOStatus FaultyFileSystem::ReopenWritableFile(const std::string& name, const roc
     std::shared_ptr<Node> node = find(file_name(name));
     if (node == nullptr) node = create(file_name(name));
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       node->written = node->size;
     }
     *result = std::make_unique<File>(*this, std::move(node), std::move(file));
@@ -253,7 +261,7 @@ IOStatus FaultyFileSystem::RenameFile(const std::string& from, const std::string
                                       const IOOptions& options, IODebugContext* debug) {
   if (!is_ours(from) || !is_ours(to)) return target()->RenameFile(from, to, options, debug);
   if (IOStatus admitted = admit(Operation::kRename); !admitted.ok()) return admitted;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   set_aside(file_name(to));
   IOStatus renamed = target()->RenameFile(from, to, options, debug);
   if (const auto found = names_.find(file_name(from)); renamed.ok() && found != names_.end()) {
@@ -266,7 +274,7 @@ IOStatus FaultyFileSystem::DeleteFile(const std::string& name, const IOOptions& 
                                       IODebugContext* debug) {
   if (!is_ours(name)) return target()->DeleteFile(name, options, debug);
   if (IOStatus admitted = admit_uncounted(); !admitted.ok()) return admitted;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   set_aside(file_name(name));
   IOStatus deleted = target()->DeleteFile(name, options, debug);
   if (deleted.ok()) rename({{file_name(name), nullptr}});
@@ -278,7 +286,7 @@ IOStatus FaultyFileSystem::Truncate(const std::string& name, std::size_t size, c
   if (IOStatus admitted = admit_uncounted(); !admitted.ok()) return admitted;
   IOStatus truncated = target()->Truncate(name, size, options, debug);
   if (const std::shared_ptr<Node> node = find(file_name(name)); truncated.ok() && node != nullptr) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     FaultyFileSystem::truncated(*node, size);
   }
   return truncated;
@@ -295,17 +303,17 @@ void FaultyFileSystem::truncated(Node& node, std::uint64_t size) {
 IOStatus FaultyFileSystem::LockFile(const std::string& name, const IOOptions& options,
                                     rocksdb::FileLock** lock, IODebugContext* debug) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     ++databases_;
   }
   return target()->LockFile(name, options, lock, debug);
 }
 
 std::string FaultyFileSystem::remains_of(const Node& node, const std::string& bytes, Tail tail) {
-  const auto below = [this](std::size_t end) {
+  const auto below = [this](std::size_t end) LOCKSLEY_REQUIRES(mutex_) {
     return std::uniform_int_distribution<std::size_t>(0, end)(random_);
   };
-  const auto noise = [this](char) { return static_cast<char>(random_()); };
+  const auto noise = [this](char) LOCKSLEY_REQUIRES(mutex_) { return static_cast<char>(random_()); };
   std::string rest = bytes.substr(0, node.synced);
   for (std::size_t at = node.overwritten.begin; at < node.overwritten.end;) {
     const std::size_t end = std::min<std::size_t>((at / kSector + 1) * kSector, node.overwritten.end);
@@ -345,7 +353,7 @@ std::string FaultyFileSystem::remains_of(const Node& node, const std::string& by
 }
 
 void FaultyFileSystem::lose_power(Tail tail) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::size_t happened = std::uniform_int_distribution<std::size_t>(0, since_.size())(random_);
   for (std::size_t i = 0; i < happened; ++i) {
     for (const auto& [name, node] : since_[i]) {

@@ -4,16 +4,16 @@
 #include <rocksdb/file_system.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "core/sync/mutex.h"
 
 namespace locksley::testing {
 
@@ -135,38 +135,36 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   // Whether there is power for something that is not counted.
   rocksdb::IOStatus admit_uncounted() const;
   bool is_ours(const std::string& name) const;
-  // [needs mutex_] The file of this name loses it.
-  void set_aside(const std::string& name);
-  // [needs mutex_]
-  void rename(Renaming renaming);
+  // The file of this name loses it.
+  void set_aside(const std::string& name) LOCKSLEY_REQUIRES(mutex_);
+  void rename(Renaming renaming) LOCKSLEY_REQUIRES(mutex_);
   std::shared_ptr<Node> create(const std::string& name);
   std::shared_ptr<Node> find(const std::string& name);
-  // [needs mutex_]
   static void truncated(Node& node, std::uint64_t size);
-  std::string remains_of(const Node& node, const std::string& bytes, Tail tail);
+  std::string remains_of(const Node& node, const std::string& bytes, Tail tail) LOCKSLEY_REQUIRES(mutex_);
 
   const std::filesystem::path folder_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::mt19937_64 random_;
-  Names names_;                  // now
-  Names names_on_disk_;          // when the folder was last synced
-  std::vector<Renaming> since_;  // what happened in between
-  std::array<std::uint64_t, kOperations> counts_{};
-  std::uint64_t databases_ = 0;
   struct Fault {
     Operation operation;
     std::uint64_t at;  // as counted by counts_
     rocksdb::IOStatus status;
     Lasting lasting;
   };
-  std::optional<Fault> fault_;
-  bool failed_ = false;
-  std::optional<std::uint64_t> power_left_;  // operations; none: for ever
-  std::optional<Operation> held_;
-  std::uint64_t waiting_ = 0;
-  std::condition_variable held_changed_;
+
+  mutable Mutex mutex_;
+  std::mt19937_64 random_ LOCKSLEY_GUARDED_BY(mutex_);
+  Names names_ LOCKSLEY_GUARDED_BY(mutex_);                  // now
+  Names names_on_disk_ LOCKSLEY_GUARDED_BY(mutex_);          // when the folder was last synced
+  std::vector<Renaming> since_ LOCKSLEY_GUARDED_BY(mutex_);  // what happened in between
+  std::array<std::uint64_t, kOperations> counts_ LOCKSLEY_GUARDED_BY(mutex_){};
+  std::uint64_t databases_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  std::optional<Fault> fault_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool failed_ LOCKSLEY_GUARDED_BY(mutex_) = false;
+  std::optional<std::uint64_t> power_left_ LOCKSLEY_GUARDED_BY(mutex_);  // operations; none: for ever
+  std::optional<Operation> held_ LOCKSLEY_GUARDED_BY(mutex_);
+  std::uint64_t waiting_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
+  CondVar held_changed_;
 };
 
 }  // namespace locksley::testing

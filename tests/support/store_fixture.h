@@ -7,12 +7,10 @@
 #include <stdlib.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include "core/base/index_ranges.h"
+#include "core/sync/mutex.h"
 #include "daemon/store/store.h"
 #include "tests/support/quick_place.h"
 #include "tests/support/store_disk.h"
@@ -55,7 +54,7 @@ class Outcomes {
   std::function<void(daemon::Outcome)> listener() {
     return [this](daemon::Outcome outcome) {
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         heard_.push_back(std::move(outcome));
       }
       changed_.notify_all();
@@ -64,11 +63,13 @@ class Outcomes {
 
   // The outcome of the group with this ticket. Fails the test if it does not come in 30 s.
   daemon::Outcome await(daemon::Ticket ticket) {
-    std::unique_lock lock(mutex_);
-    const auto is_told = [&] { return !heard_.empty() && heard_.back().up_to >= ticket; };
-    if (!changed_.wait_for(lock, std::chrono::seconds(30), is_told)) {
-      ADD_FAILURE() << "gave up waiting for the outcome of group " << ticket;
-      return {ticket, "no outcome"};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const MutexLock lock(mutex_);
+    while (heard_.empty() || heard_.back().up_to < ticket) {
+      if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) {
+        ADD_FAILURE() << "gave up waiting for the outcome of group " << ticket;
+        return {ticket, "no outcome"};
+      }
     }
     for (const daemon::Outcome& outcome : heard_) {
       if (outcome.up_to >= ticket) return outcome;
@@ -76,14 +77,14 @@ class Outcomes {
     return heard_.back();
   }
   std::vector<daemon::Outcome> all() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return heard_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<daemon::Outcome> heard_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<daemon::Outcome> heard_ LOCKSLEY_GUARDED_BY(mutex_);
 };
 
 // Until `is_true`, for two minutes at most; whether it became true.

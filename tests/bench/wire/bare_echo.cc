@@ -5,9 +5,7 @@
 //
 //   bare_echo latency --jobs N --workers 1|2
 
-#include <condition_variable>
-#include <mutex>
-
+#include "core/sync/mutex.h"
 #include "tests/bench/wire/peer.h"
 
 namespace locksley::wire {
@@ -75,12 +73,20 @@ void answer(Stream& stream, std::string_view payload) {
 // Answers on a thread of its own, one payload after the other.
 class SecondThread {
  public:
-  explicit SecondThread(Stream& stream)
-      : stream_(stream), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+  explicit SecondThread(Stream& stream) : stream_(stream), thread_([this] { run(); }) {}
+  ~SecondThread() {
+    {
+      const MutexLock lock(mutex_);
+      is_stopping_ = true;
+    }
+    handed_over_.notify_one();
+  }
+  SecondThread(const SecondThread&) = delete;
+  SecondThread& operator=(const SecondThread&) = delete;
 
   void hand_over(std::string payload) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       payload_ = std::move(payload);
       is_waiting_ = true;
     }
@@ -88,10 +94,11 @@ class SecondThread {
   }
 
  private:
-  void run(const std::stop_token& stop) {
+  void run() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      if (!handed_over_.wait(lock, stop, [this] { return is_waiting_; })) return;
+      MutexLock lock(mutex_);
+      while (!is_waiting_ && !is_stopping_) handed_over_.wait(mutex_);
+      if (!is_waiting_) return;
       is_waiting_ = false;
       const std::string payload = std::move(payload_);
       lock.unlock();
@@ -100,10 +107,11 @@ class SecondThread {
   }
 
   Stream& stream_;  // this thread writes, the connection's thread reads
-  std::mutex mutex_;
-  std::condition_variable_any handed_over_;
-  std::string payload_;      // guarded by mutex_
-  bool is_waiting_ = false;  // the payload, to be answered; guarded by mutex_
+  Mutex mutex_;
+  CondVar handed_over_;
+  std::string payload_ LOCKSLEY_GUARDED_BY(mutex_);
+  bool is_waiting_ LOCKSLEY_GUARDED_BY(mutex_) = false;  // the payload, to be answered
+  bool is_stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };
 

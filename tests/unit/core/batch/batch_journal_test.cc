@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "core/batch/batch_results.h"
+#include "core/sync/mutex.h"
 #include "tests/support/gate.h"
 #include "tests/support/pool_fixture.h"
 
@@ -25,11 +25,11 @@ using namespace std::chrono_literals;
 
 // Keeps all steps. Outlives the batch that owns the journal by which they come.
 struct Steps {
-  std::mutex mutex;
-  std::vector<BatchStep> all;  // guarded by mutex
+  Mutex mutex;
+  std::vector<BatchStep> all LOCKSLEY_GUARDED_BY(mutex);
 
   std::vector<BatchStep> get() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return all;
   }
 };
@@ -38,7 +38,7 @@ class KeepingJournal final : public BatchJournal {
  public:
   explicit KeepingJournal(Steps& steps) : steps_(steps) {}
   void record(BatchStep step) override {
-    const std::lock_guard lock(steps_.mutex);
+    const MutexLock lock(steps_.mutex);
     steps_.all.push_back(std::move(step));
   }
   void wait_for_room() override {}
@@ -209,12 +209,12 @@ TEST_F(BatchJournalTest, WithdrawnJobsWereNeverThere) {
 }
 
 TEST_F(BatchJournalTest, ARestoredBatchRunsJustWhatIsLeftAndKnowsThatItMayHaveRunBefore) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::uint64_t> ran;
   std::atomic<std::uint32_t> attempt = 0;
   Handler& run = handler([&](JobContext& context, std::string_view) {
     attempt = context.attempt();
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     ran.push_back(context.index());
   });
   auto batch = make_journaled(run);
@@ -272,10 +272,10 @@ TEST_F(BatchJournalTest, ResultsInMemoryStayWhatTheyAreAndAreToldFromThoseThatAr
 }
 
 TEST_F(BatchJournalTest, ARestoredOpenBatchTakesMoreJobsBehindThoseThatItHad) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::uint64_t> ran;
   Handler& run = handler([&](JobContext& context, std::string_view) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     ran.push_back(context.index());
   });
   auto batch = make_journaled(run);

@@ -78,7 +78,7 @@ TEST(CondVarTest, AWaitThatIsNotNotifiedEndsAtItsDeadlineWithTheMutexHeld) {
 TEST(CondVarTest, AWaitReleasesTheMutexUntilItIsNotified) {
   Mutex mutex;
   CondVar condition;
-  int turn = 0;  // guarded by mutex
+  int turn = 0;
   std::jthread other([&] {
     MutexLock lock(mutex);
     while (turn != 1) condition.wait(mutex);

@@ -41,14 +41,18 @@ constexpr std::string_view to_string(JobStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-// The steady clock now, as the scheduler counts it. About 40 ns.
-inline Nanoseconds steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+// The time of the steady clock, which never goes back: for waits, deadlines and durations. All code
+// of core and of the daemon reads that clock here. About 40 ns. Any thread; nothing blocks.
+inline Instant now() { return std::chrono::steady_clock::now(); }
+// now() as the scheduler counts it: nanoseconds since the clock's epoch.
+inline Nanoseconds steady_now() { return now().time_since_epoch(); }
 
-// Unix time in milliseconds, for people and for the protocol; never for scheduling.
+// The time of the wall clock, which may be set back: for people and for certificates, never for
+// scheduling. All code of core and of the daemon reads that clock here. Any thread; nothing blocks.
+inline std::chrono::system_clock::time_point wall_now() { return std::chrono::system_clock::now(); }
+// wall_now() in the unit of the protocol and of the store: Unix time in milliseconds.
 inline std::int64_t unix_milliseconds() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::floor<std::chrono::milliseconds>(wall_now()).time_since_epoch().count();
 }
 
 }  // namespace locksley

@@ -213,7 +213,7 @@ bool Pool::drain(Instant deadline) {
   for (;;) {
     const RingTotals ring = lane_.view().totals();
     if (ring.queued == 0 && ring.claimed == 0 && ring.executors == 0) return true;
-    const Instant now = std::chrono::steady_clock::now();
+    const Instant now = locksley::now();
     if (now >= deadline) return false;
     std::this_thread::sleep_for(std::min<Nanoseconds>(deadline - now, std::chrono::milliseconds(1)));
   }

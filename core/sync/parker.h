@@ -7,6 +7,7 @@
 
 #include "core/base/cache_line.h"
 #include "core/base/check.h"
+#include "core/base/job.h"
 #include "core/sync/atomics.h"
 
 namespace locksley {
@@ -111,12 +112,11 @@ void BasicParker<Atomics>::unpark() {
 // The instant `timeout` from now, or the clock's last instant if that would overflow.
 template <class Atomics>
 std::chrono::steady_clock::time_point BasicParker<Atomics>::deadline_after(std::chrono::nanoseconds timeout) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point now = Clock::now();
+  const Instant now = locksley::now();
   if (timeout <= timeout.zero()) {
     return now;
   }
-  return timeout < Clock::time_point::max() - now ? now + timeout : Clock::time_point::max();
+  return timeout < kNever - now ? now + timeout : kNever;
 }
 
 extern template class BasicParker<StdAtomics>;

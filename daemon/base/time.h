@@ -1,7 +1,5 @@
-// The daemon's one clock. Any thread; nothing blocks.
+// Core's clock by its names in the daemon. Any thread; nothing blocks.
 #pragma once
-
-#include <chrono>
 
 #include "core/base/job.h"
 
@@ -11,7 +9,6 @@ namespace locksley::daemon {
 // that decide by the time take an Instant, so that tests choose it.
 using locksley::Instant;
 using locksley::kNever;
-
-inline Instant now() { return std::chrono::steady_clock::now(); }
+using locksley::now;
 
 }  // namespace locksley::daemon

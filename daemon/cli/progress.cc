@@ -12,8 +12,6 @@
 
 namespace locksley::cli {
 
-using std::chrono::steady_clock;
-
 void RateMeter::update(std::uint64_t done, Time now) {
   const double seconds = std::chrono::duration<double>(now - last_).count();
   if (seconds <= 0) return;
@@ -47,18 +45,18 @@ std::string progress_line(const ProgressCounts& counts, double jobs_per_second, 
 }
 
 Progress::Progress(WhenProgress when, std::string label)
-    : label_(printable(label)), terminal_(::isatty(STDERR_FILENO) == 1), rate_(steady_clock::now()) {
+    : label_(printable(label)), terminal_(::isatty(STDERR_FILENO) == 1), rate_(now()) {
   shown_ = when == WhenProgress::kAlways || (when == WhenProgress::kAuto && terminal_);
 }
 
 void Progress::update(const ProgressCounts& counts) {
   const auto interval = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1000);
-  if (!shown_ || (!was_cleared_ && steady_clock::now() - last_drawn_ < interval)) return;
+  if (!shown_ || (!was_cleared_ && now() - last_drawn_ < interval)) return;
   draw(counts);
 }
 
 void Progress::draw(const ProgressCounts& counts) {
-  last_drawn_ = steady_clock::now();
+  last_drawn_ = now();
   rate_.update(counts.done, last_drawn_);
   winsize size{};
   if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) width_ = size.ws_col;

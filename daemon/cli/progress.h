@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/job.h"
 #include "daemon/cli/options.h"
 
 namespace locksley::cli {
@@ -20,7 +21,7 @@ struct ProgressCounts {
 // Jobs per second at the moment: an exponential average over the last seconds.
 class RateMeter {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Instant;
 
   // `done`: the number of jobs at the start.
   explicit RateMeter(Time start, std::uint64_t done = 0) : last_(start), last_done_(done) {}
@@ -68,7 +69,7 @@ class Progress {
   bool drawn_ = false;
   bool was_cleared_ = false;  // the line was removed, so the next update draws it
   std::size_t width_ = 80;
-  std::chrono::steady_clock::time_point last_drawn_{};
+  Instant last_drawn_{};
   RateMeter rate_;
 };
 

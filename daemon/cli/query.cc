@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/info_fields.h"
@@ -104,9 +105,9 @@ int show_list(Context& context, Client& client, std::string_view command,
 }
 
 int show_ping(Context& context, Client& client) {
-  const auto before = client::Clock::now();
+  const auto before = now();
   if (const auto answered = client.ping(); !answered) return context.fail(answered.error());
-  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(client::Clock::now() - before);
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now() - before);
   const std::string peer = client.address().text();
   if (context.json()) return print_line(json_object({{"address", peer}, {"us", std::int64_t{time.count()}}}));
   return print_line(peer + " answers in " + std::to_string(time.count()) + " us");

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/feed.h"
@@ -29,7 +30,6 @@ namespace {
 using client::Client;
 using client::ClientError;
 using Kind = client::ClientError::Kind;
-using std::chrono::steady_clock;
 
 // How long one RESULTS blocks. The progress on the screen is never older than this.
 constexpr std::chrono::milliseconds kRowsSlice{500};
@@ -329,8 +329,8 @@ class Run {
     }
     progress_.finish(
         {.done = status->ended(), .failed = sink_.failed(), .total = status->jobs, .is_open = false});
-    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - started_);
-    const double seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(now() - started_);
+    const double seconds = std::chrono::duration<double>(now() - started_).count();
     if (context_.json()) {
       std::fprintf(stderr, "%s\n",
                    json_object({{"id", id_},
@@ -364,7 +364,7 @@ class Run {
   Context& context_;
   const RunArguments& arguments_;
   std::string id_;  // as Feed::name()
-  const steady_clock::time_point started_ = steady_clock::now();
+  const Instant started_ = now();
   const bool shares_the_screen_ = ::isatty(STDOUT_FILENO) == 1;
   const bool has_stream_of_names_;
   PassingNames names_;  // of the stream

@@ -1,3 +1,4 @@
+#include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/json.h"
@@ -27,7 +28,7 @@ client::Expected<BatchStatus> wait_with_progress(client::Client& client, const s
     auto status = client.wait(id, client::earlier(deadline, client::deadline_in(kStatusSlice)));
     if (!status) return status;
     if (status->is_over()) progress.finish(counts(*status));
-    if (status->is_over() || client::Clock::now() >= deadline) return status;
+    if (status->is_over() || now() >= deadline) return status;
     progress.update(counts(*status));
   }
 }

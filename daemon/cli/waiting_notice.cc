@@ -7,7 +7,7 @@ namespace locksley::cli {
 void WaitingNotice::look(client::Client& client, const std::string& batch, std::uint64_t rows,
                          const std::function<void()>& before) {
   if (is_said_) return;
-  const auto now = Clock::now();
+  const Instant now = locksley::now();
   if (rows != rows_) look_at_ = now + kFirst;
   rows_ = rows;
   if (now < look_at_) return;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "core/base/job.h"
 #include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {
@@ -22,14 +23,13 @@ class WaitingNotice {
             const std::function<void()>& before);
 
  private:
-  using Clock = std::chrono::steady_clock;
   // After how long without a result the daemon is asked: first, and again. Guesses: longer than
   // most jobs take; rarely enough to cost nothing.
   static constexpr std::chrono::milliseconds kFirst{1000};
   static constexpr std::chrono::milliseconds kAgain{5000};
 
   std::uint64_t rows_ = 0;
-  Clock::time_point look_at_ = Clock::now() + kFirst;
+  Instant look_at_ = now() + kFirst;
   bool is_said_ = false;
 };
 

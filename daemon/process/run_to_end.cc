@@ -11,12 +11,11 @@
 #include <csignal>
 #include <utility>
 
+#include "core/base/job.h"
 #include "daemon/process/process_pipes.h"
 
 namespace locksley::daemon {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A pipe of which one end is read without waiting.
 class Output {
@@ -51,10 +50,10 @@ bool has_ended(pid_t pid) {
 }
 
 // Reads the output until the process has ended. False: it has not, at the deadline.
-bool wait_for_end(pid_t pid, Output& output, Clock::time_point deadline) {
+bool wait_for_end(pid_t pid, Output& output, Instant deadline) {
   const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   while (!has_ended(pid)) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
     if (left.count() <= 0) return false;
     // Without a pidfd (Linux before 5.3), by looks at the process.
     constexpr auto kLook = std::chrono::milliseconds(10);
@@ -84,7 +83,7 @@ std::expected<RunEnd, Started> run_to_end(const SpawnRequest& request, int confi
   pipe->write.close();
   Output output(std::move(pipe->read));
   RunEnd result;
-  result.has_timed_out = !wait_for_end(started.pid, output, Clock::now() + limit);
+  result.has_timed_out = !wait_for_end(started.pid, output, now() + limit);
   ::kill(-started.pid, SIGKILL);
   int status = 0;
   while (::waitpid(started.pid, &status, 0) < 0 && errno == EINTR) {

@@ -24,11 +24,6 @@ namespace {
 
 constexpr std::size_t kLongestName = 255;  // of a file system
 
-std::int64_t seconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::string why(int error) { return std::generic_category().message(error); }
 
 // Makes the folder, for its owner alone, if it is not there; that it was made survives a power
@@ -126,7 +121,7 @@ Backups::Stats Backups::stats() const {
 
 void Backups::run(const std::string& directory, const std::string& name, const std::stop_token& stop,
                   Done done) {
-  const std::int64_t began_at = seconds_since_1970();
+  const std::int64_t began_at = unix_milliseconds() / 1000;
   const Nanoseconds began = steady_now();
   Result result = copy(directory, name, stop);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - began).count();

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/job.h"
+
 namespace locksley::daemon {
 namespace {
 
@@ -94,7 +96,7 @@ void TlsContext::use_certificate(const config::Tls& files, std::string_view sect
         fmt::format("{}.certificate: {}: {}", section, files.certificate, take_openssl_error()));
     return;
   }
-  const SystemTime now = std::chrono::system_clock::now();
+  const SystemTime now = wall_now();
   for (std::size_t i = 0; i < chain->size(); ++i) {
     const X509& each = *(*chain)[i];
     if (i > 0 && SSL_CTX_add1_chain_cert(context_, (*chain)[i].get()) != 1) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/job.h"
+
 namespace locksley::daemon {
 
 namespace {
@@ -89,9 +91,8 @@ MachineView MachinesPublisher::describe(const RemoteWorker& worker, const std::s
   machine.leases = worker.leases.size();
   machine.jobs = worker.jobs;
   machine.lost = worker.lost;
-  machine.since =
-      std::chrono::system_clock::now() -
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(boot_time() - worker.joined);
+  machine.since = wall_now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(boot_time() -
+                                                                                               worker.joined);
   machine.round_trip = worker.round_trip.mean();
   return machine;
 }

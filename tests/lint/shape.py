@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The shape of the tree: no drawer for things without a name (util, common, misc), a README.md in every folder, which
-names all sources of the folder if it names one, no overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase, no silenced lint, no skipped test."""
+names all sources of the folder if it names one, no overlong file without a reason, no overlong test function, every source file built, no two classes of one name in a namespace, enumerators in kPascalCase,
+no silenced lint, no skipped test, and one place that reads the clocks."""
 
 import ast
 import fnmatch
@@ -23,6 +24,10 @@ ENUM = re.compile(r"\benum\s+(?:class|struct)\b[^{;]*\{([^}]*)\}")
 ENUMERATOR = re.compile(r"(?:^|,)\s*(\w+)")
 NAMESPACE = re.compile(r"^namespace(?: ([\w:]+))? \{|^\}  // namespace", re.MULTILINE)
 CLASS = re.compile(r"^(?:class|struct|enum (?:class|struct)) (?:LOCKSLEY_\w+(?:\([^)]*\))? |\[\[\w+\]\] |alignas\([^)]*\) )*(\w+)(?: final)?(?=\s*(?::[^:;]|\{))", re.MULTILINE)
+# core/base/job.h reads the clocks for core and the daemon, proto/clients/cpp/deadline.h names one for the client library, which knows nothing of core.
+CLOCK = "core/base/job.h"
+READS_CLOCK = re.compile(r"\b\w*(?:_clock|Clock)::now\(")
+READS_CLOCK_OF_CLIENT = re.compile(r"\b\w+_clock::now\(")
 SKIPPED = re.compile(r"\bGTEST_SKIP\b|\bDISABLED_\w+|@unittest\.skip|\bskipTest\(|pytest\.mark\.(skip|xfail)")
 
 
@@ -170,8 +175,19 @@ def silence(files):
                 yield Finding(path, number, "a test that is skipped: repair it or remove it")
 
 
+def clocks(files):
+    for path, text in files.items():
+        if not tree.is_cpp(path) or not path.startswith(("core/", "config/", "daemon/", "proto/")) or path == CLOCK:
+            continue
+        reads = READS_CLOCK_OF_CLIENT if path.startswith("proto/") else READS_CLOCK
+        instead = "client::Clock of proto/clients/cpp/deadline.h" if path.startswith("proto/") else f"now() or wall_now() of {CLOCK}"
+        for number, line in enumerate(tree.code_only(text).split("\n"), 1):
+            if reads.search(line):
+                yield Finding(path, number, f"reads a clock: use {instead}")
+
+
 def check(files):
-    return [finding for part in (drawers, readmes, unnamed, lengths, long_tests, unbuilt, twins, enumerators, silence) for finding in part(files)]
+    return [finding for part in (drawers, readmes, unnamed, lengths, long_tests, unbuilt, twins, enumerators, silence, clocks) for finding in part(files)]
 
 
 HOME = {"README.md": "", "core/README.md": "", "core/CMakeLists.txt": "add_library(core deque.cc)\n"}
@@ -207,6 +223,12 @@ SAMPLES = [
     Sample("silenced", HOME | {"core/a.h": "int x;  // NO" + "LINT\n"}, "silences a lint"),
     Sample("a table laid out by hand", HOME | {"core/a.h": "// clang-format off: columns\nint x;\n// clang-format on\n"}, None),
     Sample("no reason why", HOME | {"core/a.h": "// clang-format off\nint x;\n"}, "silences a lint"),
+    Sample("a clock", HOME | {"core/a.h": "// steady_clock::now()\nconst auto at = std::chrono::steady_clock::now();\n"}, "core/a.h:2: reads a clock"),
+    Sample("a clock by another name", HOME | {"core/a.h": "using Clock = std::chrono::steady_clock;\nconst auto at = Clock::now();\n"}, "core/a.h:2: reads a clock"),
+    Sample("the place that reads the clocks", HOME | {"core/base/README.md": "", "core/base/job.h": "return std::chrono::system_clock::now();\n"}, None),
+    Sample("the client's clock", HOME | {"proto/README.md": "", "proto/a.h": "return Clock::now() + time;\n"}, None),
+    Sample("a clock of the client's own", HOME | {"proto/README.md": "", "proto/a.h": "return std::chrono::steady_clock::now();\n"}, "reads a clock"),
+    Sample("a clock in a test", HOME | {"tests/README.md": "unit/", "tests/unit/a.h": "std::chrono::steady_clock::now();\n"}, None),
     Sample("skipped", HOME | {"tests/README.md": "unit/", "tests/unit/a.h": "TEST(A, DISABLED_B) {}\n"}, "skipped"),
 ]
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/bench/bench_throughput.h"
 #include "daemon/cli/bench/latency.h"
@@ -85,12 +86,12 @@ Expected<std::vector<std::uint64_t>> latencies(const BenchPlan& plan, std::uint6
   std::vector<std::uint64_t> nanoseconds;
   nanoseconds.reserve(jobs);
   for (std::uint64_t i = 0; i < jobs; ++i) {
-    const auto before = client::Clock::now();
+    const auto before = now();
     connection.send(command);
     const auto reply = connection.read(before + kReplyTimeout);
     if (!reply) return std::unexpected(reply.error());
     nanoseconds.push_back(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(client::Clock::now() - before).count()));
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now() - before).count()));
     if (reply->is_error()) return std::unexpected(client::refused(reply->text));
     const auto results = client::to_job_results(*reply);
     if (!results) return std::unexpected(results.error());
@@ -102,13 +103,13 @@ Expected<std::vector<std::uint64_t>> latencies(const BenchPlan& plan, std::uint6
 }
 
 int bench_latency(Context& context, const BenchPlan& plan) {
-  const auto before = client::Clock::now();
+  const auto before = now();
   auto parts = on_each_connection<std::vector<std::uint64_t>>(
       context, plan.connections(), [&](unsigned number, Connection& connection) {
         return latencies(plan, plan.jobs_of_connection(number), connection);
       });
   if (!parts) return context.fail(parts.error());
-  const double seconds = std::chrono::duration<double>(client::Clock::now() - before).count();
+  const double seconds = std::chrono::duration<double>(now() - before).count();
   std::vector<std::uint64_t> all;
   for (const auto& part : *parts) all.insert(all.end(), part.begin(), part.end());
   const LatencySummary s = summarize(std::move(all));

@@ -1,5 +1,6 @@
 #include "daemon/cli/bench/bench_throughput.h"
 
+#include "core/base/job.h"
 #include "proto/clients/cpp/batch_id.h"
 #include "proto/clients/cpp/client.h"
 #include "proto/command_writer.h"
@@ -18,10 +19,10 @@ constexpr std::chrono::minutes kPatience{5};
 }  // namespace
 
 client::Expected<ThroughputCount> ThroughputConnection::run() {
-  count_.first_sent = client::Clock::now();
+  count_.first_sent = now();
   fill();
   while (!expected_.empty()) {
-    auto more = connection_.receive(client::Clock::now() + kPatience, kReadBytes);
+    auto more = connection_.receive(now() + kPatience, kReadBytes);
     if (!more) return std::unexpected(std::move(more.error()));
     if (auto taken = take_replies(); !taken) return std::unexpected(std::move(taken.error()));
   }
@@ -96,7 +97,7 @@ client::Expected<void> ThroughputConnection::take_replies() {
 
 client::Expected<void> ThroughputConnection::take_page(Batch& batch) {
   if (page_.is_error) return std::unexpected(client::refused(page_.error));
-  count_.last_received = client::Clock::now();
+  count_.last_received = now();
   if (page_.cursor != 0) {
     // The daemon bounds a reply in bytes: the rest comes behind what was asked for meanwhile.
     OutputBuffer out;

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/job.h"
 #include "proto/clients/cpp/backoff.h"
 #include "proto/clients/cpp/connection.h"
 #include "proto/clients/cpp/deadline.h"
@@ -67,7 +68,7 @@ void TopPoller::act(TopAction action) {
 }
 
 bool TopPoller::wait(std::chrono::milliseconds time) {
-  const auto until = std::chrono::steady_clock::now() + time;
+  const auto until = now() + time;
   const MutexLock lock(mutex_);
   while (!is_urgent_ && !is_stopping_) {
     if (changed_.wait_until(mutex_, until) == std::cv_status::timeout) break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/job.h"
 #include "proto/clients/cpp/connection.h"
 #include "proto/clients/cpp/route.h"
 #include "proto/command_writer.h"
@@ -71,7 +72,7 @@ Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
     client::ClientError error = client::refused(reply.text);
     if (client::is_elsewhere(error.code)) return std::unexpected(std::move(error));
   }
-  snapshot.at = std::chrono::steady_clock::now();
+  snapshot.at = now();
   const Reply& info = (*replies)[0];
   if (!is_refused(info, snapshot)) {
     snapshot.server = to_top_server(info.text);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/commands.h"
 #include "daemon/cli/number_text.h"
@@ -28,8 +29,6 @@
 
 namespace locksley::cli {
 namespace {
-
-using std::chrono::steady_clock;
 
 // How long something that was said stays: two or three glances. Guess.
 constexpr std::chrono::seconds kSaidFor{5};
@@ -65,7 +64,7 @@ class Top {
   const Charset charset_;
   TopModel model_;
   TopControl control_;
-  steady_clock::time_point said_at_{};
+  Instant said_at_{};
 };
 
 // Until one of them can be read; then the signal that came, if one did.
@@ -92,7 +91,7 @@ bool Top::take(TopPoller::News news) {
     control_.connected(snapshot->address);
     model_.take(std::move(*snapshot));
     control_.take(model_.figures());
-    if (steady_clock::now() - said_at_ > kSaidFor) control_.fall_silent();
+    if (now() - said_at_ > kSaidFor) control_.fall_silent();
     return true;
   }
   if (auto* lost = std::get_if<TopPoller::Lost>(&news)) {
@@ -100,7 +99,7 @@ bool Top::take(TopPoller::News news) {
     control_.lost(lost->error.message);
   } else {
     control_.say(std::get<TopAnswer>(std::move(news)));
-    said_at_ = steady_clock::now();
+    said_at_ = now();
   }
   return false;
 }
@@ -109,7 +108,7 @@ bool Top::take(TopPoller::News news) {
 bool Top::press_all(TopTerminal& terminal, const TopPaper& paper, TopPoller& poller) {
   while (const auto key = terminal.read_key()) {
     TopControl::Effect effect = control_.press(*key, model_.figures(), paper);
-    said_at_ = steady_clock::now();
+    said_at_ = now();
     if (effect.quits) return false;
     if (effect.action) poller.act(std::move(*effect.action));
   }
@@ -170,9 +169,7 @@ int Top::print(TopPoller& poller) {
         continue;
       const TopFrame frame = draw_top(model_.figures(), control_.screen(), paper);
       poller.look_at(control_.demand(frame));
-      const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::chrono::system_clock::now().time_since_epoch());
-      output.append((printed++ == 0 ? "" : "\n") + local_time(now.count()) + "\n" + frame.text());
+      output.append((printed++ == 0 ? "" : "\n") + local_time(unix_milliseconds()) + "\n" + frame.text());
       output.flush();
       if (output.error() != 0) return failed_output(output.error());
     }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/job.h"
 #include "daemon/base/loop/processor_time.h"
 #include "daemon/http/api/api.h"
 #include "daemon/http/api/api_json.h"
@@ -47,7 +48,7 @@ Json timeline_of(const BatchRecord& record, const BatchStatus& status) LOCKSLEY_
   was(status.submitted_at, "submitted");
   was(status.started_at, "started");
   was(status.finished_at, "finished");
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto wall = wall_now().time_since_epoch();
   const Instant steady = now();
   const auto comes = [&](Instant at, const char* event) {
     if (at == kNever) return;

@@ -16,12 +16,6 @@
 namespace locksley::daemon {
 namespace {
 
-std::int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::string_view word_of(Health::Phase phase) {
   switch (phase) {
     case Health::Phase::kStarting:
@@ -215,7 +209,7 @@ Json nodes_of(const ServerState& state) {
 // `is_admin`: where the store is, is for operators.
 Json server_of(const ServerState& state, Health::Phase phase, bool is_admin) LOCKSLEY_REQUIRES(kIoThread) {
   const auto uptime = std::chrono::duration_cast<std::chrono::milliseconds>(now() - state.started_at());
-  const std::int64_t now_ms = unix_ms();
+  const std::int64_t now_ms = unix_milliseconds();
   const Store* const store = state.store();
   return {{"version", kBuildVersion},
           {"revision", kBuildRevision},

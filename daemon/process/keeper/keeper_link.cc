@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/job.h"
 #include "daemon/base/log/log_line.h"
 #include "daemon/process/keeper/children.h"
 #include "proto/text.h"
@@ -55,8 +56,6 @@ std::string explain(const KeeperReport& report, std::string_view program) {
   return "cannot start a process: " + error;
 }
 
-using Clock = std::chrono::steady_clock;
-
 // The keeper's time to kill and reap all processes after its socket is closed, and the kernel's to
 // end what was sent SIGKILL. Both take milliseconds; a guess for a machine that is very busy.
 constexpr auto kKeeperGrace = std::chrono::seconds(3);
@@ -67,11 +66,11 @@ constexpr auto kKeeperGrace = std::chrono::seconds(3);
 constexpr auto kReadGrace = std::chrono::seconds(10);
 
 // False: the child has not ended. Polled, since this happens once in a keeper's life.
-bool ends_before(pid_t child, Clock::time_point deadline) {
+bool ends_before(pid_t child, Instant deadline) {
   for (;;) {
     const pid_t ended = ::waitpid(child, nullptr, WNOHANG);
     if (ended == child || (ended < 0 && errno != EINTR)) return true;
-    if (Clock::now() >= deadline) return false;
+    if (now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -79,7 +78,7 @@ bool ends_before(pid_t child, Clock::time_point deadline) {
 // Kills the processes that programs had started: when the keeper died, its own children died with
 // it, and their children became this process's.
 void kill_orphans() {
-  const auto deadline = Clock::now() + kKeeperGrace;
+  const auto deadline = now() + kKeeperGrace;
   for (std::vector<pid_t> left = all_children(); !left.empty(); left = all_children()) {
     // A process that is not root cannot kill those of other users.
     std::erase_if(left, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
@@ -93,9 +92,9 @@ void kill_orphans() {
 // Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any
 // process of its user can stop it), kills it, and what it leaves behind.
 void end_keeper(pid_t keeper) {
-  if (ends_before(keeper, Clock::now() + kKeeperGrace)) return;
+  if (ends_before(keeper, now() + kKeeperGrace)) return;
   ::kill(keeper, SIGKILL);
-  ends_before(keeper, Clock::now() + kKeeperGrace);
+  ends_before(keeper, now() + kKeeperGrace);
   kill_orphans();
 }
 

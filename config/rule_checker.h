@@ -21,11 +21,6 @@ inline std::string shown(Duration value) { return in_quotes(to_string(value)); }
 inline std::string shown(Bytes value) { return in_quotes(to_string(value)); }
 inline std::string shown(Rate value) { return in_quotes(to_string(value)); }
 inline std::string shown(const std::string& value) { return in_quotes(value); }
-// Only a number can break a rule that the names do not break.
-inline std::string shown(const Slots& value) {
-  return value.names.empty() ? shown(std::uint64_t{value.count}) : "names that are not";
-}
-
 inline std::string shown(const Exec& value) { return shown(value.max_output); }
 
 // Checks each value by its key's rule.
@@ -61,6 +56,14 @@ class RuleChecker final : public PathVisitor {
     for (const std::string& item : value) {
       if (const auto expected = fault(rule.item, item)) report(path_to(key), *expected, shown(item));
     }
+  }
+
+  void key(Key key, const Slots& value, const SlotsRule& rule) {
+    for (const std::string& name : value.names) {
+      if (const auto expected = fault(rule.name, name)) return report(path_to(key), *expected, shown(name));
+    }
+    if (const auto expected = fault(rule, value))
+      report(path_to(key), *expected, shown(std::uint64_t{value.count}));
   }
 
   template <class T, class Rule>

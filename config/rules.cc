@@ -217,9 +217,6 @@ std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value) {
 std::optional<std::string> fault(const SlotsRule& rule, const Slots& value) {
   // None: the check of the lane says so.
   if (value.count != 0 && fault(rule.count, std::uint64_t{value.count})) return describe(rule);
-  for (const std::string& name : value.names) {
-    if (const auto expected = fault(rule.name, name)) return expected;
-  }
   return std::nullopt;
 }
 std::optional<std::string> fault(const ExecRule& rule, const Exec& value) {

@@ -107,7 +107,7 @@ std::optional<std::string> fault(const Bounds<Bytes>& bounds, Bytes value);
 std::optional<std::string> fault(const Bounds<Rate>& bounds, Rate value);
 std::optional<std::string> fault(const LimitRule<std::uint64_t>& rule, Limit value);
 std::optional<std::string> fault(const LimitRule<Bytes>& rule, Limit value);
-std::optional<std::string> fault(const SlotsRule& rule, const Slots& value);
+std::optional<std::string> fault(const SlotsRule& rule, const Slots& value);  // the number; not the names
 std::optional<std::string> fault(const ExecRule& rule, const Exec& value);
 std::optional<std::string> fault(const TextRule& rule, const std::string& value);
 std::optional<std::string> fault(const ListRule& rule, const std::vector<std::string>& value);

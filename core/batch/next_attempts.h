@@ -87,8 +87,8 @@ class NextAttempts {
   // is kept about the jobs that ended well. That of failed jobs stays: a command may queue these
   // again; but while the account of failures is full it goes, too.
   void jobs_ended(std::span<const IndexRange> ended, std::span<const IndexRange> failed);
-  // Drops the attempts, not the notes, of failed jobs, as jobs_ended() does while the account is
-  // full.
+  // Drops the attempts of failed jobs. Their notes stay; jobs_ended() drops these, too, while the
+  // account is full.
   void forget_counts(std::span<const IndexRange> failed);
 
   std::uint64_t memory_bytes() const;

@@ -333,8 +333,9 @@ class Parser {
               if (!jobs) throw CLI::ValidationError("-j", jobs.error());
               exec_.batch.slots = *jobs;
             },
-            "At most this many commands at once, as --slots, or 50%, +1 or -1 of this machine's processors; "
-            "the daemon's lane has a limit of its own, and 0 is no other limit")
+            "At most this many commands at once, as --slots; 50%, +1 and -1 are relative to the number of "
+            "this "
+            "machine's processors; 0: only the daemon's limit for the lane")
         ->type_name("JOBS");
     command
         ->add_option("--workdir,--wd", exec_.directory, "Folder in which the commands run; default: this one")

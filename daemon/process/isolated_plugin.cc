@@ -37,10 +37,9 @@ std::expected<std::string, std::string> try_out(const Program& program, const st
                                        std::generic_category().message(end.error().error)));
   }
   if (end->has_timed_out) {
-    return std::unexpected(fmt::format(
-        "{}: the process that checks it was killed, because it had not ended after {}: see what its init "
-        "waits for",
-        file, config::to_string(config::Duration(kCheckLimit))));
+    return std::unexpected(
+        fmt::format("{}: the check of the plugin was killed after {}: see what the plugin's init waits for",
+                    file, config::to_string(config::Duration(kCheckLimit))));
   }
   if (end->has_exited && end->status == kExitOk) return std::move(end->output);
   if (end->has_exited && end->status == kExitConfig && !end->output.empty())

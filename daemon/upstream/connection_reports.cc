@@ -9,9 +9,11 @@
 namespace locksley::daemon {
 namespace {
 
-// What the port for clients says, or that for HTTP, does not say what is to be done.
-std::string_view reason_of(std::string_view trouble) {
-  if (trouble == "what it sends is not RESP3")
+// The link's trouble, with what to do about it if the link has connected to the upstream's port for
+// HTTP or for clients, whose replies do not say that.
+std::string_view reason_of(const UpstreamLink& link) {
+  const std::string_view trouble = link.trouble();
+  if (link.is_not_resp3())
     return "what it sends is not RESP3, as of a port for HTTP; the port for workers is its workers.port "
            "(7771 by default)";
   if (!trouble.starts_with("ERR unknown command 'JOIN'")) return trouble;
@@ -44,7 +46,7 @@ void ConnectionReports::note_dropped(const UpstreamLink& link, const UpstreamLin
       .with("leases", leases)
       .with("results", stats.dropped_jobs - recorded_.dropped_jobs)
       .with("bytes", stats.dropped_bytes - recorded_.dropped_bytes)
-      .with("reason", reason_of(link.trouble()))
+      .with("reason", reason_of(link))
       .write(*parts_.log, spdlog::level::warn);
 }
 
@@ -67,7 +69,7 @@ bool ConnectionReports::note_state(const UpstreamLink& link) {
   was_joined_ = link.is_joined();
   if (has_joined) note_join(link);
   if (was_joined_ || link.trouble().empty()) return has_joined;
-  log_trouble(link.trouble());
+  log_trouble(link);
   const std::string& why = link.trouble();
   const bool is_refused =
       why.starts_with("WRONGPASS ") || why.starts_with("NOAUTH ") || why.starts_with("NOPERM ");
@@ -97,7 +99,8 @@ void ConnectionReports::note_join(const UpstreamLink& link) {
       .write(*parts_.log, spdlog::level::warn);
 }
 
-void ConnectionReports::log_trouble(std::string_view trouble) {
+void ConnectionReports::log_trouble(const UpstreamLink& link) {
+  const std::string_view trouble = link.trouble();
   if (logged_.size() >= kMostLogged) return;
   if (!logged_.insert(tried_ + " " + std::string(trouble)).second) return;
   const bool is_not_there = trouble.starts_with("NOHANDLER");
@@ -111,14 +114,14 @@ void ConnectionReports::log_trouble(std::string_view trouble) {
         .with("upstream", tried_)
         .with("name", parts_.name)
         .with("lane", parts_.lane)
-        .with("reason", reason_of(trouble))
+        .with("reason", reason_of(link))
         .write(*parts_.log, parts_.are_handlers_named ? spdlog::level::warn : spdlog::level::info);
     return;
   }
   LogLine("no connection to the upstream daemon")
       .with("upstream", tried_)
       .with("name", parts_.name)
-      .with("reason", reason_of(trouble))
+      .with("reason", reason_of(link))
       .write(*parts_.log, spdlog::level::warn);
 }
 

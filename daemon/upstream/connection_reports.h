@@ -53,7 +53,7 @@ class ConnectionReports {
   bool note_state(const UpstreamLink& link);
   void note_join(const UpstreamLink& link);
   // Why there is no connection; each reason once, until the next join.
-  void log_trouble(std::string_view trouble);
+  void log_trouble(const UpstreamLink& link);
 
   // Constant.
   const Parts parts_;

@@ -87,8 +87,10 @@ void WorkerSession::client_command() {
   if (is(1, "GETNAME") && arguments.size() == 2) return name_.empty() ? reply.null() : reply.bulk(name_);
   if (is(1, "ID") && arguments.size() == 2) return reply.integer(static_cast<std::int64_t>(id_));
   if (is(1, "SETINFO") && arguments.size() == 4) return reply.ok();
-  reply.error(fmt::format("ERR unknown subcommand '{}'. Try CLIENT HELP.",
-                          proto::printable(arguments.size() > 1 ? arguments[1] : name)));
+  reply.error(
+      fmt::format("ERR unknown subcommand '{}', or a wrong number of arguments: the port for workers takes "
+                  "CLIENT ID, CLIENT GETNAME, CLIENT SETNAME name and CLIENT SETINFO attribute value",
+                  proto::printable(arguments.size() > 1 ? arguments[1] : name)));
 }
 
 Coroutine<void> WorkerSession::ask() {

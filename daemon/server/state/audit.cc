@@ -46,7 +46,7 @@ void Audit::write(const Entry& entry) {
 
 void Audit::refused_by_store(const User* user, std::string_view peer, std::uint64_t commands) {
   if (!is_on_) return;
-  RateGate& gate = (user == nullptr ? gates_of_nobody_ : gates_of(*user)).refusals;
+  RateGate& gate = (user == nullptr ? gates_without_user_ : gates_of(*user)).refusals;
   if (!gate.open(now())) return;
   LogLine("audit: the store refused what was accepted")
       .with("user", user == nullptr ? std::string_view() : std::string_view(user->name()))

@@ -84,7 +84,7 @@ class Audit {
   const std::shared_ptr<spdlog::logger> log_;
   bool is_on_ LOCKSLEY_GUARDED_BY(kIoThread) = true;
   std::vector<Gates> gates_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
-  Gates gates_of_nobody_ LOCKSLEY_GUARDED_BY(kIoThread);     // of connections whose user is removed
+  Gates gates_without_user_ LOCKSLEY_GUARDED_BY(kIoThread);  // of connections whose user is removed
 };
 
 }  // namespace locksley::daemon

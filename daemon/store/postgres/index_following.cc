@@ -136,7 +136,8 @@ PgExpected<void> IndexFollowing::read_all(std::int64_t committed) {
   if (auto begun = connection_->begin_copy_out(now() + kPatience); !begun) return begun;
   auto copy = std::make_unique<IndexCopy>(kinds_);
   for (bool is_first = true;; is_first = false) {
-    if (is_stopping_) return std::unexpected(PgError::failed("it was being read"));
+    if (is_stopping_)
+      return std::unexpected(PgError::failed("the copy was stopped before all of the index was read"));
     const auto row = connection_->copy_row(now() + kPatience);
     if (!row) return std::unexpected(row.error());
     if (row->empty()) break;

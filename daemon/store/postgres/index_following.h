@@ -74,7 +74,7 @@ class IndexFollowing {
   std::unique_ptr<IndexCopy> finish();
 
  private:
-  static constexpr std::int32_t kNobody = 0;
+  static constexpr std::int32_t kNoNode = 0;
 
   // False: the copy is of no use any more.
   using StillGood = PgExpected<bool>;
@@ -120,7 +120,7 @@ class IndexFollowing {
   std::atomic<bool> is_stopping_ = false;
 
   std::unique_ptr<PgConnection> connection_;  // null: there is none
-  std::int32_t active_ = kNobody;             // the daemon that is followed
+  std::int32_t active_ = kNoNode;             // the daemon that is followed
   std::set<std::int32_t> were_active_;        // when that began, this one included
   std::unique_ptr<IndexCopy> copy_;           // null: nothing was read yet
   std::int64_t number_ = 0;                   // of the last group whose list was read

@@ -177,7 +177,7 @@ EngineDone ServerEngine::write_ahead(Group& group) {
 // known.
 EngineDone ServerEngine::renew_closed() {
   if (has_ahead_ || !connection_->is_closed()) return {};
-  LogLine("store: the database has closed the connection while it was idle: another one is made")
+  LogLine("store: the database closed an idle connection: connecting again")
       .with("store", place_)
       .write(*engine_.log, spdlog::level::info);
   pool_.break_off();

@@ -66,9 +66,14 @@ class CommandPipeline {
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
   }
-  void forget_trouble() { trouble_.clear(); }
+  void forget_trouble() {
+    trouble_.clear();
+    is_not_resp3_ = false;
+  }
   // Empty: nothing is wrong.
   const std::string& trouble() const { return trouble_; }
+  // Whether the trouble is that the received bytes are not RESP3.
+  bool is_not_resp3() const { return is_not_resp3_; }
 
   // ---- Bytes ----
 
@@ -82,7 +87,10 @@ class CommandPipeline {
   // The bytes of the next reply. False: there is none, or it is invalid, which is a trouble.
   bool next(std::string_view& reply) {
     const ReplyScanner::Status status = scanner_.next(reply);
-    if (status == ReplyScanner::Status::kInvalid) fail("what it sends is not RESP3");
+    if (status == ReplyScanner::Status::kInvalid && trouble_.empty()) {
+      fail("what it sends is not RESP3");
+      is_not_resp3_ = true;
+    }
     return status == ReplyScanner::Status::kWhole;
   }
   proto::OutputBuffer& output() { return output_; }
@@ -131,6 +139,7 @@ class CommandPipeline {
 
   Nanoseconds now_;
   std::string trouble_;
+  bool is_not_resp3_ = false;
   ReplyScanner scanner_;
   proto::OutputBuffer output_;
   std::deque<AwaitedReply> awaited_;

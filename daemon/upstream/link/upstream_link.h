@@ -135,6 +135,8 @@ class UpstreamLink {
   const JoinReply& joined() const { return joined_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
   const std::string& trouble() const { return pipeline_.trouble(); }
+  // Whether the trouble is that the upstream sends something else than RESP3.
+  bool is_not_resp3() const { return pipeline_.is_not_resp3(); }
 
   // ---- Results ----
 

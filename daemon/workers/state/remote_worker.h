@@ -187,7 +187,9 @@ class RemoteWorker {
   // When it gave back a lease of which it had begun no job, though it was in front, and it has
   // begun none since; none: it has not.
   std::optional<Nanoseconds> held_up;
-  bool is_silent = false;  // it lost its leases since it said nothing, and has said nothing since
+  // Until it sends something again, the worker does not count as serving its handlers: it was
+  // silent for so long that it lost its leases, or this connection was given up (given_up).
+  bool is_silent = false;
   // The worker has reclaimed leases of this connection on another one, so it had given this one up;
   // or the owner has closed this one. The leases up to this number end without a loss: those that
   // it does not reclaim, it never got. 0: none.

@@ -120,7 +120,7 @@ TEST(LanesTest, WhatCannotBeALaneIsAProblem) {
       "lanes.l.slots: expected a whole number from 1 to 10000, or a list of names");
   has("lanes: {l: {slots: []}}\n", "lanes.l.slots");
   has("lanes: {l: {slots: [a, b, a]}}\n", "expected names that differ from each other, found \"a\" twice");
-  has("lanes: {l: {slots: [\"a b\"]}}\n", "without spaces");
+  has("lanes: {l: {slots: [c, \"a b\"]}}\n", "without spaces, found \"a b\"");
   has("handlers: {h: {command: [a], lane: nowhere}}\n",
       "handlers.h.lane: expected a lane of the section lanes, found \"nowhere\"");
   has("handlers: {h: {command: [a], lane: cpu}}\n", "expected a lane of processes, and not the pool's lane");

@@ -62,8 +62,10 @@ TEST_F(CommandPipelineTest, TheFirstTroubleIsKeptUntilTheNextConnection) {
   pipeline.fail("closed");
   pipeline.clear();
   EXPECT_EQ(pipeline.trouble(), "what it sends is not RESP3");
+  EXPECT_TRUE(pipeline.is_not_resp3());
   pipeline.start();
   EXPECT_EQ(pipeline.trouble(), "");
+  EXPECT_FALSE(pipeline.is_not_resp3());
 }
 
 TEST_F(CommandPipelineTest, AnUpstreamThatOwesNothingMayBeSilent) {

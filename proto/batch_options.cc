@@ -9,6 +9,28 @@ namespace {
 
 constexpr auto kOptionNames = name_table(kBatchOptions);
 
+// Whether one of the numbers in the text is this one.
+constexpr bool has_number(std::string_view text, std::uint64_t number) {
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    std::uint64_t found = 0;
+    for (const char digit : text.substr(0, digits))
+      found = found * 10 + static_cast<std::uint64_t>(digit - '0');
+    if (digits != 0 && found == number) return true;
+    text.remove_prefix(std::max<std::size_t>(digits, 1));
+  }
+  return false;
+}
+constexpr const BatchOption& option_of(std::string_view name) {
+  return *std::ranges::find(kBatchOptions, name, &BatchOption::name);
+}
+static_assert(has_number(internal::kIdExpected, BatchOptions::kMaxIdBytes) &&
+                  has_number(internal::kCustomerExpected, BatchOptions::kMaxCustomerBytes) &&
+                  has_number(std::get<TextValue>(option_of("NAME").value).expected,
+                             BatchOptions::kMaxNameBytes) &&
+                  has_number(option_of("WEIGHT").help, BatchOptions::kMaxWeight),
+              "the texts of the table name the bounds");
+
 bool is_lower_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }

@@ -7,6 +7,7 @@
 
 #include "proto/batch_options.h"
 #include "proto/command_syntax.h"
+#include "proto/customer_settings.h"
 #include "proto/name_table.h"
 #include "proto/text.h"
 
@@ -95,13 +96,17 @@ constexpr ArgumentDoc kRetry[] = {
 constexpr ArgumentDoc kWeight[] = {{.name = "id"}, {.name = "weight", .type = Type::kInteger}};
 constexpr ArgumentDoc kSlots[] = {{.name = "id"}, {.name = "slots", .type = Type::kInteger}};
 constexpr ArgumentDoc kCustomerName[] = {{.name = "customer"}};
-constexpr ArgumentDoc kCustomerSet[] = {
-    {.name = "customer"},
-    {.name = "weight", .type = Type::kInteger, .token = "WEIGHT", .optional = true},
-    {.name = "slots", .type = Type::kInteger, .token = "SLOTS", .optional = true},
-    {.name = "rate", .token = "RATE", .optional = true},
-    {.name = "max-jobs", .type = Type::kInteger, .token = "MAXJOBS", .optional = true},
-};
+constexpr auto kCustomerSet = [] {
+  std::array<ArgumentDoc, 1 + kCustomerOptions.size()> all{{{.name = "customer"}}};
+  std::ranges::transform(kCustomerOptions, all.begin() + 1, [](const CustomerOption& option) {
+    const bool is_rate = option.set == nullptr;
+    return ArgumentDoc{.name = option.value_name,
+                       .type = is_rate ? Type::kString : Type::kInteger,
+                       .token = option.name,
+                       .optional = true};
+  });
+  return all;
+}();
 constexpr ArgumentDoc kCustomerList[] = {
     {.name = "pattern", .token = "MATCH", .optional = true},
     {.name = "cursor", .type = Type::kInteger, .token = "CURSOR", .optional = true},

@@ -2,11 +2,14 @@
 // thread, and nothing blocks.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "proto/batch_options.h"
 
 namespace locksley::proto {
 
@@ -41,5 +44,25 @@ struct CustomerSettings {
 
   friend bool operator==(const CustomerSettings&, const CustomerSettings&) = default;
 };
+
+// One option of CUSTOMER SET.
+struct CustomerOption {
+  std::string_view name;        // upper case; the parser accepts either case
+  std::string_view value_name;  // in COMMAND DOCS
+  std::uint64_t least;
+  std::uint64_t most;
+  void (*set)(CustomerSettings&, std::uint64_t);  // null: the value is a rate, and has no bounds here
+};
+
+// The table of these options, which the parser and COMMAND DOCS read; in the order of the latter.
+inline constexpr auto kCustomerOptions = std::to_array<CustomerOption>({
+    {"WEIGHT", "weight", 1, BatchOptions::kMaxWeight,
+     [](CustomerSettings& to, std::uint64_t weight) { to.weight = static_cast<std::uint32_t>(weight); }},
+    {"SLOTS", "slots", 0, BatchOptions::kMaxCount,
+     [](CustomerSettings& to, std::uint64_t slots) { to.slots = static_cast<std::uint32_t>(slots); }},
+    {"RATE", "rate", 0, 0, nullptr},
+    {"MAXJOBS", "max-jobs", 0, CustomerSettings::kMaxJobs,
+     [](CustomerSettings& to, std::uint64_t jobs) { to.max_jobs = jobs; }},
+});
 
 }  // namespace locksley::proto

@@ -165,23 +165,25 @@ std::expected<SlotsCommand, std::string> parse_slots(const ArgumentList& argumen
 
 std::expected<CustomerSetCommand, std::string> parse_customer_set(const ArgumentList& arguments) {
   CustomerSetCommand result{arguments[2], {}};
-  std::uint64_t weight = 0;
-  std::uint64_t slots = 0;
-  std::uint64_t max_jobs = 0;
+  std::array<std::uint64_t, kCustomerOptions.size()> numbers{};
   std::string_view rate;
-  std::array options = {
-      ValueOption{"WEIGHT", 1, BatchOptions::kMaxWeight, &weight, nullptr},
-      ValueOption{"SLOTS", 0, BatchOptions::kMaxCount, &slots, nullptr},
-      ValueOption{"RATE", 0, 0, nullptr, &rate},
-      ValueOption{"MAXJOBS", 0, CustomerSettings::kMaxJobs, &max_jobs, nullptr},
-  };
+  std::array<ValueOption, kCustomerOptions.size()> options{};
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const CustomerOption& option = kCustomerOptions[i];
+    const bool is_rate = option.set == nullptr;
+    options[i] = {option.name, option.least, option.most, is_rate ? nullptr : &numbers[i],
+                  is_rate ? &rate : nullptr};
+  }
   if (auto parsed = parse_options(arguments, 3, options); !parsed) {
     return std::unexpected(std::move(parsed.error()));
   }
   CustomerSettings& changes = result.changes;
-  if (options[0].is_seen) changes.weight = static_cast<std::uint32_t>(weight);
-  if (options[1].is_seen) changes.slots = static_cast<std::uint32_t>(slots);
-  if (options[2].is_seen) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (!options[i].is_seen) continue;
+    if (const auto set = kCustomerOptions[i].set) {
+      set(changes, numbers[i]);
+      continue;
+    }
     changes.rate = parse_customer_rate(rate);
     if (!changes.rate) {
       return std::unexpected(needs("option 'RATE'",
@@ -190,7 +192,6 @@ std::expected<CustomerSetCommand, std::string> parse_customer_set(const Argument
                                    rate));
     }
   }
-  if (options[3].is_seen) changes.max_jobs = max_jobs;
   return result;
 }
 

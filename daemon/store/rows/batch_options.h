@@ -25,7 +25,9 @@ struct OptionField {
   Core core;
 };
 
-// In the order of the store's row, which must not change: existing stores have it.
+// In the order of the store's row, which must not change: existing stores have it. So these lists
+// cannot follow from proto's table, whose order is that of the documentation and may change. The
+// checks below fail if an option of that table is missing here.
 inline constexpr std::tuple kOptionFields{
     OptionField{&proto::BatchOptions::id, &BatchOptions::id},
     OptionField{&proto::BatchOptions::name, &BatchOptions::name},

@@ -74,17 +74,18 @@ class BatchRecord final : public Batch {
   bool is_stored() const { return journal() != nullptr; }
 
   // The lane that runs its jobs. HandlerBatches exchanges it when the handler moves to another
-  // lane.
+  // lane. Not persistent: a restart takes it from the handler.
   Lane* lane LOCKSLEY_GUARDED_BY(kIoThread);
+  // Persistent: the row of a stored batch says whether it came by OPEN. A RUN is never stored.
   const Origin origin;
   // LIST orders by it, and the store knows the batch by it; grows with each accepted batch. 0: a
-  // RUN of which nothing is ever due, and whose handler cannot be removed.
+  // RUN of which nothing is ever due, and whose handler cannot be removed. Persistent.
   const std::uint64_t sequence;
 
-  // A RUN of which nothing is due. Constant once a worker may have it.
+  // A RUN of which nothing is due. Constant once a worker may have it. Not persistent.
   bool only_end_is_news = false;
   // Its user's, in the ChangeQueue and among the Slices. Written by BatchCharges::tenant_of().
-  // Constant once a worker may have the batch.
+  // Constant once a worker may have the batch. Not persistent.
   LineNumber line = kDaemonsLine;
 
   // What the client asked for in addition to core's BatchOptions, and what commands changed since.
@@ -141,19 +142,21 @@ class BatchRecord final : public Batch {
     std::uint64_t record_bytes = 0;   // of the record itself, against limits.max_record_bytes
     bool is_counted = false;          // among the tenant's active batches
   } charged LOCKSLEY_GUARDED_BY(kIoThread);
-  // Place among the active batches of RUN. Written by ActiveRuns.
+  // Place among the active batches of RUN. Written by ActiveRuns. Not persistent.
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   // The error with which a RUN is answered that was cancelled because of a limit; empty: it was
-  // not.
+  // not. Written by ResultRelief. Not persistent.
   std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
   // How many RETRYs of very many jobs are on their way; while one puts its jobs into the ring,
   // another may begin. Written by Intake, which wakes the waiters for kReadRows once it is 0 again.
+  // Not persistent.
   std::uint32_t requeues LOCKSLEY_GUARDED_BY(kIoThread) = 0;
   bool is_requeueing() const LOCKSLEY_REQUIRES(kIoThread) { return requeues != 0; }
-  // The registry has not yet seen that it is over. Written by the Registry.
+  // The registry has not yet seen that it is over. Written by the Registry. Not persistent: it
+  // follows from the state that the store has.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
   // It is over, and its payloads have made room for others: its failed jobs cannot run again.
-  // Written by Retention.
+  // Written by Retention. Not persistent: only batches that are in memory alone lose payloads.
   bool has_lost_payloads LOCKSLEY_GUARDED_BY(kIoThread) = false;
 
   // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent:
@@ -176,8 +179,8 @@ class BatchRecord final : public Batch {
     BatchRecord* next = nullptr;
   } streamed LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The client that reads its results and discards them (RESULTS … DISCARD). Written by Batches and
-  // Retention. Not persistent.
+  // The client that reads its results and discards them (RESULTS … DISCARD). Written by
+  // ResultDiscards and Retention. Not persistent.
   struct Discarder {
     Instant seen = Instant::min();  // when it last asked, or was given a page
     bool has_all = false;           // it was given the last page then

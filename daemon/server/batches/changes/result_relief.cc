@@ -121,13 +121,10 @@ bool ResultRelief::evict_until(Instant until) {
   if (on_room_) on_room_();
   warn_of_full();
   if (parts_.retention.take_awaits_write()) relieve_soon();
-  // That of all may be full before one of a user is, by what others leave free.
-  const auto is_full = [](const Account& account) {
-    return account.results().is_full() || account.failures().is_full();
+  const auto is_full = [](const Tenant& tenant) {
+    return tenant.account.results().is_full() || tenant.account.failures().is_full();
   };
-  Tenants& tenants = parts_.registry.tenants();
-  if (is_full(tenants.account_of_all()) || std::ranges::any_of(tenants.all(), is_full, &Tenant::account))
-    wait_for_readers();
+  if (std::ranges::any_of(parts_.registry.tenants().all(), is_full)) wait_for_readers();
   return true;
 }
 

@@ -1,4 +1,3 @@
-// Length: a third of it is the constructor, which connects the parts.
 #include "daemon/server/batches/batches.h"
 
 #include <fmt/format.h>
@@ -7,407 +6,374 @@
 #include <system_error>
 #include <utility>
 
-#include "daemon/base/log/log_line.h"
 #include "daemon/base/loop/io_mailbox.h"
+#include "daemon/base/loop/sliced_work.h"
+#include "daemon/server/batches/changes/drain.h"
+#include "daemon/server/batches/changes/forget_commands.h"
+#include "daemon/server/batches/changes/result_relief.h"
+#include "daemon/server/batches/news/batch_news.h"
+#include "daemon/server/batches/news/due_actions.h"
+#include "daemon/server/batches/retention/free_aside.h"
+#include "daemon/server/batches/stored/awaited_deletions.h"
+#include "daemon/server/batches/stored/pending_discards.h"
+#include "daemon/server/batches/stored/restored_times.h"
+#include "daemon/server/batches/stored/write_charges.h"
 #include "daemon/store/engine/writer_thread.h"
 #include "daemon/store/store.h"
 
 namespace locksley::daemon {
 
-namespace {
-// Until a batch is forgotten whose dependents had not been told that it is over. A guess.
-constexpr auto kForgetAgain = std::chrono::seconds(1);
-}  // namespace
+// Each part may use those before it in the constructor, and those after it once all are there.
+struct Batches::Wiring {
+  explicit Wiring(Parts parts_in);
+  Wiring(const Wiring&) = delete;
+  Wiring& operator=(const Wiring&) = delete;
 
-Batches::Batches(Parts parts)
-    : parts_(std::move(parts)),
-      registry_(parts_.tenants, parts_.stats),
-      events_(parts_.stats, parts_.slices),
-      change_queue_(
-          [this, &mailbox = IoMailbox::of(parts_.io)] {
+  // What follows when the news of some batches has been applied.
+  void after_changes() LOCKSLEY_REQUIRES(kIoThread);
+
+  const Parts parts;
+  Registry registry;
+  Events events;
+  ChangeQueue change_queue;
+  Retention retention;
+  RestoredTimes restored_times;
+  WriteCharges write_charges;
+  AwaitedDeletions deletions;
+  PendingDiscards pending_discards;
+  StoredBatches stored;
+  RestoredBatches restored;
+  BatchChanges changes;
+  ResultRelief relief;
+  ResultDiscards discards;
+  Streams streams;
+  Drain drain;
+  Dependencies dependencies;
+  CustomerChanges customers;
+  HandlerBatches handler_batches;
+  DueTimer timer;
+  BatchNews news;
+  DueActions due_actions;
+  ForgetCommands forgets;
+  StoreOutcomes outcomes;
+  StoreReads reads;
+  BatchLoads loads;
+  Admission admission;
+  Intake intake;
+  SlicedWork evicting LOCKSLEY_GUARDED_BY(kIoThread);  // Retention::go_on_until()
+  // Destroys what is large. The last member: what it holds refers to the others.
+  Reader aside;
+};
+
+Batches::Wiring::Wiring(Parts parts_in)
+    : parts(std::move(parts_in)),
+      registry(parts.tenants, parts.stats),
+      events(parts.stats, parts.slices),
+      change_queue(
+          [this, &mailbox = IoMailbox::of(parts.io)] {
             mailbox.post([this] {
               kIoThread.assert_held();
-              news_.take_changes();
+              news.take_changes();
             });
           },
-          parts_.log),
-      retention_(registry_, parts_.stats, parts_.store, aside_),
-      restored_times_({.io = parts_.io,
-                       .slices = parts_.slices,
-                       .registry = registry_,
-                       .log = parts_.log,
-                       .changed =
-                           [this] {
-                             kIoThread.assert_held();
-                             timer_.arm();
-                           }}),
-      stored_({.store = parts_.store,
-               .charges = write_charges_,
-               .discards = pending_discards_,
-               .registry = registry_,
-               .retention = retention_,
-               .events = events_,
-               .stats = parts_.stats,
+          parts.log),
+      retention(registry, parts.stats, parts.store, aside),
+      restored_times({.io = parts.io,
+                      .slices = parts.slices,
+                      .registry = registry,
+                      .log = parts.log,
+                      .changed =
+                          [this] {
+                            kIoThread.assert_held();
+                            timer.arm();
+                          }}),
+      stored({.store = parts.store,
+              .charges = write_charges,
+              .discards = pending_discards,
+              .registry = registry,
+              .retention = retention,
+              .events = events,
+              .stats = parts.stats,
+              .apply_news =
+                  [this](BatchRecord& record) {
+                    kIoThread.assert_held();
+                    news.apply(record);
+                  }}),
+      restored({.config = parts.config,
+                .store = parts.store,
+                .discards = pending_discards,
+                .registry = registry,
+                .retention = retention,
+                .observer = change_queue,
+                .handlers = parts.handlers,
+                .times = restored_times,
+                .polls = parts.stats.stretches.polls,
+                .log = parts.log}),
+      changes(stored, aside, parts.log),
+      relief({.io = parts.io,
+              .slices = parts.slices,
+              .registry = registry,
+              .retention = retention,
+              .changes = changes,
+              .store = parts.store,
+              .log = parts.log}),
+      discards(
+          {.registry = registry, .retention = retention, .stored = stored, .relief = relief, .aside = aside}),
+      streams(registry),
+      drain(registry, stored, streams, parts.slices),
+      dependencies(registry, stored, changes, parts.slices),
+      customers(parts.config, registry, retention, write_charges, deletions, parts.store),
+      handler_batches(registry, parts.handlers, parts.slices,
+                      [this] {
+                        kIoThread.assert_held();
+                        drain.call_if_idle();
+                      }),
+      timer(parts.io, parts.slices, registry,
+            {.act =
+                 [this](BatchRecord& record, Due due) {
+                   kIoThread.assert_held();
+                   due_actions.act_on(record, due);
+                 },
+             .forget =
+                 [this](std::uint64_t batch) {
+                   kIoThread.assert_held();
+                   retention.forget_retired(batch, Urgency::kWithNext);
+                 }}),
+      news({.io = parts.io,
+            .slices = parts.slices,
+            .changes = change_queue,
+            .events = events,
+            .registry = registry,
+            .retention = retention,
+            .streams = streams,
+            .dependencies = dependencies,
+            .timer = timer,
+            .store = parts.store,
+            .aside = aside,
+            .stats = parts.stats,
+            .log = parts.log,
+            .after_changes =
+                [this] {
+                  kIoThread.assert_held();
+                  after_changes();
+                }}),
+      due_actions({.registry = registry,
+                   .retention = retention,
+                   .changes = changes,
+                   .dependencies = dependencies,
+                   .news = news}),
+      forgets({.registry = registry,
+               .retention = retention,
+               .dependencies = dependencies,
+               .charges = write_charges,
+               .deletions = deletions,
+               .store = parts.store,
                .apply_news =
                    [this](BatchRecord& record) {
                      kIoThread.assert_held();
-                     news_.apply(record);
+                     news.apply(record);
                    }}),
-      restored_({.config = parts_.config,
-                 .store = parts_.store,
-                 .discards = pending_discards_,
-                 .registry = registry_,
-                 .retention = retention_,
-                 .observer = change_queue_,
-                 .handlers = parts_.handlers,
-                 .times = restored_times_,
-                 .polls = parts_.stats.stretches.polls,
-                 .log = parts_.log}),
-      changes_(stored_, aside_, parts_.log),
-      relief_({.io = parts_.io,
-               .slices = parts_.slices,
-               .registry = registry_,
-               .retention = retention_,
-               .changes = changes_,
-               .store = parts_.store,
-               .log = parts_.log}),
-      streams_(registry_),
-      dependencies_(registry_, stored_, changes_, parts_.slices),
-      customers_(parts_.config, registry_, retention_, write_charges_, deletions_, parts_.store),
-      handler_batches_(registry_, parts_.handlers, parts_.slices,
-                       [this] {
-                         kIoThread.assert_held();
-                         call_if_idle();
-                       }),
-      timer_(parts_.io, parts_.slices, registry_,
-             {.act =
-                  [this](BatchRecord& record, Due due) {
-                    kIoThread.assert_held();
-                    act_on(record, due);
-                  },
-              .forget =
-                  [this](std::uint64_t batch) {
-                    kIoThread.assert_held();
-                    retention_.forget_retired(batch, Urgency::kWithNext);
-                  }}),
-      news_({.io = parts_.io,
-             .slices = parts_.slices,
-             .changes = change_queue_,
-             .events = events_,
-             .registry = registry_,
-             .retention = retention_,
-             .streams = streams_,
-             .dependencies = dependencies_,
-             .timer = timer_,
-             .store = parts_.store,
-             .aside = aside_,
-             .stats = parts_.stats,
-             .log = parts_.log,
-             .after_changes =
-                 [this] {
-                   kIoThread.assert_held();
-                   after_changes();
-                 }}),
-      reads_({.io = parts_.io,
-              .slices = parts_.slices,
-              .registry = registry_,
-              .store = parts_.store,
-              .aside = aside_}),
-      loads_({.io = parts_.io,
-              .slices = parts_.slices,
-              .registry = registry_,
-              .restored = restored_,
-              .store = parts_.store}),
-      admission_(parts_.config, registry_, retention_, news_, stored_, relief_, parts_.log),
-      intake_({.config = parts_.config,
-               .handlers = parts_.handlers,
-               .stats = parts_.stats,
-               .store = parts_.store,
-               .observer = change_queue_,
-               .registry = registry_,
-               .events = events_,
-               .retention = retention_,
-               .stored = stored_,
-               .restored = restored_,
-               .changes = changes_,
-               .streams = streams_,
-               .dependencies = dependencies_,
-               .times = restored_times_,
-               .handler_batches = handler_batches_,
-               .news = news_,
-               .timer = timer_,
-               .admission = admission_,
-               .io = parts_.io,
-               .slices = parts_.slices,
-               .aside = aside_,
-               .log = parts_.log}),
-      settling_(parts_.slices),
-      evicting_(parts_.slices) {
-  dependencies_.on_all_told([this](std::uint64_t sequence) {
+      outcomes({.io = parts.io,
+                .slices = parts.slices,
+                .stored = stored,
+                .charges = write_charges,
+                .deletions = deletions,
+                .retention = retention,
+                .after_outcome =
+                    [this] {
+                      kIoThread.assert_held();
+                      timer.arm();
+                      drain.call_if_idle();
+                    }}),
+      reads({.io = parts.io,
+             .slices = parts.slices,
+             .registry = registry,
+             .store = parts.store,
+             .aside = aside}),
+      loads({.io = parts.io,
+             .slices = parts.slices,
+             .registry = registry,
+             .restored = restored,
+             .store = parts.store}),
+      admission(parts.config, registry, retention, news, stored, relief, parts.log),
+      intake({.config = parts.config,
+              .handlers = parts.handlers,
+              .stats = parts.stats,
+              .store = parts.store,
+              .observer = change_queue,
+              .registry = registry,
+              .events = events,
+              .retention = retention,
+              .stored = stored,
+              .restored = restored,
+              .changes = changes,
+              .streams = streams,
+              .dependencies = dependencies,
+              .times = restored_times,
+              .handler_batches = handler_batches,
+              .news = news,
+              .timer = timer,
+              .admission = admission,
+              .io = parts.io,
+              .slices = parts.slices,
+              .aside = aside,
+              .log = parts.log}),
+      evicting(parts.slices) {
+  dependencies.on_all_told([this](std::uint64_t sequence) {
     kIoThread.assert_held();
-    retention_.unpinned(sequence);
+    retention.unpinned(sequence);
     after_changes();
   });
-  retention_.pin_while([this](std::uint64_t sequence) {
+  retention.pin_while([this](std::uint64_t sequence) {
     kIoThread.assert_held();
-    return dependencies_.is_notifying(sequence);
+    return dependencies.is_notifying(sequence);
   });
-  retention_.do_later([this] {
+  retention.do_later([this] {
     kIoThread.assert_held();
-    evicting_.start([this](Instant until) {
+    evicting.start([this](Instant until) {
       kIoThread.assert_held();
-      return retention_.go_on_until(until);
+      return retention.go_on_until(until);
     });
   });
-  registry_.load_with([this](std::uint64_t sequence) {
+  registry.load_with([this](std::uint64_t sequence) {
     kIoThread.assert_held();
-    return restored_.load(sequence);
+    return restored.load(sequence);
   });
 }
 
-void Batches::limits_changed() {
-  retention_.limits_changed();
-  relief_.relieve();
+void Batches::Wiring::after_changes() {
+  retention.retire(stored.settled());
+  retention.evict();
+  // Batches that are over now may make room for the results of others.
+  if (retention.take_may_relieve()) relief.relieve();
+  drain.call_if_idle();
 }
 
+Batches::Batches(Parts parts) : wiring_(std::make_unique<Wiring>(std::move(parts))) {}
+Batches::~Batches() = default;
+
+// ---- The parts that callers use ----
+
+Registry& Batches::registry() { return wiring_->registry; }
+const Registry& Batches::registry() const { return wiring_->registry; }
+Events& Batches::events() { return wiring_->events; }
+Intake& Batches::intake() { return wiring_->intake; }
+BatchChanges& Batches::changes() { return wiring_->changes; }
+CustomerChanges& Batches::customers() { return wiring_->customers; }
+HandlerBatches& Batches::handlers() { return wiring_->handler_batches; }
+StoreReads& Batches::reads() { return wiring_->reads; }
+
+// ---- Batches are found ----
+
+Batches::Found Batches::find(const User& by, std::string_view id) {
+  return find_batch(wiring_->registry, by, id);
+}
+bool Batches::loads_aside() const { return wiring_->loads.are_wanted(); }
+std::uint64_t Batches::first_to_load(const User& by, std::string_view id) const {
+  return loads_aside() ? daemon::first_to_load(wiring_->registry, by, id) : 0;
+}
+void Batches::load(std::uint64_t sequence, BatchLoads::OnLoad on_load) {
+  wiring_->loads.load(sequence, std::move(on_load));
+}
+BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
+  return wiring_->news.shown_status(*record);
+}
+std::size_t Batches::active() const { return wiring_->registry.active() + wiring_->registry.runs().size(); }
+
+// ---- Batches come in, change and leave ----
+
 std::expected<void, StoreRefusal> Batches::restore_all() {
+  Wiring& all = *wiring_;
   try {
-    aside_.start();
+    all.aside.start();
   } catch (const std::system_error& error) {
     return std::unexpected(StoreRefusal{fmt::format("no thread for large batches starts: {}", error.what())});
   }
-  if (parts_.store == nullptr) return {};
-  if (auto customers = customers_.restore(); !customers) return customers;
-  parts_.store->on_arrival([this, &mailbox = IoMailbox::of(parts_.io)](std::uint64_t sequence) {
-    mailbox.post([this, sequence] {
+  if (all.parts.store == nullptr) return {};
+  if (auto customers = all.customers.restore(); !customers) return customers;
+  all.parts.store->on_arrival([&all, &mailbox = IoMailbox::of(all.parts.io)](std::uint64_t sequence) {
+    mailbox.post([&all, sequence] {
       kIoThread.assert_held();
-      payloads_arrived(sequence);
+      all.stored.payloads_arrived(sequence);
     });
   });
-  auto restored = restored_.restore(
-      [this](StoredBatch stored) {
+  auto restored = all.restored.restore(
+      [&all](StoredBatch batch) {
         kIoThread.assert_held();
-        intake_.restore(std::move(stored));
+        all.intake.restore(std::move(batch));
       },
-      [this, &mailbox = IoMailbox::of(parts_.io)](Outcome outcome) {
+      [&all](Outcome outcome) {
         kStoreWriter.assert_held();
-        stored_.expect(outcome);
-        const bool settles = outcome.error.empty() && !outcome.is_of_kept_ones;
-        if (settles && on_written_) on_written_(outcome.up_to);
-        mailbox.post([this, outcome = std::move(outcome)]() mutable {
-          kIoThread.assert_held();
-          settle(std::move(outcome));
-        });
+        all.outcomes.add(std::move(outcome));
       });
   // The limits may be lower than they were for an earlier process.
   if (restored) {
-    retention_.limits_changed();
-    retention_.go_on_until(Instant::max());
+    all.retention.limits_changed();
+    all.retention.go_on_until(Instant::max());
   }
-  timer_.arm();
+  all.timer.arm();
   return restored;
 }
 
-BatchStatus Batches::shown_status(const std::shared_ptr<BatchRecord>& record) {
-  const BatchStatus status = record->status();
-  if (record->is_active) {
-    news_.apply(*record, status);
-    timer_.arm();
-  }
-  return status;
+bool Batches::look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found) {
+  return wiring_->dependencies.look_up_next(by, options, found);
 }
 
 void Batches::connection_ended(std::uint64_t connection, LineNumber line) {
-  constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
-  const Instant close_at = now() + parts_.config.limits.open_timeout;
-  const bool is_done = streams_.connection_ended(connection, close_at, kFewBatches);
-  timer_.arm();
-  if (is_done) return;
-  auto go_on = [this, connection, close_at](Instant until) {
+  const Instant close_at = now() + wiring_->parts.config.limits.open_timeout;
+  wiring_->streams.abandon_all(connection, close_at, wiring_->parts.slices, line, [&timer = wiring_->timer] {
     kIoThread.assert_held();
-    bool is_last = false;
-    do {
-      is_last = streams_.connection_ended(connection, close_at, kFewBatches);
-    } while (!is_last && now() < until);
-    timer_.arm();
-    return is_last;
-  };
-  parts_.slices.add(std::move(go_on), line);
+    timer.arm();
+  });
 }
 
 std::optional<Ticket> Batches::forget(BatchRecord& record, const User& by) {
-  if (!record.is_over() || dependencies_.is_notifying(record.sequence)) return std::nullopt;
-  // This thread may not have learned yet that it is over.
-  news_.apply(record);
-  if (by.is_admin() && &registry_.tenant_of(record) == &by.tenant())
-    registry_.admin_forgot(by.tenant(), record.id());
-  const auto ticket = retention_.forget(record, Urgency::kAwaited);
-  write_charges_.charge(by.tenant().account, ticket.value_or(0), kCostOfWrite);
-  deletions_.put(ticket.value_or(0));
-  timer_.arm();
+  const std::optional<Ticket> ticket = wiring_->forgets.forget(record, by);
+  wiring_->timer.arm();
   return ticket;
 }
-
 std::expected<Ticket, std::string> Batches::forget_nothing() const {
-  if (parts_.store == nullptr || parts_.store->has_deletions(deletions_.failed())) return deletions_.last();
-  return std::unexpected(
-      fmt::format("STORE the disk cannot be written: an earlier FORGET is not on it yet, so the batch may be "
-                  "there again after a crash; retry later ({})",
-                  parts_.store->error()));
+  return wiring_->forgets.forget_nothing();
 }
 
 void Batches::discard_rows(BatchRecord& record, std::uint64_t row, const ResultLog::Place& place) {
-  constexpr std::size_t kFewChunks = 8;  // a page of small rows has that many at most
-  const std::uint64_t discarded = record.status().discarded;
-  discarder_seen(record, Discarder::kIsReading);
-  record.discard_rows_before(row, place);
-  const BatchStatus status = record.status();
-  if (status.discarded == discarded) return;
-  if (!record.drop_rows_before(status.discarded, kFewChunks)) {
-    drop_rows_aside(aside_, registry_.tenant_of(record).number, record.shared(), status.discarded);
-  }
-  if (!record.is_stored() || record.stored.is_rejected) return;
-  // Rows before the place of a row that was discarded earlier are gone: the store passes over them.
-  stored_.discard(record, {0, place.first_row});
-  retention_.results_discarded(record, status.result_bytes);
+  wiring_->discards.discard_rows(record, row, place);
 }
-
 void Batches::discarder_seen(BatchRecord& record, Discarder which) {
-  record.discarder.seen = now();
-  // It may have gone on while another thread read the page.
-  record.discarder.has_all = which == Discarder::kHasAll && record.is_over();
-  if (record.discarder.has_all && retention_.returns_earlier(record)) relief_.wait_for_readers();
+  wiring_->discards.discarder_seen(record, which);
 }
 
-void Batches::after_changes() {
-  retention_.retire(stored_.settled());
-  retention_.evict();
-  // Batches that are over now may make room for the results of others.
-  if (retention_.take_may_relieve()) relief_.relieve();
-  call_if_idle();
+void Batches::free_words_aside(proto::ArgumentList payloads) {
+  const std::uint64_t bytes = payloads.memory_bytes();
+  free_dropped(std::make_shared<proto::ArgumentList>(std::move(payloads)), bytes);
+}
+void Batches::free_dropped(std::shared_ptr<void> dropped, std::uint64_t bytes) {
+  free_aside(wiring_->aside, std::move(dropped), bytes, Reader::kNoUser);
 }
 
-void Batches::payloads_arrived(std::uint64_t sequence) {
-  BatchRecord* const record = registry_.by_sequence(sequence);
-  if (record == nullptr || !record->is_active) return;
-  registry_.charges().add_jobs_set_memory(*record, 0, record->payloads().memory_bytes());
-  record->lane->payloads_arrived(*record);
+void Batches::limits_changed() {
+  wiring_->retention.limits_changed();
+  wiring_->relief.relieve();
+}
+void Batches::on_result_room(std::function<void()> told) { wiring_->relief.on_room(std::move(told)); }
+
+// ---- The store ----
+
+void Batches::on_stored(OnStored on_outcome) { wiring_->outcomes.on_stored(std::move(on_outcome)); }
+void Batches::on_written(std::function<void(Ticket)> written) {
+  wiring_->outcomes.on_written(std::move(written));
+}
+bool Batches::is_settled(Ticket ticket) const { return wiring_->stored.is_settled(ticket); }
+Ticket Batches::ticket_of_rows(BatchRecord& record, std::uint64_t rows) {
+  return wiring_->stored.ticket_of_rows(record, rows);
 }
 
-void Batches::settle(Outcome outcome) {
-  PendingOutcome pending{.outcome = std::move(outcome)};
-  if (pending_outcomes_.empty() && settle_some(pending, now() + Slices::kSlice)) return;
-  pending_outcomes_.push_back(std::move(pending));
-  settling_.start([this](Instant until) {
-    kIoThread.assert_held();
-    return settle_until(until);
-  });
-}
-
-bool Batches::settle_until(Instant until) {
-  while (!pending_outcomes_.empty()) {
-    if (settle_some(pending_outcomes_.front(), until)) pending_outcomes_.pop_front();
-    if (now() >= until) return pending_outcomes_.empty();
-  }
-  return true;
-}
-
-bool Batches::settle_some(PendingOutcome& pending, Instant until) {
-  if (!pending.is_known_to_batches) {
-    pending.is_known_to_batches = stored_.settle_some(pending.outcome, until);
-    if (!pending.is_known_to_batches) return false;
-    write_charges_.refund(pending.outcome.up_to);
-    deletions_.settled(pending.outcome);
-    // What could not leave memory before this outcome may leave now.
-    retention_.retire(stored_.settled());
-  }
-  if (on_stored_ && !on_stored_(pending.outcome, until)) return false;
-  timer_.arm();
-  call_if_idle();
-  return true;
-}
-
-void Batches::act_on(BatchRecord& record, Due due) {
-  switch (due) {
-    case Due::kDeadline:
-      changes_.end_by_deadline(record, registry_.tenant_of(record).account);
-      break;
-    case Due::kClose:
-      close_abandoned(record);
-      break;
-    case Due::kForget:
-      if (dependencies_.is_notifying(record.sequence)) {
-        registry_.schedule(record, Due::kForget, now() + kForgetAgain);
-      } else {
-        retention_.forget(record, Urgency::kWithNext);
-      }
-      break;
-    case Due::kRetry:
-      record.lane->retry_due(record.shared());
-      news_.schedule_retry(record, record.status());
-      break;
-    case Due::kStart:
-      record.lane->release(record, Hold::kDelay);
-      break;
-    case Due::kProgress:
-      news_.publish_progress(record);
-      break;
-  }
-}
-
-void Batches::close_abandoned(BatchRecord& record) {
-  if (record.status().state != BatchState::kOpen) return;
-  if (closed_lines_.open(now())) {
-    LogLine("open batch closed: its connection has gone, and limits.open_timeout passed")
-        .about(record)
-        .with("unlogged", closed_lines_.held_back())
-        .write(*parts_.log, spdlog::level::info);
-  }
-  changes_.close(record, registry_.tenant_of(record).account);
-}
+// ---- The end ----
 
 void Batches::drain(std::function<void()> on_idle) {
-  admission_.drain();
-  on_idle_ = std::move(on_idle);
-  streams_.detach_all();
-  streams_.for_each([](BatchRecord& record) {
-    kIoThread.assert_held();
-    if (!record.is_stored()) record.lane->close(record);
-  });
-  call_if_idle();
+  wiring_->admission.drain();
+  wiring_->drain.begin(std::move(on_idle));
 }
-
-void Batches::call_if_idle() {
-  if (!on_idle_) return;
-  // A batch that was looked at may be busy now.
-  busy_search_.restart();
-  if (is_searching_busy_ || !look_for_busy()) return;
-  is_searching_busy_ = true;
-  parts_.slices.add([this](Instant until) {
-    kIoThread.assert_held();
-    while (look_for_busy()) {
-      if (now() >= until) return false;
-    }
-    is_searching_busy_ = false;
-    return true;
-  });
-}
-
-bool Batches::look_for_busy() {
-  constexpr std::size_t kAtOnce = 64;  // some 10 us
-  if (!on_idle_ || stored_.has_unsettled() || registry_.runs().size() != 0) return false;
-  // A stored batch that is open, or held, or has only jobs that wait for their retry, stays so
-  // after a restart.
-  const auto is_busy = [](const BatchRecord& record) {
-    if (!record.is_stored()) return true;
-    const BatchStatus status = record.status();
-    if (status.running != 0) return true;
-    if (status.holds != 0) return false;
-    return status.queued != status.waiting || (status.waiting == 0 && status.state != BatchState::kOpen);
-  };
-  const auto found = registry_.find_active(busy_search_, kAtOnce, is_busy);
-  if (found == Registry::Searched::kNone) std::exchange(on_idle_, nullptr)();
-  return found == Registry::Searched::kNotYet;
-}
+bool Batches::is_draining() const { return wiring_->admission.is_draining(); }
 
 }  // namespace locksley::daemon

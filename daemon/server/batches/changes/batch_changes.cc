@@ -66,6 +66,17 @@ std::uint64_t BatchChanges::close(BatchRecord& record, Account& payer) {
   return record.terms.jobs;
 }
 
+void BatchChanges::close_abandoned(BatchRecord& record, Account& payer) {
+  if (record.status().state != BatchState::kOpen) return;
+  if (closed_lines_.open(now())) {
+    LogLine("open batch closed: its connection has gone, and limits.open_timeout passed")
+        .about(record)
+        .with("unlogged", closed_lines_.held_back())
+        .write(*log_, spdlog::level::info);
+  }
+  close(record, payer);
+}
+
 Ticket BatchChanges::ticket(BatchRecord& record, Account& payer) {
   return stored_.ticket_of_changes(record, payer);
 }

@@ -1,10 +1,12 @@
 // What commands and deadlines change in a batch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "daemon/base/log/rate_gate.h"
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/server/records/batch_record.h"
 
@@ -50,6 +52,9 @@ class BatchChanges {
   void resume(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
   // No more jobs will be added. Returns how many there are.
   std::uint64_t close(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
+  // The connection that streamed the batch in has gone, and limits.open_timeout has passed. Nothing
+  // if the batch is no longer open.
+  void close_abandoned(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
   // For a reply that reports changes of the batch: StoredBatches::ticket_of_changes().
   Ticket ticket(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
@@ -58,6 +63,7 @@ class BatchChanges {
   StoredBatches& stored_;
   Reader& aside_;
   const std::shared_ptr<spdlog::logger> log_;
+  RateGate closed_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::milliseconds(100)};
 };
 
 }  // namespace locksley::daemon

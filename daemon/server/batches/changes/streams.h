@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "daemon/base/loop/io_thread.h"
+#include "daemon/base/loop/slices.h"
+#include "daemon/base/loop/user_lines.h"
 #include "daemon/base/time.h"
 #include "daemon/server/records/batch_record.h"
 #include "daemon/server/records/registry.h"
@@ -47,6 +49,25 @@ class Streams {
       abandon(*found->second, close_at);
     }
     return !first_of_.contains(connection);
+  }
+  // The connection has ended: abandons a few of its batches at once, and the others in slices.
+  // `line`: its user's. `changed` is called after each part: something may be due earlier.
+  void abandon_all(std::uint64_t connection, Instant close_at, Slices& slices, LineNumber line,
+                   std::function<void()> changed) LOCKSLEY_REQUIRES(kIoThread) {
+    constexpr std::size_t kFewBatches = 64;  // guess: some tens of microseconds
+    const bool is_done = connection_ended(connection, close_at, kFewBatches);
+    changed();
+    if (is_done) return;
+    auto go_on = [this, connection, close_at, changed = std::move(changed)](Instant until) {
+      kIoThread.assert_held();
+      bool is_last = false;
+      do {
+        is_last = connection_ended(connection, close_at, kFewBatches);
+      } while (!is_last && now() < until);
+      changed();
+      return is_last;
+    };
+    slices.add(std::move(go_on), line);
   }
   // Connections do not matter any more: the end of one changes nothing from now on.
   void detach_all() LOCKSLEY_REQUIRES(kIoThread) {

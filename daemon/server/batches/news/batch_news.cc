@@ -65,6 +65,15 @@ void BatchNews::take_changes() {
   parts_.after_changes();
 }
 
+BatchStatus BatchNews::shown_status(BatchRecord& record) {
+  const BatchStatus status = record.status();
+  if (record.is_active) {
+    apply(record, status);
+    parts_.timer.arm();
+  }
+  return status;
+}
+
 void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at) {
   const bool is_over = status.finished_at != 0;
   if (record.is_stored() && record.is_active) {

@@ -89,8 +89,11 @@ class BatchNews {
   void apply(BatchRecord& record, const BatchStatus& status) LOCKSLEY_REQUIRES(kIoThread) {
     apply(record, status, now());
   }
-  // The same for the batches in the queue, for about a slice: before something is refused for want
-  // of room. Forgets none.
+  // The status for a reply. Applies it first, so that a client that has read it can submit as many
+  // jobs as have ended: a worker publishes the end of a job a moment before it reports the change.
+  BatchStatus shown_status(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
+  // As apply(), for the batches in the queue, for about a slice: before something is refused for
+  // want of room. Forgets none.
   void apply_pending() LOCKSLEY_REQUIRES(kIoThread);
   // The queue has something. Called by the event loop after ChangeQueue has woken it: no command is
   // under way.

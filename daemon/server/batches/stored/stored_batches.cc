@@ -236,6 +236,13 @@ void StoredBatches::write_restored(BatchRecord& record, Payloads payloads) {
                              owner_of(record));
 }
 
+void StoredBatches::payloads_arrived(std::uint64_t sequence) {
+  BatchRecord* const record = parts_.registry.by_sequence(sequence);
+  if (record == nullptr || !record->is_active) return;
+  parts_.registry.charges().add_jobs_set_memory(*record, 0, record->payloads().memory_bytes());
+  record->lane->payloads_arrived(*record);
+}
+
 void StoredBatches::expect(const Outcome& outcome) {
   if (!outcome.error.empty()) refusals_.begin();
 }

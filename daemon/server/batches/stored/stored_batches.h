@@ -110,6 +110,9 @@ class StoredBatches {
   // on the disk.
   Ticket ticket_of_changes(BatchRecord& record, Account& payer) LOCKSLEY_REQUIRES(kIoThread);
 
+  // Payloads that the batch waits for have come from the store. Nothing if the batch has left.
+  void payloads_arrived(std::uint64_t sequence) LOCKSLEY_REQUIRES(kIoThread);
+
   // ---- Outcomes ----
 
   // Whether all writes up to this ticket are on the disk, or were refused, and settle_some() has

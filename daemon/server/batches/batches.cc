@@ -195,7 +195,7 @@ Batches::Wiring::Wiring(Parts parts_in)
              .registry = registry,
              .restored = restored,
              .store = parts.store}),
-      admission(parts.config, registry, retention, news, stored, relief, parts.log),
+      admission(parts.config, registry, retention, news, stored, parts.log),
       intake({.config = parts.config,
               .handlers = parts.handlers,
               .stats = parts.stats,
@@ -246,6 +246,7 @@ void Batches::Wiring::after_changes() {
   retention.evict();
   // Batches that are over now may make room for the results of others.
   if (retention.take_may_relieve()) relief.relieve();
+  if (retention.take_may_relieve_soon()) relief.relieve_soon();
   drain.call_if_idle();
 }
 

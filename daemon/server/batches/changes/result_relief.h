@@ -35,7 +35,8 @@ struct Tenant;
 // results is full, no job of its batches starts; while one of failures is full, no jobs are
 // accepted, and batches with many failed ones do not retry them. When an account fills up or has
 // room again, when a limit changes, when a batch of a full account has ended or waits for its
-// reader no longer, or when jobs were refused for failures, relieve() takes these steps:
+// reader no longer, or when a user's last job has ended while the account of all failures is full,
+// relieve() takes these steps:
 //
 //   1. If an account of results is full, the store frees the results that the disk has: none of
 //      them is lost.
@@ -73,7 +74,8 @@ class ResultRelief {
   // Called when results in memory may have room again.
   void on_room(std::function<void()> told) LOCKSLEY_REQUIRES(kIoThread) { on_room_ = std::move(told); }
   void relieve() LOCKSLEY_REQUIRES(kIoThread);
-  // The same after kSoon, once for all calls until then: clients may cause these at will.
+  // The same after kSoon, once for all calls until then: for what happens often. A refused command
+  // is no reason: what is evicted may be another user's.
   void relieve_soon() LOCKSLEY_REQUIRES(kIoThread);
   // The same once the next batch waits for its reader no longer (Retention::next_return()). For
   // while an account is full.

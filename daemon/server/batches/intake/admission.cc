@@ -8,7 +8,6 @@
 #include "core/batch/batch_failures.h"
 #include "core/batch/handler.h"
 #include "daemon/base/log/log_line.h"
-#include "daemon/server/batches/changes/result_relief.h"
 #include "daemon/server/batches/news/batch_news.h"
 #include "daemon/server/batches/retention/retention.h"
 #include "daemon/server/batches/stored/stored_batches.h"
@@ -107,13 +106,12 @@ void Admission::refund(Reservation& reservation) {
 }
 
 Admission::Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
-                     const StoredBatches& stored, ResultRelief& relief, std::shared_ptr<spdlog::logger> log)
+                     const StoredBatches& stored, std::shared_ptr<spdlog::logger> log)
     : config_(config),
       registry_(registry),
       retention_(retention),
       news_(news),
       stored_(stored),
-      relief_(relief),
       log_(std::move(log)) {}
 
 std::unexpected<Admission::Refusal> Admission::queue_full(const Demand& demand, const Account& full,
@@ -250,7 +248,6 @@ Admission::Checked Admission::check_failures(const Demand& demand) {
            account.failures().is_full_without(demand.record->failures().charged_bytes());
   };
   if (!is_full()) return {};
-  relief_.relieve_soon();
   if (full_lines_.open(now())) {
     LogLine("queue full of what is kept about failed jobs")
         .with("tenant", demand.tenant().name)

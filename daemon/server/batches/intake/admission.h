@@ -26,7 +26,6 @@ class logger;
 namespace locksley::daemon {
 
 class BatchNews;
-class ResultRelief;
 class Retention;
 class StoredBatches;
 
@@ -37,7 +36,7 @@ class StoredBatches;
 // batches is applied before anything is refused for want of room: jobs that have ended take none.)
 // What is admitted is charged at once, and the charge is held by a Reservation: it is refunded,
 // unless a batch takes it over. Room in the store is made by commit() and not before: so a command
-// that is refused after its admission, for whatever reason, has evicted nothing.
+// that is refused, here or after its admission, evicts nothing, and has nothing evicted later.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A refusal is the text of the error reply.
 class Admission {
@@ -84,7 +83,7 @@ class Admission {
   using Admitted = std::expected<Reservation, Refusal>;
 
   Admission(const config::Config& config, Registry& registry, Retention& retention, BatchNews& news,
-            const StoredBatches& stored, ResultRelief& relief, std::shared_ptr<spdlog::logger> log);
+            const StoredBatches& stored, std::shared_ptr<spdlog::logger> log);
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
@@ -139,7 +138,6 @@ class Admission {
   Retention& retention_;
   BatchNews& news_;
   const StoredBatches& stored_;
-  ResultRelief& relief_;
   const std::shared_ptr<spdlog::logger> log_;
   RateGate full_lines_ LOCKSLEY_GUARDED_BY(kIoThread){std::chrono::minutes(1)};
   bool is_draining_ LOCKSLEY_GUARDED_BY(kIoThread) = false;

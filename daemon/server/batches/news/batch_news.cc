@@ -84,7 +84,10 @@ void BatchNews::apply(BatchRecord& record, const BatchStatus& status, Instant at
     if (is_over) record.stored.end_ticket = parts_.store->last_put();
   }
   if (record.is_active && record.origin != BatchRecord::Origin::kRun) publish(record, status, at);
+  const Account& own = parts_.registry.tenant_of(record).account;
+  const bool had_jobs = own.used(Resource::kQueuedJobs) != 0;
   if (parts_.registry.update(record, status, at)) batch_ended(record, status);
+  if (had_jobs && own.used(Resource::kQueuedJobs) == 0) parts_.retention.jobs_ended();
   if (record.is_active) {
     schedule_retry(record, status);
     free_streamed_payloads(record, status);

@@ -116,6 +116,10 @@ void Retention::note_if_full(const Account& account) {
   may_relieve_ = may_relieve_ || account.results().is_full() || account.failures().is_full();
 }
 
+void Retention::jobs_ended() {
+  may_relieve_soon_ = may_relieve_soon_ || registry_.tenants().account_of_all().failures().is_full();
+}
+
 // ---- Batches that are over ----
 
 void Retention::add(BatchRecord& record) {

@@ -143,6 +143,14 @@ class Retention {
   // True once after a batch of an account that is full of results or failures has ended or is no
   // longer pinned: evict_results() may find room now.
   bool take_may_relieve() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(may_relieve_, false); }
+  // The last unfinished job of a user has ended: its results grow no longer, so by rule 3 lighter
+  // users' batches may leave for what is kept about failed jobs.
+  void jobs_ended() LOCKSLEY_REQUIRES(kIoThread);
+  // True once after that, if the account of all failures was full: evict_results() may find room.
+  // A client may cause it with each job, so it can wait for a moment.
+  bool take_may_relieve_soon() LOCKSLEY_REQUIRES(kIoThread) {
+    return std::exchange(may_relieve_soon_, false);
+  }
   // True once after evict_results() has left a batch in memory, for what is kept about failed jobs,
   // that the store may not have written yet: it may find room a little later. Groups that have only
   // steps report no outcome.
@@ -283,8 +291,9 @@ class Retention {
   std::function<bool(std::uint64_t)> is_pinned_ LOCKSLEY_GUARDED_BY(kIoThread) = [](std::uint64_t) {
     return false;
   };
-  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;   // take_may_relieve()
-  bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_awaits_write()
+  bool may_relieve_ LOCKSLEY_GUARDED_BY(kIoThread) = false;       // take_may_relieve()
+  bool may_relieve_soon_ LOCKSLEY_GUARDED_BY(kIoThread) = false;  // take_may_relieve_soon()
+  bool awaits_write_ LOCKSLEY_GUARDED_BY(kIoThread) = false;      // take_awaits_write()
   // An account, since evict() looked at all of them.
   bool may_be_over_ LOCKSLEY_GUARDED_BY(kIoThread) = false;
   std::uint64_t tenants_looked_at_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;

@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <future>
 #include <initializer_list>
 #include <string>
 #include <thread>
 
+#include "daemon/base/loop/io_mailbox.h"
+#include "daemon/server/batches/changes/result_relief.h"
 #include "tests/support/server_fixture.h"
 
 namespace locksley::daemon {
@@ -62,6 +66,61 @@ TEST_F(AdmissionTest, ACommandThatIsRefusedAfterItsAdmissionIsRefunded) {
     EXPECT_THAT(client.ask(command), StartsWith("-NOBATCH")) << command;
     EXPECT_EQ(charged(), kNothing) << command;
   }
+}
+
+// Bob's batch had to stay while carol, who is heavier, had an unfinished job. Nothing has made the
+// daemon look for room since, and the refused command of another user must not either.
+TEST_F(AdmissionTest, ARefusalForFailuresEvictsNoBatch) {
+  start([](config::Config& config) { config.limits.max_result_bytes.count = 1U << 30; });
+  const auto with_users = [&](auto act) {
+    return on_io_thread([&] {
+      kIoThread.assert_held();
+      return act(tenants_.of("bob"), tenants_.of("carol").account, tenants_.of("default").account);
+    });
+  };
+  const auto bobs_batch = [&](Tenant& bob) {
+    kIoThread.assert_held();
+    return server_->batches().registry().find_in_memory(bob, "b");
+  };
+  const std::uint64_t most = with_users([](Tenant& bob, Account&, Account&) {
+    kIoThread.assert_held();
+    return bob.account.parent()->failures().limit();
+  });
+  with_users([&](Tenant& bob, Account&, Account&) {
+    kIoThread.assert_held();
+    const User user(bob);
+    proto::SubmitCommand command{.handler = "fail", .options = {}, .source = proto::RangeSource{0, 100, {}}};
+    command.options.id = "b";
+    return server_->batches().intake().submit(user, command, {}, BatchRecord::Origin::kSubmit).has_value();
+  });
+  const auto is_over = [&](Tenant& bob, Account&, Account&) {
+    kIoThread.assert_held();
+    return !bobs_batch(bob)->is_active && bob.account.failures().bytes() != 0;
+  };
+  while (!with_users(is_over)) std::this_thread::yield();
+  with_users([&](Tenant&, Account& carol, Account& own) {
+    kIoThread.assert_held();
+    carol.charge(Resource::kQueuedJobs, 1);
+    own.failures().charge(most / 4);
+    carol.failures().charge(most);
+    return true;
+  });
+  std::promise<void> has_looked;  // for room, as the account of all is full
+  IoMailbox::of(io_).post([&] { has_looked.set_value(); });
+  has_looked.get_future().wait();
+  with_users([](Tenant&, Account& carol, Account&) {
+    kIoThread.assert_held();
+    carol.refund(Resource::kQueuedJobs, 1);
+    return true;
+  });
+  EXPECT_THAT(Client(port_).ask("SUBMIT echo JOBS x"), StartsWith("-QUEUEFULL"));
+  std::this_thread::sleep_for(3 * ResultRelief::kSoon);
+  EXPECT_TRUE(with_users([&](Tenant& bob, Account& carol, Account& own) {
+    kIoThread.assert_held();
+    own.failures().refund(most / 4);
+    carol.failures().refund(most);
+    return bobs_batch(bob) != nullptr;
+  }));
 }
 
 TEST_F(AdmissionTest, ARangeWithoutJobsHasNoPayloadThatIsTooLong) {

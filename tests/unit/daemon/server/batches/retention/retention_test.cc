@@ -435,6 +435,19 @@ TEST_F(RetentionTest, ResultsOfAForgottenBatchCountUntilItsLastReadHasEnded) {
   }
 }
 
+// Its results grow no longer: so lighter users' batches may leave.
+TEST_F(RetentionTest, TheEndOfAUsersJobsMayMakeRoomWhereTheAccountOfAllFailuresIsFull) {
+  const ThreadRoleScope io_thread(kIoThread);
+  ResultAccount& all = registry_.tenants().account_of_all().failures();
+  retention_.jobs_ended();
+  EXPECT_FALSE(retention_.take_may_relieve_soon());
+  all.set_limit(0);
+  retention_.jobs_ended();
+  EXPECT_TRUE(retention_.take_may_relieve_soon());
+  EXPECT_FALSE(retention_.take_may_relieve_soon()) << "it says so once";
+  EXPECT_FALSE(retention_.take_may_relieve()) << "it can wait for a moment";
+}
+
 // ---- Whose batches go ----
 
 TEST_F(RetentionTest, AUserOverItsOwnLimitLosesItsOwnBatches) {

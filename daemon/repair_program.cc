@@ -18,8 +18,7 @@ int repair(const config::Config& config) {
   if (config.store.engine != config::StoreEngine::kRocksdb) {
     std::fputs(
         "--repair: the store is a database on a server (store.url): repair it with the tools of the "
-        "database, or "
-        "restore a backup of it; --repair is for a store in a folder (store.path)\n",
+        "database, or restore a backup of it; --repair is for a store in a folder (store.path)\n",
         stderr);
     return kExitConfig;
   }

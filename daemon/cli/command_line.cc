@@ -334,8 +334,7 @@ class Parser {
               exec_.batch.slots = *jobs;
             },
             "At most this many commands at once, as --slots; 50%, +1 and -1 are relative to the number of "
-            "this "
-            "machine's processors; 0: only the daemon's limit for the lane")
+            "this machine's processors; 0: only the daemon's limit for the lane")
         ->type_name("JOBS");
     command
         ->add_option("--workdir,--wd", exec_.directory, "Folder in which the commands run; default: this one")

@@ -43,7 +43,7 @@ ServerUpkeep::~ServerUpkeep() {
 
 void ServerUpkeep::run() {
   // At once: daemons that are killed soon, one after the other, do not leave more and more rows.
-  if (!look()) connection_.reset();
+  if (!check_nodes()) connection_.reset();
   const MutexLock lock(mutex_);
   bool at_once = false;
   while (!is_ending_) {
@@ -51,17 +51,17 @@ void ServerUpkeep::run() {
     if (is_ending_ || shared_.fence.is_fenced()) continue;
     mutex_.unlock();
     const bool was_connected = connection_ != nullptr;
-    const bool is_tended = tend().has_value();
-    if (!is_tended) connection_.reset();
+    const bool succeeded = run_due().has_value();
+    if (!succeeded) connection_.reset();
     // Over a new connection: after the process was paused, this tells it whether it may still
     // serve.
-    at_once = was_connected && !is_tended;
-    look_ = is_tended ? PrimaryFinder::Look::kFirst : PrimaryFinder::Look::kAll;
+    at_once = was_connected && !succeeded;
+    look_ = succeeded ? PrimaryFinder::Look::kFirst : PrimaryFinder::Look::kAll;
     mutex_.lock();
   }
 }
 
-PgExpected<void> ServerUpkeep::tend() {
+PgExpected<void> ServerUpkeep::run_due() {
   const Instant deadline = now() + lease_;
   if (auto connected = connect(deadline); !connected) return connected;
   if (now() - counted_at_ >= kMeasurePeriod) {
@@ -81,7 +81,7 @@ PgExpected<void> ServerUpkeep::tend() {
   return free_room(rewriting_, index_rewrite_);
 }
 
-PgExpected<void> ServerUpkeep::look() {
+PgExpected<void> ServerUpkeep::check_nodes() {
   const Instant deadline = now() + lease_;
   if (auto connected = connect(deadline); !connected) return connected;
   return look_at_nodes(deadline);

@@ -70,9 +70,9 @@ class ServerUpkeep {
   void run() LOCKSLEY_EXCLUDES(mutex_);
   // A beat and a measurement, if they are due, a look at the other daemons, and room. After an
   // error the connection is of no use.
-  PgExpected<void> tend();
-  // Only the look.
-  PgExpected<void> look();
+  PgExpected<void> run_due();
+  // Only the look at the other daemons.
+  PgExpected<void> check_nodes();
   // Unless it has a connection that is of use.
   PgExpected<void> connect(Instant deadline);
   PgExpected<void> beat(Instant deadline);

@@ -157,7 +157,7 @@ void UpstreamConnection::claim_put_off() {
 void UpstreamConnection::arm_timer() {
   if (is_connecting_ || is_closing_) return;
   std::optional<Nanoseconds> next = link_.next_timer();
-  if (const auto look = link_.next_look(); look && is_open_) next = next ? std::min(*next, *look) : look;
+  if (const auto look = link_.next_check(); look && is_open_) next = next ? std::min(*next, *look) : look;
   // A timer for an earlier time stays: each reply moves the next instant on, so it rarely comes.
   if (!next || (timer_at_ != Nanoseconds{0} && timer_at_ <= *next)) return;
   timer_at_ = *next;

@@ -66,14 +66,14 @@ void LeaseBeats::beat() {
 
 // ---- Leases that wait here ----
 
-std::optional<Nanoseconds> LeaseBeats::next_look() const {
+std::optional<Nanoseconds> LeaseBeats::next_check() const {
   std::optional<Nanoseconds> next;
   if (!new_leases_.empty()) next = new_leases_.front().second + kLook;
   if (!waiting_.empty()) next = next ? std::min(*next, waiting_look_at_) : waiting_look_at_;
   return next;
 }
 
-bool LeaseBeats::look() {
+bool LeaseBeats::check_leases() {
   const Nanoseconds now = pipeline_.now();
   bool has_news = look_at_waiting();
   while (!new_leases_.empty() && now - new_leases_.front().second >= kLook) {

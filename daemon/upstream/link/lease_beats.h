@@ -51,10 +51,10 @@ class LeaseBeats {
   std::optional<Nanoseconds> next_beat() const;
   // Sends the BEAT that is due.
   void advance();
-  // When look() is to be called.
-  std::optional<Nanoseconds> next_look() const;
+  // When check_leases() is to be called.
+  std::optional<Nanoseconds> next_check() const;
   // Looks at leases whose look is due. True: there is news for a BEAT.
-  bool look();
+  bool check_leases();
   // Sends the news; the next BEAT counts from now on.
   void beat_now();
 

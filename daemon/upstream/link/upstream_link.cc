@@ -260,7 +260,7 @@ void UpstreamLink::advance(Nanoseconds now) {
 
 void UpstreamLink::report_waiting(Nanoseconds now) {
   pipeline_.advance(now);
-  if (beats_.look() && phase_ == Phase::kServing) beats_.beat_now();
+  if (beats_.check_leases() && phase_ == Phase::kServing) beats_.beat_now();
 }
 
 }  // namespace locksley::daemon

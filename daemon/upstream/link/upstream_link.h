@@ -179,7 +179,7 @@ class UpstreamLink {
   void advance(Nanoseconds now);
   // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other
   // jobs, idle machines could run its jobs.
-  std::optional<Nanoseconds> next_look() const { return beats_.next_look(); }
+  std::optional<Nanoseconds> next_check() const { return beats_.next_check(); }
   // Sends a BEAT if such a lease still waits, or waits no more; LeaseBeats says when.
   void report_waiting(Nanoseconds now);
 

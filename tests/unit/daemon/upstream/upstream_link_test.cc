@@ -345,7 +345,7 @@ TEST_F(UpstreamLinkTest, ResultsThatAreSentAgainFitTheUpstreamOfThen) {
 TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   make(8, 1);
   join();
-  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);
+  EXPECT_EQ(link->next_check(), now + LeaseBeats::kLook);
   advance(LeaseBeats::kLook - 1ms);
   link->report_waiting(now);
   EXPECT_EQ(upstream->count_of("BEAT"), 0U);
@@ -353,7 +353,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitsBehindOtherJobsIsReportedSoonAndOnce) {
   link->report_waiting(now);
   exchange();
   EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "0")));
-  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);
+  EXPECT_EQ(link->next_check(), now + LeaseBeats::kLook);
   advance(LeaseBeats::kLook);
   link->report_waiting(now);
   exchange();
@@ -373,7 +373,7 @@ TEST_F(UpstreamLinkTest, ALeaseThatWaitedIsReportedSoonAfterItHasBegun) {
   exchange();
   EXPECT_EQ(upstream->count_of("BEAT"), 2U);
   EXPECT_THAT(upstream->commands, Contains(ElementsAre("BEAT", "life-1", "1")));
-  EXPECT_EQ(link->next_look(), std::nullopt);
+  EXPECT_EQ(link->next_check(), std::nullopt);
   run_all();
 }
 
@@ -384,9 +384,9 @@ TEST_F(UpstreamLinkTest, NoLookIsDueForALeaseThatHasEnded) {
   const LeaseKey first = host->running.begin()->first;
   const LeaseKey second = host->running.rbegin()->first;
   run_lease(first, 8);
-  EXPECT_EQ(link->next_look(), now + LeaseBeats::kLook);  // for the second
+  EXPECT_EQ(link->next_check(), now + LeaseBeats::kLook);  // for the second
   run_lease(second, 8);
-  EXPECT_EQ(link->next_look(), std::nullopt);
+  EXPECT_EQ(link->next_check(), std::nullopt);
   run_all();
 }
 

@@ -49,7 +49,7 @@ void JobSearch::post_step(std::shared_ptr<JobSearch> self, Reader::Place place) 
 void JobSearch::step(std::shared_ptr<JobSearch> self) {
   if (self->client_.expired()) return finish(std::move(self));
   try {
-    if (!self->has_looked_ && !self->look()) return post_step(std::move(self));
+    if (!self->has_looked_ && !self->search_rows()) return post_step(std::move(self));
     self->has_looked_ = true;
   } catch (const std::exception& error) {
     self->found_->error = error.what();
@@ -60,7 +60,7 @@ void JobSearch::step(std::shared_ptr<JobSearch> self) {
   finish(std::move(self));
 }
 
-bool JobSearch::look() {
+bool JobSearch::search_rows() {
   for (std::uint64_t here = 0; looked_at_ < demand_.most_rows && !found_->row;) {
     if (pending_.empty()) {
       const BatchStatus status = record_->status();

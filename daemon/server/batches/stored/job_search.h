@@ -83,12 +83,12 @@ class JobSearch {
   static void post_step(std::shared_ptr<JobSearch> self, Reader::Place place = Reader::Place::kLast);
   static void step(std::shared_ptr<JobSearch> self);
   // False: the reader is to serve others before it goes on.
-  bool look();
+  bool search_rows();
   // Looks at some rows from the first one on, and returns how many.
   std::uint64_t look_at(IndexRange rows);
   // Whether the payload may still be there.
   bool wants_payload() const;
-  // False: as look().
+  // False: as search_rows().
   bool read_payload();
   bool compute_payload();
   // The payload cannot be read now.

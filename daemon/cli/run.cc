@@ -179,7 +179,7 @@ class Run {
       if (const auto code = interruption()) return *code;
       if (!read && may_be_read_later(read.error())) continue;
       if (read) store_fails_for_ = {};
-      waiting_.look(*client_, id_, sink_.rows(), [this] { progress_.clear(); });
+      waiting_.update(*client_, id_, sink_.rows(), [this] { progress_.clear(); });
       if (!read && read.error().kind != Kind::kInterrupted) {
         progress_.clear();
         const int code = context_.fail(read.error());

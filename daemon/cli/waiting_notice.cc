@@ -4,8 +4,8 @@
 
 namespace locksley::cli {
 
-void WaitingNotice::look(client::Client& client, const std::string& batch, std::uint64_t rows,
-                         const std::function<void()>& before) {
+void WaitingNotice::update(client::Client& client, const std::string& batch, std::uint64_t rows,
+                           const std::function<void()>& before) {
   if (is_said_) return;
   const Instant now = locksley::now();
   if (rows != rows_) look_at_ = now + kFirst;

@@ -14,13 +14,13 @@ namespace locksley::cli {
 // Says on standard error, once, that a batch waits for workers or for its handler: without a word
 // the wait would look like a job that takes long.
 //
-// Used by one thread. look() asks the daemon now and then, and blocks for the reply; without one it
-// says nothing.
+// Used by one thread. update() asks the daemon now and then, and blocks for the reply; without one
+// it says nothing.
 class WaitingNotice {
  public:
   // `rows`: how many results have come so far. `before`: called before the message is written.
-  void look(client::Client& client, const std::string& batch, std::uint64_t rows,
-            const std::function<void()>& before);
+  void update(client::Client& client, const std::string& batch, std::uint64_t rows,
+              const std::function<void()>& before);
 
  private:
   // After how long without a result the daemon is asked: first, and again. Guesses: longer than

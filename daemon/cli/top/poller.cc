@@ -106,7 +106,7 @@ void TopPoller::run() {
       const MutexLock lock(mutex_);
       demand = demand_;
     }
-    auto snapshot = reader.look(demand);
+    auto snapshot = reader.read_snapshot(demand);
     if (!snapshot) {
       connection.close();
       if (client::is_elsewhere(snapshot.error().code)) {

@@ -62,7 +62,7 @@ Expected<Reply> TopReader::ask(const std::vector<std::string>& command) {
   return std::move(replies->front());
 }
 
-Expected<TopSnapshot> TopReader::look(const TopDemand& demand) {
+Expected<TopSnapshot> TopReader::read_snapshot(const TopDemand& demand) {
   TopSnapshot snapshot;
   auto replies =
       ask_all({{"INFO", "server", "clients", "persistence", "locksley", "lanes"}, {"WORKERS"}, {"TENANTS"}});

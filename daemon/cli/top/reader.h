@@ -28,7 +28,7 @@ class TopReader {
  public:
   explicit TopReader(client::Connection& connection) : connection_(connection) {}
 
-  client::Expected<TopSnapshot> look(const TopDemand& demand);
+  client::Expected<TopSnapshot> read_snapshot(const TopDemand& demand);
   // One command's reply, whatever it says.
   client::Expected<proto::Reply> ask(const std::vector<std::string>& command);
 

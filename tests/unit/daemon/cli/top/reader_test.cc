@@ -57,7 +57,7 @@ class TopReaderTest : public ::testing::Test {
     if (!connection_.is_open()) {
       EXPECT_TRUE(connection_.open(server.address(), "test", client::deadline_in(kMinute)));
     }
-    auto snapshot = reader_.look(demand);
+    auto snapshot = reader_.read_snapshot(demand);
     EXPECT_TRUE(snapshot) << snapshot.error().message;
     return snapshot ? *snapshot : TopSnapshot{};
   }
@@ -159,7 +159,7 @@ TEST_F(TopReaderTest, NonsenseIsAnErrorOfTheProtocol) {
     FakeServer server(
         [&](const Words& words) { return words[0] == "LIST" ? Answer::text(nonsense) : quiet(words); });
     ASSERT_TRUE(connection_.open(server.address(), "test", client::deadline_in(kMinute)));
-    const auto shot = reader_.look({});
+    const auto shot = reader_.read_snapshot({});
     ASSERT_FALSE(shot) << nonsense;
     EXPECT_EQ(shot.error().kind, client::ClientError::Kind::kProtocol);
     connection_.close();

@@ -68,7 +68,7 @@ class Joining {
   void withdraw();
   // Says that this daemon lives, and looks at all rows. Makes a row for this daemon, if it has
   // none.
-  PgExpected<Look> look();
+  PgExpected<Look> beat_and_read_nodes();
   // Whether it was silent for a lease.
   bool is_silent(const NodeRow& active);
   PgExpected<Adoption> adopt(const std::optional<NodeRow>& former);
@@ -143,7 +143,7 @@ PgExpected<bool> Joining::advance() {
   if (connection_ == nullptr) {
     if (const auto connected = connect(); !connected) return std::unexpected(connected.error());
   }
-  const auto seen = look();
+  const auto seen = beat_and_read_nodes();
   if (!seen) return std::unexpected(seen.error());
   // An adoption whose outcome was unknown.
   if (seen->is_own_alive) return true;
@@ -201,7 +201,7 @@ PgExpected<void> Joining::enroll() {
   return {};
 }
 
-PgExpected<Joining::Look> Joining::look() {
+PgExpected<Joining::Look> Joining::beat_and_read_nodes() {
   looked_at_ = now();
   if (own_ == 0) {
     if (const auto enrolled = enroll(); !enrolled) return std::unexpected(enrolled.error());

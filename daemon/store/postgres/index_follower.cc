@@ -10,7 +10,7 @@ void IndexFollower::run() {
   const MutexLock lock(mutex_);
   while (!is_stopping_) {
     mutex_.unlock();
-    following_.look();
+    following_.catch_up();
     board_.set_followed(following_.batches());
     mutex_.lock();
     if (!is_stopping_) stopped_.wait_until(mutex_, now() + kPeriod);

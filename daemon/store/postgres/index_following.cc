@@ -41,7 +41,7 @@ IndexFollowing::IndexFollowing(PrimaryFinder& primary, std::int32_t own, std::st
       log_(log),
       pauses_(pauses) {}
 
-void IndexFollowing::look() {
+void IndexFollowing::catch_up() {
   if (now() < paused_until_) return;
   const auto advanced = advance();
   if (advanced) return;

@@ -44,8 +44,8 @@ namespace locksley::daemon {
 //   primary may have that transaction, too; but it does not have the epoch that this daemon has
 //   begun since on the server that it will write.
 //
-// One thread at a time, but for stop(). look() and finish() block on the network, for 2 s at most
-// at each statement; look() also while it connects (PrimaryFinder).
+// One thread at a time, but for stop(). catch_up() and finish() block on the network, for 2 s at
+// most at each statement; catch_up() also while it connects (PrimaryFinder).
 class IndexFollowing {
  public:
   // How long it makes no attempt; guesses, because to read the whole index is a burden for the
@@ -62,8 +62,8 @@ class IndexFollowing {
 
   // Reads what has changed since the last call; at first all. An error is logged, and the next
   // calls try again.
-  void look();
-  // look() returns soon, now and later. Any thread.
+  void catch_up();
+  // catch_up() returns soon, now and later. Any thread.
   void stop() { is_stopping_ = true; }
   // How many the copy has; none: there is no copy.
   std::optional<std::uint64_t> batches() const;

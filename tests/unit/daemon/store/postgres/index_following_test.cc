@@ -67,7 +67,7 @@ class IndexFollowingTest : public ::testing::Test {
         "update locksley_node set alive = false; "
         "update locksley_node set alive = true, committed = 0, beat = 1::bigint << 40 where node = {}",
         own));
-    following.look();  // one that was under way
+    following.catch_up();  // one that was under way
     auto copy = following.finish();
     if (copy == nullptr) return std::nullopt;
     Rows rows;
@@ -107,7 +107,7 @@ TEST_F(IndexFollowingTest, ATakeoverReadsWhatHasChangedAndNothingElse) {
   put(1, "one");
   put(2, "two");
   put(3, "three");
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 3U);
   forge(1);
   commit([](Group& group) {
@@ -124,9 +124,9 @@ TEST_F(IndexFollowingTest, ATakeoverReadsWhatHasChangedAndNothingElse) {
 TEST_F(IndexFollowingTest, ListsThatWereReadBeforeTheEndCount) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   put(1, "two");
-  following.look();
+  following.catch_up();
   run("delete from locksley_change");  // as if both halves had been used since
   EXPECT_THAT(take_over().value(), ElementsAre("b 1 -1 two"));
 }
@@ -134,13 +134,13 @@ TEST_F(IndexFollowingTest, ListsThatWereReadBeforeTheEndCount) {
 TEST_F(IndexFollowingTest, AMissingListIsNoticedAndAllIsReadAgain) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   put(1, "two");
   run("delete from locksley_change");
   put(2, "two");
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 2U);
   EXPECT_EQ(take_over(), rows_of_the_table());
 }
@@ -148,7 +148,7 @@ TEST_F(IndexFollowingTest, AMissingListIsNoticedAndAllIsReadAgain) {
 TEST_F(IndexFollowingTest, AMissingListIsNoticedAtTheTakeover) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   put(1, "two");
   run("delete from locksley_change");
   EXPECT_FALSE(take_over());
@@ -158,16 +158,16 @@ TEST_F(IndexFollowingTest, ADaemonThatWritesNoListsIsNotReadAgainAndAgain) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
   run("delete from locksley_change");
-  following.look();
-  following.look();
+  following.catch_up();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 1U) << "it has written nothing since: there is nothing to miss";
   put(2, "two");
   run("delete from locksley_change");
-  following.look();
-  following.look();
+  following.catch_up();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
   put(3, "three");
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 3U) << "now it writes lists";
 }
 
@@ -175,14 +175,14 @@ TEST_F(IndexFollowingTest, NothingIsReadBeforeTheActiveDaemonKnowsOfThisOne) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
   run("delete from locksley_change");
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
   put(2, "two");
   run("delete from locksley_change");
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches()) << "it writes, and no lists";
   put(3, "three");
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 3U);
   EXPECT_EQ(take_over(), rows_of_the_table());
 }
@@ -191,9 +191,9 @@ TEST_F(IndexFollowingTest, NothingIsReadWithoutTheTableOfLists) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
   run("drop table locksley_change");  // an earlier version has made the tables
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
 }
 
@@ -204,7 +204,7 @@ TEST_F(IndexFollowingTest, TheListsOfAnotherStoreAreNotTaken) {
   run(fmt::format("create schema {0}; alter table locksley_change set schema {0}", other));
   PrimaryFinder both(testing::postgres_server().url(fmt::format("-csearch_path={},{}", disk.name(), other)));
   IndexFollowing follows(both, own, "follows", kKinds, *log, kNoPause);
-  follows.look();
+  follows.catch_up();
   EXPECT_FALSE(follows.batches());
   run(fmt::format("drop schema {} cascade", other));
 }
@@ -213,7 +213,7 @@ TEST_F(IndexFollowingTest, WhatIsNotKnownBatchByBatchMeansThatAllIsRead) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
   put(2, "two");
-  following.look();
+  following.catch_up();
   commit([](Group& group) {
     group.erase_range(Table::kIndex, Key('b').append(1), Key('b').append(9), Group::Rows::kAllCommitted);
   });
@@ -223,14 +223,14 @@ TEST_F(IndexFollowingTest, WhatIsNotKnownBatchByBatchMeansThatAllIsRead) {
 TEST_F(IndexFollowingTest, ADaemonThatIsNotTheActiveOneGetsNoCopy) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.finish(), nullptr) << "the former one lives";
 }
 
 TEST_F(IndexFollowingTest, AServerOnWhichThisDaemonHasNotBegunToWriteIsNotTheOne) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   run(
       fmt::format("update locksley_node set alive = false; "
                   "update locksley_node set alive = true, committed = 0 where node = {}",
@@ -241,7 +241,7 @@ TEST_F(IndexFollowingTest, AServerOnWhichThisDaemonHasNotBegunToWriteIsNotTheOne
 TEST_F(IndexFollowingTest, ADaemonThatWasActiveMeanwhileIsNoticed) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   active.reset();
   active = open();
   put(1, "two");
@@ -252,22 +252,22 @@ TEST_F(IndexFollowingTest, ADaemonThatWasActiveMeanwhileIsNoticed) {
 TEST_F(IndexFollowingTest, AnotherDaemonThatTakesOverIsFollowedFromTheBeginning) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   forge(1);
   active.reset();
   active = open();
-  following.look();
+  following.catch_up();
   EXPECT_THAT(take_over().value(), ElementsAre("b 1 -1 forged"));
 }
 
 TEST_F(IndexFollowingTest, AConnectionThatWasLostIsNoticed) {
   const ThreadRoleScope role(kStoreWriter);
   put(1, "one");
-  following.look();
+  following.catch_up();
   run("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'follows'");
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 1U);
   run("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'follows'");
   EXPECT_FALSE(take_over());
@@ -284,9 +284,9 @@ TEST_F(IndexFollowingTest, OfVeryManyChangedBatchesTheOldestAreReadAgain) {
     });
   };
   put_all("one");
-  following.look();
+  following.catch_up();
   put_all("two");
-  following.look();
+  following.catch_up();
   forge(1);
   forge(kMany);
   const auto rows = take_over().value();
@@ -306,11 +306,11 @@ TEST_F(IndexFollowingTest, BatchesThatChangeAgainAndAgainDoNotKeepTheOthersFromB
     });
   };
   put_first(kMany, "one");
-  following.look();
+  following.catch_up();
   put_first(kMany, "two");
-  following.look();
+  following.catch_up();
   put_first(2'000, "three");
-  following.look();
+  following.catch_up();
   forge(1);
   forge(4'000);
   const auto rows = take_over().value();
@@ -321,13 +321,13 @@ TEST_F(IndexFollowingTest, BatchesThatChangeAgainAndAgainDoNotKeepTheOthersFromB
 
 TEST_F(IndexFollowingTest, IfMoreChangesThanIsReadAgainTheCopyIsGivenUp) {
   const ThreadRoleScope role(kStoreWriter);
-  following.look();
+  following.catch_up();
   EXPECT_EQ(following.batches(), 0U);
   commit([&](Group& group) {
     for (std::uint64_t batch = 1; batch <= 11'000; ++batch)
       group.put(Table::kIndex, Key('b').append(batch), "");
   });
-  following.look();
+  following.catch_up();
   EXPECT_FALSE(following.batches());
 }
 
@@ -337,7 +337,7 @@ TEST_P(RandomChangesTest, TheCopyIsTheIndex) {
   const ThreadRoleScope role(kStoreWriter);
   std::minstd_rand random(GetParam());
   const auto below = [&](std::uint64_t bound) { return random() % bound; };
-  following.look();
+  following.catch_up();
   for (int i = 0; i < 60; ++i) {
     commit([&](Group& group) {
       for (std::uint64_t change = below(4); change > 0; --change) {
@@ -355,7 +355,7 @@ TEST_P(RandomChangesTest, TheCopyIsTheIndex) {
         }
       }
     });
-    if (below(4) == 0) following.look();
+    if (below(4) == 0) following.catch_up();
   }
   const auto rows = take_over();
   ASSERT_TRUE(rows.has_value());

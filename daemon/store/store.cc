@@ -41,7 +41,7 @@ Store::Store(std::unique_ptr<Engine> engine, const Options& options, std::shared
       group_(new GroupCommit(*engine_, options.durability, log, options.rows, options.patience)),
       reader_(
           std::make_unique<Reader>(engine_->is_on_network() ? kReadersOfServer : 1, Reader::OfUser::kOne)),
-      looks_(engine_->is_on_network() ? std::make_unique<Reader>() : nullptr),
+      short_reader_(engine_->is_on_network() ? std::make_unique<Reader>() : nullptr),
       reachability_(std::make_unique<Reachability>(*engine_)),
       fetcher_(engine_->is_on_network()
                    ? std::make_unique<PayloadFetcher>(*engine_, *reachability_, options.fetching)
@@ -286,7 +286,7 @@ std::uint64_t Store::renew_numbers(std::uint64_t next) {
 
 void Store::start(std::function<void(Outcome)> on_outcome) {
   reader_->start();
-  if (looks_ != nullptr) looks_->start();
+  if (short_reader_ != nullptr) short_reader_->start();
   if (fetcher_ != nullptr) fetcher_->start();
   group_->start(std::move(on_outcome));
   engine_->start_upkeep();
@@ -299,7 +299,7 @@ void Store::start(std::function<void(Outcome)> on_outcome) {
 void Store::stop() {
   backups_->stop();
   reader_->stop();
-  if (looks_ != nullptr) looks_->stop();
+  if (short_reader_ != nullptr) short_reader_->stop();
   if (fetcher_ != nullptr) fetcher_->stop();
   reachability_->stop();
   engine_->stop_upkeep();

@@ -187,8 +187,8 @@ class Store {
   }
   // The same for a task that calls load(), which takes half a second at most: no long reading is
   // before it, of whichever user.
-  void look(Reader::Task task, Reader::User user = Reader::kNoUser) {
-    (looks_ != nullptr ? *looks_ : *reader_).post(std::move(task), user);
+  void read_short(Reader::Task task, Reader::User user = Reader::kNoUser) {
+    (short_reader_ != nullptr ? *short_reader_ : *reader_).post(std::move(task), user);
   }
   // Which jobs of a batch have failed, if load() leaves them out (BatchHistory::failed_unread). The
   // reader's thread calls `on_read`, unless stop() comes first; the error is for the client.
@@ -267,7 +267,8 @@ class Store {
   std::vector<std::uint64_t> orphans_;
   const std::unique_ptr<GroupCommit> group_;
   const std::unique_ptr<Reader> reader_;
-  const std::unique_ptr<Reader> looks_;  // of look(); null: a disk takes no longer for what reader_ reads
+  // Of read_short(). Null: a disk takes no longer for what reader_ reads.
+  const std::unique_ptr<Reader> short_reader_;
   const std::unique_ptr<Reachability> reachability_;
   const std::unique_ptr<PayloadFetcher> fetcher_;  // null: executors read the engine themselves
   const std::unique_ptr<Backups> backups_;

@@ -18,7 +18,7 @@ void BatchLoads::load(std::uint64_t sequence, OnLoad on_load) {
   const RetainedBatch* const retained = parts_.registry.retained().find(sequence);
   const Reader::User owner = retained == nullptr ? Reader::kNoUser : retained->tenant;
   parts_.registry.loaded().begin(sequence);
-  parts_.store->look(
+  parts_.store->read_short(
       [this, sequence, discard = parts_.restored.before_load(sequence), &mailbox = IoMailbox::of(parts_.io)] {
         auto stored = parts_.store->load(sequence);
         mailbox.post([this, sequence, discard, stored = std::move(stored)]() mutable {

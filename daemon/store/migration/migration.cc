@@ -81,7 +81,7 @@ Migration::Migration(Engine& source, Engine& target, std::shared_ptr<spdlog::log
 Migration::~Migration() = default;
 
 std::expected<Migration::Outcome, MigrationError> Migration::run() {
-  const auto start = look();
+  const auto start = determine_start();
   if (!start) return std::unexpected(start.error());
   if (*start == Start::kWhole) return Outcome::kDoneBefore;
   if (*start == Start::kNew) {
@@ -115,7 +115,7 @@ std::expected<Migration::Outcome, MigrationError> Migration::run() {
                                                    target_.place(), source_.place())});
 }
 
-Migration::Result<Migration::Start> Migration::look() {
+Migration::Result<Migration::Start> Migration::determine_start() {
   const auto source = marked_form_of(source_);
   if (!source) return std::unexpected(source.error());
   const auto target = marked_form_of(target_);

@@ -100,7 +100,7 @@ class Migration {
     kUnfinished,  // it is a copy of this source
     kWhole,       // likewise, and whole
   };
-  Result<Start> look();
+  Result<Start> determine_start();
   Result<bool> is_empty(Engine& engine) const;
   Done begin() LOCKSLEY_REQUIRES(kStoreWriter);
   // All tables, from the position of the mark on. False: stopped.

@@ -114,7 +114,7 @@ void Worker::run() {
     woken = false;
     // Only one worker at a time keeps looking: others would compete with it for the same work.
     const bool may_look = searching_ && idle.is_sole_searcher();
-    if (spin_.look(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
+    if (spin_.poll(may_look, [this] { return leaving_.load() || may_find_work(); })) continue;
     const bool was_searching = std::exchange(searching_, false);
     idle.enter_park(sleeper_, was_searching ? Idle::From::kSearching : Idle::From::kActive);
     see_tasks();

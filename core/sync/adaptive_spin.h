@@ -20,7 +20,7 @@ namespace locksley {
 // for the looker, a time slice at worst. So a looker that had to wait for the processor itself
 // stops looking for kCrowdedFor.
 //
-// A member of the thread that waits; that thread only. look() takes about kLongest at most, and a
+// A member of the thread that waits; that thread only. poll() takes about kLongest at most, and a
 // time slice of another thread more if the processors are busy. Nothing fails.
 class AdaptiveSpin {
  public:
@@ -32,7 +32,7 @@ class AdaptiveSpin {
   // is expected to pay (perhaps not at all), and yields the processor in between. Returns whether
   // `found` returned true.
   template <class Found>
-  bool look(bool may, Found found) {
+  bool poll(bool may, Found found) {
     looked_from_ = steady_now();
     looked_ = may && budget_.count() != 0 && looked_from_ >= crowded_until_;
     if (!looked_) return false;
@@ -49,7 +49,7 @@ class AdaptiveSpin {
     return false;
   }
 
-  // The thread was parked after look() returned false, and now has work.
+  // The thread was parked after poll() returned false, and now has work.
   void parked() {
     if (looked_) {
       budget_ = budget_ > kLeast ? budget_ / 2 : Nanoseconds(0);

@@ -89,7 +89,7 @@ void NetworkThread::run() {
       kNetworkThread.assume_held();
       return run_round(Wait::kNo) || is_stopped_;
     };
-    if (spin.look(may_look_(), look)) continue;
+    if (spin.poll(may_look_(), look)) continue;
     run_round(Wait::kUntilReady);
     spin.parked();
   }

@@ -61,7 +61,7 @@ void run_io_loop(asio::io_context& io, const IoLoopHooks& hooks, IoStretches& st
     mailbox.run();
     if (rounds.poll()) continue;
     AdaptiveSpin& spin = hooks.awaits_worker() ? for_workers : for_clients;
-    if (spin.look(hooks.may_poll(), [&] { return mailbox.run() || rounds.poll() || io.stopped(); })) continue;
+    if (spin.poll(hooks.may_poll(), [&] { return mailbox.run() || rounds.poll() || io.stopped(); })) continue;
     const bool stays_deferred = !is_overdue && hooks.may_stay_deferred && hooks.may_stay_deferred();
     if (!stays_deferred) do_deferred();
     if (!mailbox.begin_sleep()) continue;

@@ -146,7 +146,7 @@ GroupCommit::Woken GroupCommit::wait_for_work() {
     if (!error_.empty()) until = std::min(until, backlog_.next_attempt());
     if (unsynced_ && error_.empty()) until = std::min(until, next_sync_);
     mutex_.unlock();
-    const bool found = spin_.look(true, [this] { return urgent_.load(); });
+    const bool found = spin_.poll(true, [this] { return urgent_.load(); });
     mutex_.lock();
     if (found || urgent_ || stopping_) continue;
     if (!results_freed_.empty()) continue;

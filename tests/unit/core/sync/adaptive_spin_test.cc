@@ -10,7 +10,7 @@ namespace {
 void teach(AdaptiveSpin& spin) {
   for (int tries = 0; tries < 1'000; ++tries) {
     int looks = 0;
-    if (spin.look(true, [&] { return ++looks == 1; })) return;
+    if (spin.poll(true, [&] { return ++looks == 1; })) return;
     spin.parked();
   }
   FAIL() << "never looked, after a thousand short waits";
@@ -18,7 +18,7 @@ void teach(AdaptiveSpin& spin) {
 
 TEST(AdaptiveSpinTest, DoesNotLookBeforeItSawAShortWait) {
   AdaptiveSpin spin;
-  EXPECT_FALSE(spin.look(true, [] { return ADD_FAILURE(), true; }));
+  EXPECT_FALSE(spin.poll(true, [] { return ADD_FAILURE(), true; }));
 }
 
 TEST(AdaptiveSpinTest, LooksOnceItsWaitsAreShort) {
@@ -29,13 +29,13 @@ TEST(AdaptiveSpinTest, LooksOnceItsWaitsAreShort) {
 TEST(AdaptiveSpinTest, DoesNotLookWhereItMayNot) {
   AdaptiveSpin spin;
   teach(spin);
-  EXPECT_FALSE(spin.look(false, [] { return ADD_FAILURE(), true; }));
+  EXPECT_FALSE(spin.poll(false, [] { return ADD_FAILURE(), true; }));
 }
 
 TEST(AdaptiveSpinTest, EndsALookInVain) {
   AdaptiveSpin spin;
   teach(spin);
-  EXPECT_FALSE(spin.look(true, [] { return false; }));
+  EXPECT_FALSE(spin.poll(true, [] { return false; }));
 }
 
 TEST(AdaptiveSpinTest, StopsLookingWhenItIsInVainAgainAndAgain) {
@@ -44,7 +44,7 @@ TEST(AdaptiveSpinTest, StopsLookingWhenItIsInVainAgainAndAgain) {
   bool looked = true;
   for (int waits = 0; looked && waits < 10; ++waits) {
     looked = false;
-    EXPECT_FALSE(spin.look(true, [&] {
+    EXPECT_FALSE(spin.poll(true, [&] {
       looked = true;
       return false;
     }));

@@ -74,7 +74,7 @@ void ShownJobs::unwatch(const Watch& watch) {
   watches_.remove(watch);
 }
 
-void ShownJobs::tell(Batch& batch, std::uint64_t index) {
+void ShownJobs::end_watches(Batch& batch, std::uint64_t index) {
   if (watches_.end_those_of({&batch, index}) && on_log_) on_log_(batch);
 }
 
@@ -112,14 +112,14 @@ void ShownJob::begin(const Job& job) {
   shown_.worker = job.worker;
   shown_.has_line_notes = job.has_line_notes;
   shown_.has_ended = false;
-  all_.tell(job.batch, job.index);
+  all_.end_watches(job.batch, job.index);
 }
 
 void ShownJob::forget() {
   if (shown_.batch == nullptr) return;
   Batch* const batch = std::exchange(shown_.batch, nullptr);
   shown_.spare_entry = all_.by_job_.extract(shown_.entry);
-  all_.tell(*batch, shown_.index);
+  all_.end_watches(*batch, shown_.index);
   shown_.progress.reset();
   shown_.exit_status.reset();
   if (ResultAccount* const account = batch->options().results; account != nullptr && !shown_.note.empty()) {
@@ -184,7 +184,7 @@ void ShownJob::add_log(std::string_view bytes) {
   has_reports_ = true;
   const MutexLock lock(all_.mutex_);
   shown_.log.add(bytes, all_.budget_.get(), shown_.batch->options().results);
-  all_.tell(*shown_.batch, shown_.index);
+  all_.end_watches(*shown_.batch, shown_.index);
 }
 
 ShownJobs::View ShownJobs::view_of(const Shown& job, std::size_t note_bytes) const {

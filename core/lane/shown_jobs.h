@@ -123,7 +123,7 @@ class ShownJobs {
   // Of an executor of this object. Never null.
   Shown* shown(ShownJob& job) const LOCKSLEY_REQUIRES(mutex_);
   View view_of(const Shown& job, std::size_t note_bytes) const LOCKSLEY_REQUIRES(mutex_);
-  void tell(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
+  void end_watches(Batch& batch, std::uint64_t index) LOCKSLEY_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<ShownJob*> all_ LOCKSLEY_GUARDED_BY(mutex_);

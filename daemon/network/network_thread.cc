@@ -64,7 +64,7 @@ RelayedConnection& NetworkThread::adopt(std::unique_ptr<RelayedConnection> conne
   return adopted;
 }
 
-void NetworkThread::tell(RelayedConnection& connection) {
+void NetworkThread::notify(RelayedConnection& connection) {
   bool wakes = false;
   {
     const CountedLock lock(mutex_, stats_.io_waits);

@@ -70,7 +70,7 @@ class NetworkThread {
   // A connection that is its own from here on.
   RelayedConnection& adopt(std::unique_ptr<RelayedConnection> connection) LOCKSLEY_REQUIRES(kIoThread);
   // There are orders for it, or output, or room for input.
-  void tell(RelayedConnection& connection) LOCKSLEY_REQUIRES(kIoThread);
+  void notify(RelayedConnection& connection) LOCKSLEY_REQUIRES(kIoThread);
   // A connection was ended by its last order.
   void forget() LOCKSLEY_REQUIRES(kIoThread) { stats_.connections.set(stats_.connections.get() - 1); }
   ReadyRelays& ready() { return ready_; }

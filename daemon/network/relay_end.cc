@@ -25,7 +25,7 @@ RelayEnd::~RelayEnd() {
 }
 
 void RelayEnd::give_order(Relay::Order order) {
-  if (relay_->order(order, thread_.stats().io_waits)) thread_.tell(connection_);
+  if (relay_->order(order, thread_.stats().io_waits)) thread_.notify(connection_);
 }
 
 void RelayEnd::take_input() {
@@ -33,7 +33,7 @@ void RelayEnd::take_input() {
   has_news_ = false;
   const Relay::Input input = relay_->take_input(taken_, thread_.stats().io_waits);
   is_ended_ = input.is_end;
-  if (input.tells_network) thread_.tell(connection_);
+  if (input.tells_network) thread_.notify(connection_);
 }
 
 RelayEnd::Received RelayEnd::receive(std::span<std::byte> space) {
@@ -52,7 +52,7 @@ std::optional<std::size_t> RelayEnd::send(std::span<const std::string_view> view
     is_sent_ = false;
     has_sent_since_ = true;
   }
-  if (put->tells_network) thread_.tell(connection_);
+  if (put->tells_network) thread_.notify(connection_);
   return put->bytes;
 }
 

@@ -57,8 +57,8 @@ void RelayedConnection::fail(Round& round) {
   has_failed_ = true;
   is_ended_ = true;
   unsent_.clear();
-  if (failed.tells_input) tell(Relay::News::kInput, round);
-  if (failed.tells_room) tell(Relay::News::kRoom, round);
+  if (failed.tells_input) add_news(Relay::News::kInput, round);
+  if (failed.tells_room) add_news(Relay::News::kRoom, round);
 }
 
 RelayedConnection::Then RelayedConnection::serve(Round& round) {
@@ -74,7 +74,7 @@ RelayedConnection::Then RelayedConnection::serve(Round& round) {
 bool RelayedConnection::has_output(Round& round) {
   if (!unsent_.empty()) return true;
   if (!std::exchange(may_have_output_, false)) return false;
-  if (relay_->take_output(unsent_, round.waits)) tell(Relay::News::kRoom, round);
+  if (relay_->take_output(unsent_, round.waits)) add_news(Relay::News::kRoom, round);
   return !unsent_.empty();
 }
 
@@ -94,7 +94,7 @@ void RelayedConnection::finish_sending(Round& round) {
     if (tls_ != nullptr) tls_->say_end();
     ::shutdown(socket_, SHUT_WR);
   }
-  if (std::exchange(reports_, false)) tell(Relay::News::kSent, round);
+  if (std::exchange(reports_, false)) add_news(Relay::News::kSent, round);
 }
 
 RelayedConnection::Moved RelayedConnection::write(std::string_view bytes) {
@@ -129,7 +129,7 @@ void RelayedConnection::receive(Round& round) {
     is_ended_ = true;
     tells = relay_->end_input(round.waits) || tells;
   }
-  if (tells) tell(Relay::News::kInput, round);
+  if (tells) add_news(Relay::News::kInput, round);
 }
 
 RelayedConnection::Moved RelayedConnection::read(std::span<char> space) {

@@ -81,7 +81,7 @@ class RelayedConnection {
   void receive(Round& round);
   Moved read(std::span<char> space);
   Moved write(std::string_view bytes);
-  void tell(Relay::News news, Round& round) { round.news.push_back({relay_, news}); }
+  void add_news(Relay::News news, Round& round) { round.news.push_back({relay_, news}); }
 
   int socket_;  // -1: closed
   const std::unique_ptr<TlsChannel> tls_;

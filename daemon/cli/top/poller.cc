@@ -40,7 +40,7 @@ std::vector<TopPoller::News> TopPoller::take() {
   return taken;
 }
 
-void TopPoller::tell(News news) {
+void TopPoller::push_news(News news) {
   const MutexLock lock(mutex_);
   // A snapshot that was not taken is replaced.
   if (std::holds_alternative<TopSnapshot>(news) && !news_.empty() &&
@@ -81,7 +81,7 @@ bool TopPoller::prepare_next(client::ClientError error, client::Route& route, cl
   const bool is_refused =
       error.kind == client::ClientError::Kind::kRefused && !client::is_elsewhere(error.code);
   if (route.after(error) == client::Route::Next::kAtOnce) return wait(std::chrono::milliseconds(0));
-  tell(Lost{std::move(error)});
+  push_news(Lost{std::move(error)});
   drop_actions();
   return wait(is_refused ? kAfterRefusal : backoff.next());
 }
@@ -112,7 +112,7 @@ void TopPoller::run() {
       if (client::is_elsewhere(snapshot.error().code)) {
         goes_on = prepare_next(std::move(snapshot.error()), route, backoff);
       } else {
-        tell(Lost{std::move(snapshot.error())});
+        push_news(Lost{std::move(snapshot.error())});
         // It would otherwise be made again and again without a pause.
         if (is_new) goes_on = wait(backoff.next());
       }
@@ -121,7 +121,7 @@ void TopPoller::run() {
     backoff.reset();
     route.serving();
     snapshot->address = route.current().text();
-    tell(std::move(*snapshot));
+    push_news(std::move(*snapshot));
     goes_on = wait(is_new ? std::min(kSecondLook, interval_) : interval_);
   }
 }
@@ -137,11 +137,11 @@ bool TopPoller::perform_actions(TopReader& reader) {
     }
     const auto reply = reader.ask(action->command);
     if (!reply) {
-      tell(TopAnswer{action->batch + ": " + reply.error().message, true});
-      tell(Lost{reply.error()});
+      push_news(TopAnswer{action->batch + ": " + reply.error().message, true});
+      push_news(Lost{reply.error()});
       return false;
     }
-    tell(to_answer(*action, *reply));
+    push_news(to_answer(*action, *reply));
   }
 }
 
@@ -154,7 +154,7 @@ void TopPoller::drop_actions() {
     dropped.swap(actions_);
   }
   for (const TopAction& action : dropped)
-    tell(TopAnswer{action.batch + ": not connected; nothing was done", true});
+    push_news(TopAnswer{action.batch + ": not connected; nothing was done", true});
 }
 
 }  // namespace locksley::cli

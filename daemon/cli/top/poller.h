@@ -68,7 +68,7 @@ class TopPoller {
   void drop_actions() LOCKSLEY_EXCLUDES(mutex_);
   // Until something is urgent, the poller stops, or `time` has passed. True unless it stops.
   bool wait(std::chrono::milliseconds time) LOCKSLEY_EXCLUDES(mutex_);
-  void tell(News news) LOCKSLEY_EXCLUDES(mutex_);
+  void push_news(News news) LOCKSLEY_EXCLUDES(mutex_);
 
   // Constant.
   const std::vector<client::Address> addresses_;

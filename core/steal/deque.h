@@ -131,7 +131,7 @@ class Deque {
   void push(T value);
   bool pop(T& value);
   Steal<T> steal();
-  void make_room(std::uint64_t bottom);
+  void grow_if_full(std::uint64_t bottom);
   bool pop_announced(std::uint64_t bottom, std::uint64_t top, T& value);
   void adapt(std::uint64_t top);
 
@@ -245,7 +245,7 @@ inline void Deque<T, Atomics>::push(T value) {
   // [deque-own] relaxed: only the owner writes bottom, and it reads what it wrote itself.
   const std::uint64_t bottom = bottom_.load(std::memory_order_relaxed);
   if (bottom - known_top_ > own_array_->mask) [[unlikely]] {
-    make_room(bottom);
+    grow_if_full(bottom);
   }
   // [deque-cell] relaxed: the release of bottom just below publishes it.
   own_array_->cell(bottom).store(value, std::memory_order_relaxed);
@@ -257,7 +257,7 @@ inline void Deque<T, Atomics>::push(T value) {
 // Makes room for one more: there is some if thieves have taken something since the owner last
 // looked; otherwise the next array is twice as large.
 template <class T, class Atomics>
-void Deque<T, Atomics>::make_room(std::uint64_t bottom) {
+void Deque<T, Atomics>::grow_if_full(std::uint64_t bottom) {
   // [deque-top] acquire: the threads that took the values below top have read their cells, which
   // are now free; pairs with the swap in steal().
   known_top_ = top_.load(std::memory_order_acquire);
@@ -341,7 +341,7 @@ void Deque<T, Atomics>::adapt(std::uint64_t top) {
 template <class T, class Atomics>
 Steal<T> Deque<T, Atomics>::steal() {
   // Sequentially consistent, in this order: [deque-bottom] pairs with push(), [deque-top] with
-  // make_room().
+  // grow_if_full().
   std::uint64_t top = top_.load();
   const bool strict = strict_.load();
   std::uint64_t bottom = bottom_.load();
@@ -355,7 +355,7 @@ Steal<T> Deque<T, Atomics>::steal() {
       return {StealOutcome::kEmpty};
     }
   }
-  // [deque-array] acquire: the cells are filled; pairs with the release in make_room(). Loaded
+  // [deque-array] acquire: the cells are filled; pairs with the release in grow_if_full(). Loaded
   // after bottom: the array is at least as new as bottom.
   Array* array = array_.load(std::memory_order_acquire);
   // [deque-cell] relaxed: filled before bottom was stored. If it has been given out or written anew

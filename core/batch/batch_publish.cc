@@ -54,7 +54,7 @@ EncodedRows drop_retried(const EncodedRows& rows, std::span<const IndexRange> ag
 ResultLog::Prepared prepare_kept(ResultLog::Prepared all, const EncodedRows& kept, ResultLog& log) {
   try {
     auto prepared = ResultLog::prepare(kept, ResultLog::OtherRows::kPossible);
-    log.make_room(prepared);
+    log.reserve(prepared);
     return prepared;
   } catch (const NoMemoryForRows&) {
     std::memcpy(all.chunk->bytes.get(), kept.bytes.data(), kept.bytes.size());
@@ -136,7 +136,7 @@ bool Batch::publish_failures(Publishing jobs) {
   std::vector<IndexRange> again;
   {
     const MutexLock lock(mutex_);
-    log_.make_room(prepared);  // before the first change
+    log_.reserve(prepared);  // before the first change
     for (NotedJob& each : failed.notes) {
       // Without room the store drops the one before, too.
       if (!next_attempts_.set_note(each.index, each.text)) each.text.clear();
@@ -164,7 +164,7 @@ bool Batch::publish_failures(Publishing jobs) {
 }
 
 bool Batch::publish_locked(Publication publication, ResultLog::Prepared prepared) {
-  log_.make_room(prepared);
+  log_.reserve(prepared);
   for (std::size_t i = 0; i < kJobStatuses; ++i) {
     const std::uint64_t count = publication.ended.by_status[i];
     ended_.by_status[i] += count;

@@ -81,7 +81,7 @@ void ResultLog::drop_spare() {
   spare_ = nullptr;
 }
 
-void ResultLog::make_room(const Prepared& prepared) {
+void ResultLog::reserve(const Prepared& prepared) {
   if (prepared.rows.count == 0) return;
   const std::size_t size = prepared.rows.bytes.size();
   try {
@@ -110,7 +110,7 @@ ResultLog::Rows ResultLog::append(Prepared prepared) {
     drop_spare();
     return {};
   }
-  make_room(prepared);
+  reserve(prepared);
   const std::size_t size = prepared.rows.bytes.size();
   const std::uint64_t before = std::exchange(
       appended_bytes_, appended_bytes_ + size - count * (sizeof(ResultHead) - kStoredHeadBytes));

@@ -147,9 +147,9 @@ class ResultLog {
 
   // Allocates all that append(), the next call, will need for these rows, or for fewer without a
   // chunk. Throws NoMemoryForRows.
-  void make_room(const Prepared& prepared);
+  void reserve(const Prepared& prepared);
   // Appends rows in the form of ResultHead. Allocates nothing, and so cannot fail, after
-  // make_room().
+  // reserve().
   Rows append(Prepared prepared);
   // Appends a row for each of these jobs, which never ran: one chunk, with 16 bytes a run.
   Rows append_runs(std::span<const IndexRange> runs, JobStatus status, std::string reason);
@@ -228,7 +228,7 @@ class ResultLog {
   };
   std::vector<Entry> entries_;  // by first_row; the first dropped_ of them are empty
   std::size_t dropped_ = 0;
-  std::shared_ptr<Chunk> spare_;  // from make_room() to append(); its bytes count. Null: none
+  std::shared_ptr<Chunk> spare_;  // from reserve() to append(); its bytes count. Null: none
   std::uint64_t first_row_ = 0;
   std::uint64_t rows_ = 0;
   std::uint64_t memory_bytes_ = 0;

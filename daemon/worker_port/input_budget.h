@@ -111,12 +111,12 @@ class InputBudget {
   void begin_look();
 
  private:
-  using Order = std::map<std::uint64_t, Share*>;  // by Share::place_
+  using ShareQueue = std::map<std::uint64_t, Share*>;  // by Share::place_
   struct OfUser {
     std::uint64_t shares = 0;  // that name the entry; without any it is erased
     std::uint64_t bytes = 0;
-    Order large;    // whose command is known to be larger than kLittle
-    Order waiting;  // those of them that wait
+    ShareQueue large;    // whose command is known to be larger than kLittle
+    ShareQueue waiting;  // those of them that wait
   };
 
   std::uint64_t free() const { return used_ < most_ ? most_ - used_ : 0; }
@@ -130,7 +130,7 @@ class InputBudget {
   const std::uint64_t most_;
   std::uint64_t used_ = 0;
   Users users_;
-  Order large_;  // of all users, without strangers
+  ShareQueue large_;  // of all users, without strangers
   std::set<OfUser*> waiting_users_;
   std::uint64_t last_place_ = 0;
   bool first_waits_ = false;  // as begin_look() found: the first of a user, for other users

@@ -19,27 +19,28 @@ void StreamedPayloads::add(const std::shared_ptr<const proto::ArgumentList>& pay
     return;
   }
   memory_bytes_ += payloads->memory_bytes();
-  pieces_.push_back({.first = count_, .received = payloads, .bytes = nullptr, .ends = {}});
+  segments_.push_back({.first = count_, .received = payloads, .bytes = nullptr, .ends = {}});
   count_ += added;
 }
 
 void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
-  constexpr std::size_t kMostEnds = kPieceBytes / 4;  // empty payloads take no bytes, but must end somewhere
-  const bool fits = !pieces_.empty() && pieces_.back().bytes != nullptr &&
-                    pieces_.back().used + payloads.payload_bytes() <= kPieceBytes &&
-                    pieces_.back().ends.size() < kMostEnds;
+  constexpr std::size_t kMostEnds =
+      kSegmentBytes / 4;  // empty payloads take no bytes, but must end somewhere
+  const bool fits = !segments_.empty() && segments_.back().bytes != nullptr &&
+                    segments_.back().used + payloads.payload_bytes() <= kSegmentBytes &&
+                    segments_.back().ends.size() < kMostEnds;
   if (!fits) {
-    pieces_.push_back({.first = count_,
-                       .received = nullptr,
-                       .bytes = std::make_unique_for_overwrite<char[]>(kPieceBytes),
-                       .ends = {}});
-    memory_bytes_ += kPieceBytes;
+    segments_.push_back({.first = count_,
+                         .received = nullptr,
+                         .bytes = std::make_unique_for_overwrite<char[]>(kSegmentBytes),
+                         .ends = {}});
+    memory_bytes_ += kSegmentBytes;
   }
-  Piece& piece = pieces_.back();
+  Segment& segment = segments_.back();
   for (const std::string_view payload : payloads) {
-    std::memcpy(piece.bytes.get() + piece.used, payload.data(), payload.size());
-    piece.used += payload.size();
-    piece.ends.push_back(static_cast<std::uint32_t>(piece.used));
+    std::memcpy(segment.bytes.get() + segment.used, payload.data(), payload.size());
+    segment.used += payload.size();
+    segment.ends.push_back(static_cast<std::uint32_t>(segment.used));
   }
   memory_bytes_ += payloads.size() * sizeof(std::uint32_t);
 }
@@ -47,8 +48,8 @@ void StreamedPayloads::copy(const proto::ArgumentList& payloads) {
 void StreamedPayloads::add_stored(std::uint64_t count) {
   check(stored_ != nullptr, "payloads are to be in the store, which does not have this batch");
   const WriterLock lock(mutex_);
-  if (count != 0 && (pieces_.empty() || pieces_.back().is_in_memory())) {
-    pieces_.push_back({.first = count_, .received = nullptr, .bytes = nullptr, .ends = {}});
+  if (count != 0 && (segments_.empty() || segments_.back().is_in_memory())) {
+    segments_.push_back({.first = count_, .received = nullptr, .bytes = nullptr, .ends = {}});
   }
   count_ += count;
 }
@@ -56,13 +57,13 @@ void StreamedPayloads::add_stored(std::uint64_t count) {
 void StreamedPayloads::withdraw(std::uint64_t count) {
   const WriterLock lock(mutex_);
   count_ -= count;
-  while (!pieces_.empty() && pieces_.back().first >= count_) {
-    memory_bytes_ -= pieces_.back().memory_bytes();
-    pieces_.pop_back();
+  while (!segments_.empty() && segments_.back().first >= count_) {
+    memory_bytes_ -= segments_.back().memory_bytes();
+    segments_.pop_back();
   }
-  // A piece that several were copied into keeps the others.
-  if (!pieces_.empty() && pieces_.back().bytes != nullptr) {
-    Piece& last = pieces_.back();
+  // A segment that several were copied into keeps the others.
+  if (!segments_.empty() && segments_.back().bytes != nullptr) {
+    Segment& last = segments_.back();
     memory_bytes_ -= last.memory_bytes();
     last.ends.resize(std::min<std::size_t>(last.ends.size(), count_ - last.first));
     last.used = last.ends.empty() ? 0 : last.ends.back();
@@ -70,9 +71,10 @@ void StreamedPayloads::withdraw(std::uint64_t count) {
   }
 }
 
-StreamedPayloads::Pieces::const_iterator StreamedPayloads::piece_of(std::uint64_t index) const {
-  return std::upper_bound(pieces_.begin(), pieces_.end(), index,
-                          [](std::uint64_t wanted, const Piece& piece) { return wanted < piece.first; }) -
+StreamedPayloads::Segments::const_iterator StreamedPayloads::segment_of(std::uint64_t index) const {
+  return std::upper_bound(
+             segments_.begin(), segments_.end(), index,
+             [](std::uint64_t wanted, const Segment& segment) { return wanted < segment.first; }) -
          1;
 }
 
@@ -86,25 +88,25 @@ std::size_t StreamedPayloads::fetch(std::uint64_t first, std::span<std::string_v
 bool StreamedPayloads::fetch_from_memory(std::uint64_t first, std::span<std::string_view> out) const {
   const ReaderLock lock(mutex_);
   check(first + out.size() <= count_, "a job beyond the end of its batch was claimed");
-  auto piece = piece_of(first);
-  const auto last = piece_of(first + out.size() - 1);
-  if (!std::all_of(piece, last + 1, [](const Piece& each) { return each.is_in_memory(); })) return false;
+  auto segment = segment_of(first);
+  const auto last = segment_of(first + out.size() - 1);
+  if (!std::all_of(segment, last + 1, [](const Segment& each) { return each.is_in_memory(); })) return false;
   std::size_t done = 0;
   while (done < out.size()) {
-    const std::size_t skip = static_cast<std::size_t>(first + done - piece->first);
-    if (piece->bytes == nullptr) {
-      done += piece->received->fetch(skip, out.subspan(done));
+    const std::size_t skip = static_cast<std::size_t>(first + done - segment->first);
+    if (segment->bytes == nullptr) {
+      done += segment->received->fetch(skip, out.subspan(done));
     } else {
-      const std::size_t n = std::min(out.size() - done, piece->ends.size() - skip);
-      std::size_t begin = skip == 0 ? 0 : piece->ends[skip - 1];
+      const std::size_t n = std::min(out.size() - done, segment->ends.size() - skip);
+      std::size_t begin = skip == 0 ? 0 : segment->ends[skip - 1];
       for (std::size_t i = 0; i < n; ++i) {
-        const std::size_t end = piece->ends[skip + i];
-        out[done + i] = {piece->bytes.get() + begin, end - begin};
+        const std::size_t end = segment->ends[skip + i];
+        out[done + i] = {segment->bytes.get() + begin, end - begin};
         begin = end;
       }
       done += n;
     }
-    ++piece;
+    ++segment;
   }
   return true;
 }
@@ -113,8 +115,8 @@ std::optional<HeldPayload> StreamedPayloads::in_memory(std::uint64_t index) {
   std::shared_ptr<const proto::ArgumentList> received;
   {
     const ReaderLock lock(mutex_);
-    if (index >= count_ || pieces_.empty()) return std::nullopt;
-    received = piece_of(index)->received;
+    if (index >= count_ || segments_.empty()) return std::nullopt;
+    received = segment_of(index)->received;
   }
   // This thread alone changes them.
   std::string_view payload;
@@ -129,41 +131,41 @@ BatchPayloads::Released StreamedPayloads::release(FailedJobs failed_jobs, Repeti
   if (may_run_again && stored_ == nullptr) {
     return {.freed = nullptr, .freed_bytes = 0, .kept_bytes = memory_bytes_.load()};
   }
-  const auto freed = std::make_shared<Pieces>();
+  const auto freed = std::make_shared<Segments>();
   const WriterLock lock(mutex_);
-  freed->swap(pieces_);
-  if (may_run_again) pieces_.push_back({.first = 0, .received = nullptr, .bytes = nullptr, .ends = {}});
+  freed->swap(segments_);
+  if (may_run_again) segments_.push_back({.first = 0, .received = nullptr, .bytes = nullptr, .ends = {}});
   return {.freed = freed, .freed_bytes = memory_bytes_.exchange(0)};
 }
 
-std::uint64_t StreamedPayloads::Piece::memory_bytes() const {
+std::uint64_t StreamedPayloads::Segment::memory_bytes() const {
   if (received != nullptr) return received->memory_bytes();
-  return bytes != nullptr ? kPieceBytes + ends.size() * sizeof(std::uint32_t) : 0;
+  return bytes != nullptr ? kSegmentBytes + ends.size() * sizeof(std::uint32_t) : 0;
 }
 
 BatchPayloads::Released StreamedPayloads::keep_only(std::span<const IndexRange> wanted) {
   if (stored_ != nullptr) stored_->drop_cached();
-  const auto freed = std::make_shared<Pieces>();
+  const auto freed = std::make_shared<Segments>();
   const std::uint64_t before = memory_bytes_;
-  Pieces left;
+  Segments left;
   const WriterLock lock(mutex_);
   auto next = wanted.begin();
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const std::uint64_t first = pieces_[i].first;
-    const std::uint64_t end = i + 1 < pieces_.size() ? pieces_[i + 1].first : count_;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const std::uint64_t first = segments_[i].first;
+    const std::uint64_t end = i + 1 < segments_.size() ? segments_[i + 1].first : count_;
     while (next != wanted.end() && next->high <= first) ++next;
-    if (pieces_[i].is_in_memory() && next != wanted.end() && next->low < end) {
-      left.push_back(std::move(pieces_[i]));
+    if (segments_[i].is_in_memory() && next != wanted.end() && next->low < end) {
+      left.push_back(std::move(segments_[i]));
       continue;
     }
-    // One piece for all that follow each other: a stream may go on for millions of ADDs.
+    // One segment for all that follow each other: a stream may go on for millions of ADDs.
     if (left.empty() || left.back().is_in_memory())
       left.push_back({.first = first, .received = nullptr, .bytes = nullptr, .ends = {}});
-    if (!pieces_[i].is_in_memory()) continue;
-    memory_bytes_ -= pieces_[i].memory_bytes();
-    freed->push_back(std::move(pieces_[i]));
+    if (!segments_[i].is_in_memory()) continue;
+    memory_bytes_ -= segments_[i].memory_bytes();
+    freed->push_back(std::move(segments_[i]));
   }
-  pieces_.swap(left);
+  segments_.swap(left);
   return {.freed = freed, .freed_bytes = before - memory_bytes_};
 }
 

@@ -33,7 +33,7 @@ class StreamedPayloads final : public BatchPayloads {
   // microseconds.
   static constexpr std::size_t kCopiedBytes = 4 * 1024;
   static constexpr std::size_t kMostCopied = 1024;
-  static constexpr std::size_t kPieceBytes = 64 * 1024;  // of copied payloads; guess
+  static constexpr std::size_t kSegmentBytes = 64 * 1024;  // of copied payloads; guess
 
   // `stored`: all payloads of the batch that are in the store; null: the batch is not stored. The
   // first `restored` payloads are there already.
@@ -55,17 +55,17 @@ class StreamedPayloads final : public BatchPayloads {
   // For tests. Of how many parts the calls above look at each.
   std::size_t parts() const {
     const ReaderLock lock(mutex_);
-    return pieces_.size();
+    return segments_.size();
   }
   std::uint64_t memory_bytes() const override {
     return memory_bytes_.load() + (stored_ != nullptr ? stored_->memory_bytes() : 0);
   }
 
  private:
-  // Payloads first, first + 1, … up to the next piece's first.
-  struct Piece {
+  // Payloads first, first + 1, … up to the next segment's first.
+  struct Segment {
     std::uint64_t first;
-    // Where they are: in `received`; or in `bytes`, of kPieceBytes, filled up to `used`; or, if
+    // Where they are: in `received`; or in `bytes`, of kSegmentBytes, filled up to `used`; or, if
     // both are null, in the store (or freed).
     std::shared_ptr<const proto::ArgumentList> received;
     std::unique_ptr<char[]> bytes;
@@ -76,17 +76,17 @@ class StreamedPayloads final : public BatchPayloads {
     std::uint64_t memory_bytes() const;
   };
 
-  using Pieces = std::deque<Piece>;  // no two that are not in memory follow each other
+  using Segments = std::deque<Segment>;  // no two that are not in memory follow each other
   // False if one of them is not in memory.
   bool fetch_from_memory(std::uint64_t first, std::span<std::string_view> out) const
       LOCKSLEY_EXCLUDES(mutex_);
   void add_stored(std::uint64_t count) LOCKSLEY_EXCLUDES(mutex_);
   void copy(const proto::ArgumentList& payloads) LOCKSLEY_REQUIRES(mutex_);
-  Pieces::const_iterator piece_of(std::uint64_t index) const LOCKSLEY_REQUIRES_SHARED(mutex_);
+  Segments::const_iterator segment_of(std::uint64_t index) const LOCKSLEY_REQUIRES_SHARED(mutex_);
 
   const std::unique_ptr<PayloadSource> stored_;
   mutable SharedMutex mutex_;
-  Pieces pieces_ LOCKSLEY_GUARDED_BY(mutex_);
+  Segments segments_ LOCKSLEY_GUARDED_BY(mutex_);
   std::uint64_t count_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> memory_bytes_{0};  // written by the I/O thread, read by any thread: a hint
 };

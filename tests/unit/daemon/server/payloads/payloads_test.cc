@@ -84,7 +84,7 @@ class NumberedPayloads final : public PayloadSource {
   std::uint64_t memory_bytes() const override { return 0; }
 };
 
-// What touches a stored piece comes from the store whole, as all jobs that are claimed are there.
+// What touches a stored segment comes from the store whole, as all jobs that are claimed are there.
 TEST(StreamedPayloadsTest, WhatTheMemoryHasNoRoomForComesFromTheStore) {
   StreamedPayloads payloads(std::make_unique<NumberedPayloads>());
   add(payloads, arguments({"a", "b"}));
@@ -119,7 +119,7 @@ TEST(StreamedPayloadsTest, WhatIsWithdrawnTakesNoMemory) {
   add(payloads, arguments({large, "d"}));
   EXPECT_GT(payloads.memory_bytes(), before + large.size());
   payloads.withdraw(2);
-  EXPECT_EQ(payloads.memory_bytes(), before) << "in a piece of its own";
+  EXPECT_EQ(payloads.memory_bytes(), before) << "in a segment of its own";
   payloads.withdraw(2);
   EXPECT_EQ(payloads.memory_bytes(), 0u);
 }
@@ -171,7 +171,7 @@ TEST(StreamedPayloadsTest, VeryManyShortPayloadsAreNotCopied) {
   }
 }
 
-TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
+TEST(StreamedPayloadsTest, FetchGoesAcrossSegmentsOfBothKinds) {
   StreamedPayloads payloads;
   Texts expected;
   const auto add_both = [&](const Texts& texts) {
@@ -189,11 +189,11 @@ TEST(StreamedPayloadsTest, FetchGoesAcrossPiecesOfBothKinds) {
   }
 }
 
-TEST(StreamedPayloadsTest, ManySmallAddsSpillIntoNewPieces) {
+TEST(StreamedPayloadsTest, ManySmallAddsSpillIntoNewSegments) {
   StreamedPayloads payloads;
   Texts expected;
   const std::string text(1000, 'x');
-  for (std::size_t i = 0; i < 3 * StreamedPayloads::kPieceBytes / text.size(); ++i) {
+  for (std::size_t i = 0; i < 3 * StreamedPayloads::kSegmentBytes / text.size(); ++i) {
     expected.push_back(text + std::to_string(i));
     add(payloads, arguments({expected.back()}));
   }

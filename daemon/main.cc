@@ -2,26 +2,19 @@
 // reverse.
 #include <fmt/format.h>
 #include <spdlog/logger.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <expected>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "config/auto_limits.h"
-#include "config/dump.h"
-#include "config/lanes.h"
 #include "config/words.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/log/log_line.h"
@@ -29,6 +22,7 @@
 #include "daemon/base/loop/io_thread.h"
 #include "daemon/base/net/endpoint_text.h"
 #include "daemon/base/standard_descriptors.h"
+#include "daemon/check_program.h"
 #include "daemon/command_line.h"
 #include "daemon/config_source.h"
 #include "daemon/forced_exit.h"
@@ -122,26 +116,6 @@ void join_upstream(ServingParts& serving) LOCKSLEY_REQUIRES(kIoThread) {
   });
   serving.offer_lanes();
   if (serving.upstream != nullptr) serving.upstream->start();
-}
-
-// Ends the process once this daemon has lost its database and another one has taken over. None: no
-// other daemon can have the store.
-std::unique_ptr<PeerCheck> watch_peers(const config::Config& config,
-                                       const std::shared_ptr<ClusterBoard>& cluster,
-                                       const std::shared_ptr<spdlog::logger>& log) {
-  if (config.store.engine != config::StoreEngine::kPostgresql) return nullptr;
-  const config::Tls& tls = config.listen.tls;
-  const bool has_tls = !tls.certificate.empty();
-  return std::make_unique<PeerCheck>(
-      cluster, PeerCheck::Options{.tls = has_tls, .certificate = tls.certificate, .key = tls.key},
-      [log](std::string_view why) {
-        LogLine(
-            "store: the database does not confirm that this daemon lives: it ends without a reply to any "
-            "client")
-            .with("reason", why)
-            .write(*log, spdlog::level::critical);
-        end_without_replies(*log);
-      });
 }
 
 // Serves until a signal ends it, and takes new configurations meanwhile. Returns the exit code. An
@@ -243,7 +217,7 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
     start_jobs(scheduler, store, serving.workers);
     log_start(config, source, scheduler, bound, store, *log);
     join_upstream(serving);
-    peers = watch_peers(config, storage.cluster, log);
+    peers = storage.watch_peers(config, log);
   } catch (const std::system_error& error) {
     // Jobs may run already, and use all that the exception would destroy.
     log->error("the daemon cannot start: {}", error.what());
@@ -286,64 +260,6 @@ int serve(const config::Config& config, const config::Machine& machine, const Co
     log->error("the daemon cannot start: {}", error.what());
     return kExitUnavailable;
   }
-}
-
-// What a start by this user, or the jobs then, would find wrong with process.user and with
-// certificates, keys, passwords and folders, one sentence each. The user who checks the
-// configuration need not be the one who starts the daemon and may read these files, so none of it
-// is an error.
-std::vector<std::string> warnings_about_files(const config::Config& config, const ConfigSource& source) {
-  std::vector<std::string> warnings;
-  const auto refuse = [&](const std::string& problem) {
-    warnings.push_back("started by this user, the daemon will refuse this file: " +
-                       with_positions(source, {problem}).front());
-  };
-  if (const auto tls = load_tls(config); !tls) {
-    for (const std::string& problem : tls.error()) refuse(problem);
-  } else {
-    for (const auto& context : {tls->listen, tls->http, tls->workers}) {
-      if (context) warnings.insert(warnings.end(), context->warnings().begin(), context->warnings().end());
-    }
-  }
-  if (const auto token = read_http_token(config.http); !token) refuse(token.error());
-  if (const auto user = Privileges::make(config.process); !user) refuse(user.error());
-  if (const auto checked = check_upstream(config.upstream); !checked) refuse(checked.error());
-  const auto warn = [&](std::string problem) {
-    warnings.push_back(with_positions(source, {std::move(problem)}).front());
-  };
-  if (const std::string& file = config.upstream.ca_file; !file.empty() && ::access(file.c_str(), R_OK) != 0) {
-    warn(fmt::format("upstream.ca_file: {} cannot be read", file));
-  }
-  for (const auto& [name, handler] : config.handlers) {
-    std::error_code failed;
-    if (handler.directory.empty() || std::filesystem::is_directory(handler.directory, failed)) continue;
-    warn(fmt::format("handlers.{}.directory: {} is no folder that this user can see", name,
-                     handler.directory));
-  }
-  return warnings;
-}
-
-// Prints the configuration in effect, and warnings.
-int check_config(const config::Config& config, const ConfigSource& source) {
-  if (const HandlerProblems problems = find_problems(config.handlers); !problems.empty()) {
-    for (const std::string& problem : with_positions(source, problems)) {
-      std::fprintf(stderr, "%s\n", problem.c_str());
-    }
-    return kExitConfig;
-  }
-  for (const std::string& warning : warnings_before_start(config)) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
-  for (const std::string& warning : warnings_about_files(config, source)) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
-  std::fputs(config::dump(config::without_password(config)).c_str(), stdout);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    std::fprintf(stderr, "the configuration cannot be written to standard output: %s\n",
-                 std::strerror(errno));
-    return kExitIoError;
-  }
-  return kExitOk;
 }
 
 // Whether the process is the daemon itself.

@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <expected>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "daemon/base/net/endpoint_text.h"
 #include "daemon/metrics/build_info.h"
 #include "daemon/reconfiguration.h"
+#include "daemon/standby/peers.h"
 #include "daemon/upstream_part.h"
 #include "proto/command_reader.h"
 
@@ -107,6 +109,23 @@ StoreParts::StoreParts(const config::Config& config, const PortParts& bound, std
                   .stand_by = [this](auto time) { return or_fail(standby.wait(time), kExitUnavailable); }},
                  log);
   if (!standby.is_told_to_end()) store = or_fail(std::move(opened));
+}
+
+std::unique_ptr<PeerCheck> StoreParts::watch_peers(const config::Config& config,
+                                                   const std::shared_ptr<spdlog::logger>& log) const {
+  if (config.store.engine != config::StoreEngine::kPostgresql) return nullptr;
+  const config::Tls& tls = config.listen.tls;
+  const bool has_tls = !tls.certificate.empty();
+  return std::make_unique<PeerCheck>(
+      cluster, PeerCheck::Options{.tls = has_tls, .certificate = tls.certificate, .key = tls.key},
+      [log](std::string_view why) {
+        LogLine(
+            "store: the database does not confirm that this daemon lives: it ends without replying to "
+            "any client")
+            .with("reason", why)
+            .write(*log, spdlog::level::critical);
+        end_without_replies(*log);
+      });
 }
 
 ServingParts::ServingParts(const config::Config& config, SchedulerParts& jobs, StoreParts& storage,

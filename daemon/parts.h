@@ -34,6 +34,7 @@ class logger;
 
 namespace locksley::daemon {
 
+class PeerCheck;
 class Reconfiguration;
 
 // Each group is an object on the stack of build_and_run() (main.cc), which builds one group after
@@ -74,6 +75,11 @@ struct StoreParts {
   // by.
   StoreParts(const config::Config& config, const PortParts& bound, std::optional<Secret> token,
              const std::shared_ptr<spdlog::logger>& log);
+
+  // Ends the process once this daemon has lost its database and another one has taken over. Null:
+  // no other daemon can have the store.
+  std::unique_ptr<PeerCheck> watch_peers(const config::Config& config,
+                                         const std::shared_ptr<spdlog::logger>& log) const;
 
   const std::shared_ptr<ClusterBoard> cluster;
   Standby standby;

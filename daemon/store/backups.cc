@@ -87,7 +87,7 @@ std::expected<void, std::string> Backups::make(const std::string& directory, con
   {
     const MutexLock lock(mutex_);
     if (is_stopped_)
-      return std::unexpected("ERR the daemon is stopping: no backup was made; retry after its restart");
+      return std::unexpected("ERR the daemon is shutting down: no backup was made; retry after its restart");
     if (is_making_) {
       return std::unexpected("ERR a backup is being made already: retry when it is done");
     }

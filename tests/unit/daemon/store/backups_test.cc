@@ -197,7 +197,7 @@ TEST_F(BackupsTest, ADirectoryIsUsedByOneDaemonAtATime) {
 
 TEST_F(BackupsTest, AfterItsEndTheStoreMakesNone) {
   bench.store->stop();
-  EXPECT_THAT(error_of("one"), HasSubstr("ERR the daemon ends"));
+  EXPECT_THAT(error_of("one"), HasSubstr("ERR the daemon is shutting down"));
   EXPECT_THAT(names(), IsEmpty());
 }
 

@@ -1,8 +1,8 @@
 // backup: a copy of the daemon's store, made while it serves.
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
 #include "proto/clients/cpp/buffers.h"
 #include "proto/command_writer.h"
 #include "proto/output_buffer.h"

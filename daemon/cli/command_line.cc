@@ -20,9 +20,9 @@
 #include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/exec_plan.h"
 #include "daemon/cli/exec/foreign_options.h"
+#include "daemon/cli/feed/payload_words.h"
 #include "daemon/cli/names/path_template.h"
-#include "daemon/cli/payload_words.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 namespace {

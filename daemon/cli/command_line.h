@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/options.h"
+#include "daemon/cli/context/options.h"
 
 namespace locksley::cli {
 

@@ -2,11 +2,11 @@
 // one batch or handler.
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/status_text.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/status_text.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/output.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/output.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 
@@ -22,7 +22,7 @@ using client::CustomerInfo;
 namespace {
 
 // Customers in one CUSTOMER LIST: a page that is quickly made. Guess.
-constexpr std::uint64_t kPage = 1000;
+constexpr std::uint64_t kCustomersAtOnce = 1000;
 
 std::string cap(std::uint64_t number) { return number == 0 ? "-" : with_commas(number); }
 std::string cap(const std::string& rate) { return rate == "0" || rate.empty() ? "-" : rate; }
@@ -84,7 +84,7 @@ int run_customers(Context& context, const CustomersArguments& arguments) {
   std::string rows;
   do {
     const std::string from = std::to_string(cursor);
-    const std::string count = std::to_string(std::min(room, kPage));
+    const std::string count = std::to_string(std::min(room, kCustomersAtOnce));
     std::vector<std::string_view> command{"CUSTOMER", "LIST", "CURSOR", from, "COUNT", count};
     if (!arguments.match.empty()) command.insert(command.end(), {"MATCH", arguments.match});
     const auto reply = client->call(command);

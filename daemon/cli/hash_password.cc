@@ -14,8 +14,8 @@
 #include "daemon/auth/password.h"
 #include "daemon/auth/secret.h"
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
 
 namespace locksley::cli {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/command_line.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/context.h"
-#include "daemon/cli/signals.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/context/context.h"
+#include "daemon/cli/context/signals.h"
 
 namespace locksley::cli {
 namespace {

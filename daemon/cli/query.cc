@@ -6,12 +6,12 @@
 
 #include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/info_fields.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/status_text.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/info_fields.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/status_text.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 
@@ -134,7 +134,7 @@ int show_info(Context& context, Client& client, const std::string& section) {
 }
 
 // Batches in one LIST: a page that is quickly made and quickly read. Guess.
-constexpr std::uint64_t kPage = 1000;
+constexpr std::uint64_t kBatchesAtOnce = 1000;
 
 // Appends all rows of `reply` as JSON to those of earlier pages.
 void add_rows(std::string& rows, const Reply& batches, std::uint64_t& room) {
@@ -156,7 +156,7 @@ int run_list(Context& context, const ListArguments& arguments) {
   std::string rows;
   do {
     const std::string from = std::to_string(cursor);
-    const std::string count = std::to_string(std::min(room, kPage));
+    const std::string count = std::to_string(std::min(room, kBatchesAtOnce));
     std::vector<std::string_view> command{"LIST", "CURSOR", from, "COUNT", count};
     if (arguments.customer) command.insert(command.end(), {"FOR", *arguments.customer});
     for (const auto& [option, value] :

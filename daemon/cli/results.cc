@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/feed/payload_source.h"
 #include "daemon/cli/job/failed_payloads.h"
 #include "daemon/cli/names/path_check.h"
 #include "daemon/cli/names/result_files.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/payload_source.h"
 #include "daemon/cli/row_sink.h"
+#include "daemon/cli/text/number_text.h"
 
 namespace locksley::cli {
 

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "daemon/cli/failure_text.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/failure_text.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 namespace {

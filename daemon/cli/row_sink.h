@@ -9,8 +9,8 @@
 
 #include "daemon/cli/names/path_check.h"
 #include "daemon/cli/names/result_files.h"
-#include "daemon/cli/ordered_outputs.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/ordered_outputs.h"
+#include "daemon/cli/text/output.h"
 #include "proto/clients/cpp/values.h"
 
 namespace locksley::cli {

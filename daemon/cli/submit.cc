@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/feed.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/payload_source.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/feed/feed.h"
+#include "daemon/cli/feed/payload_source.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/table.h"
 #include "proto/clients/cpp/batch_id.h"
 
 namespace locksley::cli {

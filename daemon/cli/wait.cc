@@ -1,10 +1,10 @@
 #include "core/base/job.h"
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/progress.h"
-#include "daemon/cli/status_text.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/context/progress.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/status_text.h"
 
 namespace locksley::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
+#include "daemon/cli/context/commands.h"
 
 // `locksley work` is locksleyd with a configuration that has one handler and an upstream, and
 // without its ports: the code that runs programs is the daemon's.

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "daemon/process/isolated_plugin.h"
+#include "daemon/process/runners/command_runner.h"
+#include "daemon/process/runners/worker_runner.h"
 
 namespace locksley::daemon {
 namespace {
@@ -15,6 +17,11 @@ std::string joined(const std::vector<std::string>& words) {
   std::string result;
   for (const std::string& word : words) result += (result.empty() ? "" : " ") + word;
   return result;
+}
+
+std::unique_ptr<ProcessRunner> make_runner(ProcessLane& lane, LaneSlot& slot, Program::Kind kind) {
+  if (kind == Program::Kind::kCommand) return std::make_unique<CommandRunner>(lane, slot);
+  return std::make_unique<WorkerRunner>(lane, slot);
 }
 
 }  // namespace
@@ -45,7 +52,7 @@ ProcessLane* HandlerLanes::find(const std::string& name) const {
 
 ProcessLane& HandlerLanes::add(const std::string& name, const FairRing::Options& ring) {
   std::unique_ptr<ProcessLane>& lane = lanes_[name];
-  lane = std::make_unique<ProcessLane>(loop_, name, ring);
+  lane = std::make_unique<ProcessLane>(loop_, name, ring, make_runner);
   if (is_started_) loop_.start();
   return *lane;
 }

@@ -13,9 +13,9 @@
 #include "core/ring/fair_ring.h"
 #include "daemon/base/handler_kind.h"
 #include "daemon/process/keeper/keeper.h"
-#include "daemon/process/process_lane.h"
-#include "daemon/process/process_loop.h"
-#include "daemon/process/program.h"
+#include "daemon/process/lane/process_lane.h"
+#include "daemon/process/lane/process_loop.h"
+#include "daemon/process/lane/program.h"
 
 namespace locksley::daemon {
 

@@ -10,7 +10,7 @@
 #include "config/units.h"
 #include "daemon/base/exit_codes.h"
 #include "daemon/base/plugin/plugin_file.h"
-#include "daemon/process/process_pipes.h"
+#include "daemon/process/io/process_pipes.h"
 #include "daemon/process/run_to_end.h"
 #include "daemon/process/runners/job_end.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "daemon/process/program.h"
+#include "daemon/process/lane/program.h"
 
 namespace locksley::daemon {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/base/job.h"
-#include "daemon/process/process_pipes.h"
+#include "daemon/process/io/process_pipes.h"
 
 namespace locksley::daemon {
 namespace {

@@ -13,7 +13,7 @@
 #include "daemon/worker_port/input_budget.h"
 #include "daemon/worker_port/link_thread.h"
 #include "daemon/worker_port/worker_directory.h"
-#include "daemon/workers/worker_host.h"
+#include "daemon/workers/interface/worker_host.h"
 
 namespace locksley::daemon {
 

@@ -12,7 +12,7 @@
 #include "daemon/server/state/server_state.h"
 #include "daemon/store/cluster_board.h"
 #include "daemon/tls/context.h"
-#include "daemon/workers/worker_host.h"
+#include "daemon/workers/interface/worker_host.h"
 #include "proto/limits.h"
 
 namespace locksley::daemon {

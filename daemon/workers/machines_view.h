@@ -13,7 +13,7 @@
 #include "core/base/job.h"
 #include "core/sync/mutex.h"
 #include "daemon/base/time.h"
-#include "daemon/workers/worker_link_stats.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 
 namespace locksley::daemon {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/process/process_pipes.h"
+#include "daemon/process/io/process_pipes.h"
 
 namespace locksley::fuzz {
 

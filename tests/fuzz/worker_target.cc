@@ -25,8 +25,9 @@
 #include "core/batch/batch_results.h"
 #include "core/batch/handler.h"
 #include "core/batch/payload.h"
-#include "daemon/process/process_lane.h"
-#include "daemon/process/process_loop.h"
+#include "daemon/process/lane/process_lane.h"
+#include "daemon/process/lane/process_loop.h"
+#include "daemon/process/runners/worker_runner.h"
 #include "proto/reply_reader.h"
 #include "tests/fuzz/keeper_without_processes.h"
 #include "tests/fuzz/target.h"
@@ -84,8 +85,11 @@ class Play {
       : jobs_(jobs), max_output_(settings_of(choice).max_output.count), loop_(make_log()) {
     auto program = daemon::Program::make("fuzz", settings_of(choice));
     if (!program) fail("the program is one", program.error());
-    lane_ = std::make_unique<ProcessLane>(loop_, "fuzz",
-                                          FairRing::Options{.parallelism = settings_of(choice).concurrency});
+    lane_ = std::make_unique<ProcessLane>(
+        loop_, "fuzz", FairRing::Options{.parallelism = settings_of(choice).concurrency},
+        [](ProcessLane& lane, daemon::LaneSlot& slot, daemon::Program::Kind) {
+          return std::make_unique<daemon::WorkerRunner>(lane, slot);
+        });
     const ThreadRoleScope io_thread(daemon::kIoThread);
     lane_->set_slots({.slots = {.count = settings_of(choice).concurrency, .names = {}}});
     handler_in_lane_ = &lane_->handler("fuzz");

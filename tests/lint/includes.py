@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Who may include whom. core, proto and config know nothing of each other; daemon joins them, in layers; nothing includes tests,
-and only tests and the daemon itself include daemon. A library enters only where it belongs. Nothing is included twice."""
+and only tests and the daemon itself include daemon. A library enters only where it belongs. Nothing is included twice. Folders
+form no cycle, and each has a row in the table."""
 
+import os
 import re
 
 import tree
@@ -39,8 +41,9 @@ def _base(names):
     return [*_OURS, *_BASE_TOP, *(f"daemon/base/{name}" for name in names.split())]
 
 
-# What the rooms of the link to remote workers know of its own folder.
-_WORKERS_TOP = [f"daemon/workers/{name}.h" for name in ("worker_commands", "worker_host", "worker_link_options", "worker_link_stats")]
+
+def _rooms_of(folder, names):
+    return [f"{folder}/{name}" for name in names.split()]
 
 
 def _store(names):
@@ -74,8 +77,11 @@ ARROWS = {
     "daemon/auth": [*_GROUND, "daemon/auth"],
     "daemon/handlers": [*_GROUND, "daemon/handlers"],
     "daemon/process": [*_GROUND, "daemon/process"],
-    # The keeper knows nothing of lanes and slots.
-    "daemon/process/keeper": [*_GROUND, "daemon/process/keeper", "daemon/process/process_io.h", "daemon/process/process_pipes.h"],
+    "daemon/process/io": [*_GROUND, *_rooms_of("daemon/process", "io")],
+    # The keeper knows nothing of lanes and slots, and lanes know runners by their interface only.
+    "daemon/process/keeper": [*_GROUND, *_rooms_of("daemon/process", "io keeper")],
+    "daemon/process/lane": [*_GROUND, *_rooms_of("daemon/process", "io keeper lane")],
+    "daemon/process/runners": [*_GROUND, *_rooms_of("daemon/process", "io keeper lane runners")],
     "daemon/store": _STORE,
     "daemon/store/engine": _store("engine"),
     "daemon/store/rows": _store("engine rows"),
@@ -83,6 +89,7 @@ ARROWS = {
     "daemon/store/read": _store("engine rows read"),
     "daemon/store/embedded": [*_STORE, "daemon/store/embedded"],
     "daemon/store/postgres": [*_STORE, "daemon/store/postgres"],
+    "daemon/store/migration": [*_STORE],
     "daemon/tls": [*_GROUND, "daemon/tls"],
     # The bytes of connections.
     "daemon/network": [*_GROUND, "daemon/tls", "daemon/network"],
@@ -94,8 +101,9 @@ ARROWS = {
     "daemon/upstream/replies": [*_OURS, "daemon/upstream/replies"],
     # The link to remote workers: it knows nothing of the server that has the batches.
     "daemon/workers": [*_OURS, "daemon/base", "daemon/metrics", "daemon/workers"],
-    "daemon/workers/state": [*_OURS, *_WORKERS_TOP, "daemon/workers/state"],
-    "daemon/workers/desks": [*_OURS, *_WORKERS_TOP, "daemon/workers/state", "daemon/workers/desks"],
+    "daemon/workers/interface": [*_OURS, *_rooms_of("daemon/workers", "interface")],
+    "daemon/workers/state": [*_OURS, *_rooms_of("daemon/workers", "interface state")],
+    "daemon/workers/desks": [*_OURS, *_rooms_of("daemon/workers", "interface state desks")],
     "daemon/worker_port": [*_SERVER, "daemon/workers", "daemon/server/accounts", "daemon/server/records", "daemon/server/batches",
                            "daemon/server/state", "daemon/worker_port"],
     "daemon/server": [*_SERVER, "daemon/server"],
@@ -120,10 +128,20 @@ ARROWS = {
     "daemon/server/session/subscriptions": [*_SERVER, *_folders("session")],
     "daemon/server/commands": [*_SERVER, "daemon/workers", *_folders("commands")],
     "daemon/http": [*_GROUND, "daemon/auth", "daemon/tls", "daemon/http"],
+    "daemon/http/pages": [*_STORE, "daemon/auth", "daemon/tls", "daemon/http"],
     "daemon/http/api": [*_STORE, "daemon/auth", "daemon/workers", "daemon/http", "daemon/server/accounts", "daemon/server/records",
                         "daemon/server/batches", "daemon/server/state"],
     "daemon/standby": [*_SERVER, "proto/clients/cpp", "daemon/workers", "daemon/worker_port", "daemon/server", "daemon/http", "daemon/standby"],
+    # The commands; none of their folders knows the files of this one.
     "daemon/cli": [*_GROUND, "daemon/auth", "daemon/cli"],
+    "daemon/cli/text": [*_GROUND, *_rooms_of("daemon/cli", "text")],
+    "daemon/cli/context": [*_GROUND, *_rooms_of("daemon/cli", "text context")],
+    "daemon/cli/names": [*_GROUND, *_rooms_of("daemon/cli", "text context names")],
+    "daemon/cli/feed": [*_GROUND, *_rooms_of("daemon/cli", "text context names feed")],
+    "daemon/cli/job": [*_GROUND, *_rooms_of("daemon/cli", "text context names job")],
+    "daemon/cli/exec": [*_GROUND, *_rooms_of("daemon/cli", "text context names feed exec")],
+    "daemon/cli/bench": [*_GROUND, *_rooms_of("daemon/cli", "text context bench")],
+    "daemon/cli/top": [*_GROUND, *_rooms_of("daemon/cli", "text context top")],
     "tests": [*_OURS, "daemon", "tests"],
     "deploy/examples": ["core", "proto/clients/cpp"],
 }
@@ -180,8 +198,63 @@ def reached(files, path, seen):
     return seen
 
 
+# Folders that know each other, each with the reason.
+KNOTS = {
+    # A subscription's messages and moves are parts of a session, which use it by its public functions, as its commands do.
+    ("daemon/server/session/subscriptions", "daemon/server/session"),
+    # It decides by what a command writes, which the interface to the commands says; that names the session.
+    ("daemon/server/session/writes", "daemon/server/session"),
+}
+
+
+def known(files):
+    """Folder -> folders that its files include, each with one such file and its line."""
+    graph = {}
+    for path, text in files.items():
+        if not tree.is_cpp(path) or not path.startswith(("core/", "daemon/", "proto/", "config/")):
+            continue
+        here = os.path.dirname(path)
+        for match in INCLUDE.finditer(text):
+            there = os.path.dirname(match.group(2))
+            if match.group(1) == '"' and there != here and (here, there) not in KNOTS:
+                graph.setdefault(here, {}).setdefault(there, (path, text.count("\n", 0, match.start(1)) + 1))
+    return graph
+
+
+def path_between(graph, start, end):
+    """The folders on a way from one to the other, both included, or None."""
+    ways, seen = [[start]], {start}
+    while ways:
+        way = ways.pop(0)
+        for there in sorted(graph.get(way[-1], {})):
+            if there == end:
+                return [*way, end]
+            if there not in seen:
+                seen.add(there)
+                ways.append([*way, there])
+    return None
+
+
+def cycles(files):
+    """One finding for each include that leads from a folder back to it by way of others."""
+    graph = known(files)
+    for here in sorted(graph):
+        for there, (path, line) in sorted(graph[here].items()):
+            back = path_between(graph, there, here)
+            if back and here == min(back):  # each cycle once
+                yield Finding(path, line, f"a cycle of folders: {' -> '.join([here, *back])}")
+
+
+def without_row(files):
+    """Folders of core and of the daemon that the table does not name: what they may include is then that of the folder above."""
+    for folder in sorted({os.path.dirname(path) for path in files if tree.is_cpp(path) and path.startswith(("core/", "daemon/"))}):
+        if folder not in ARROWS:
+            first = min(path for path in files if os.path.dirname(path) == folder)
+            yield Finding(first, 1, f"{folder} has no row in the table of tests/lint/includes.py")
+
+
 def check(files):
-    findings = []
+    findings = [*cycles(files), *without_row(files)]
     for path, banned in CLOSED.items():
         for target in sorted(reached(files, path, set()) & set(banned)):
             findings.append(Finding(path, 1, f"reaches {target}, which is none of its users' business"))
@@ -275,6 +348,9 @@ SAMPLES = [
     Sample("a handler's header", {"core/tasks/context.h": '#include "core/base/job.h"\n', "core/base/job.h": "#include <chrono>\n"}, None),
     Sample("the pool in a handler's header", {"core/tasks/context.h": '#include "core/tasks/task.h"\n', "core/tasks/task.h": '#include "core/steal/deque.h"\n'},
            "reaches core/steal/deque.h"),
+    Sample("a cycle", {"proto/a/a.h": '#include "proto/b/b.h"\n', "proto/b/b.cc": '#include "proto/c/c.h"\n', "proto/c/c.h": '\n#include "proto/a/a.h"\n'},
+           "proto/a/a.h:1: a cycle of folders: proto/a -> proto/b -> proto/c -> proto/a"),
+    Sample("a folder without a row", {"daemon/cli/extra/a.cc": ""}, "daemon/cli/extra has no row"),
     Sample("upwards", {"core/pool/pool.cc": '#include "../core/pool/pool.h"\n'}, "written from the root"),
 ]
 

@@ -12,9 +12,9 @@
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/bench/bench_throughput.h"
 #include "daemon/cli/bench/latency.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
 #include "proto/command_writer.h"
 
 namespace locksley::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/cli/options.h"
+#include "daemon/cli/context/options.h"
 #include "proto/clients/cpp/error.h"
 
 namespace locksley::cli {

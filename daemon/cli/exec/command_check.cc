@@ -9,7 +9,7 @@
 
 #include "daemon/cli/exec/shell_words.h"
 #include "daemon/cli/names/name_parts.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 namespace {

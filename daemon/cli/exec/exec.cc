@@ -10,16 +10,16 @@
 #include <utility>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/context/progress.h"
 #include "daemon/cli/exec/exec_plan.h"
 #include "daemon/cli/exec/exec_results.h"
 #include "daemon/cli/exec/joblog.h"
-#include "daemon/cli/feed.h"
+#include "daemon/cli/feed/feed.h"
 #include "daemon/cli/names/passing_names.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/output.h"
-#include "daemon/cli/progress.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/output.h"
+#include "daemon/cli/text/table.h"
 #include "proto/exec_payload.h"
 
 namespace locksley::cli {

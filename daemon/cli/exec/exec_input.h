@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/cli/exec/exec_job.h"
-#include "daemon/cli/payload_source.h"
+#include "daemon/cli/feed/payload_source.h"
 #include "proto/clients/cpp/error.h"
 
 namespace locksley::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/cli/json.h"
-#include "daemon/cli/table.h"
-#include "daemon/cli/utf8.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/table.h"
+#include "daemon/cli/text/utf8.h"
 
 namespace locksley::cli {
 namespace {

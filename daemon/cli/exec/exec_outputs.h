@@ -10,8 +10,8 @@
 #include "daemon/cli/exec/exec_end.h"
 #include "daemon/cli/exec/exec_files.h"
 #include "daemon/cli/exec/exec_job.h"
-#include "daemon/cli/ordered_outputs.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/ordered_outputs.h"
+#include "daemon/cli/text/output.h"
 
 namespace locksley::cli {
 

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/context.h"
+#include "daemon/cli/context/context.h"
 #include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/shell_words.h"
 #include "daemon/cli/names/path_template.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/table.h"
 #include "proto/batch_options.h"
 #include "proto/clients/cpp/batch_id.h"
 #include "proto/exec_payload.h"

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cli/context/options.h"
 #include "daemon/cli/exec/command_template.h"
 #include "daemon/cli/exec/exec_input.h"
 #include "daemon/cli/exec/exec_job.h"
 #include "daemon/cli/exec/halt.h"
 #include "daemon/cli/exec/joblog.h"
-#include "daemon/cli/feed.h"
+#include "daemon/cli/feed/feed.h"
 #include "daemon/cli/names/passing_names.h"
-#include "daemon/cli/options.h"
 #include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {

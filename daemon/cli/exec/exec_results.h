@@ -16,7 +16,7 @@
 #include "daemon/cli/exec/job_facts.h"
 #include "daemon/cli/exec/joblog.h"
 #include "daemon/cli/names/passing_names.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/output.h"
 #include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {

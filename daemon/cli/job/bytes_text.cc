@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdio>
 
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/table.h"
-#include "daemon/cli/utf8.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/table.h"
+#include "daemon/cli/text/utf8.h"
 
 namespace locksley::cli {
 namespace {

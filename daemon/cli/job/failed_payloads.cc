@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "daemon/cli/json.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 

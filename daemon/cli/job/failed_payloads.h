@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/cli/names/path_check.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/output.h"
 #include "proto/clients/cpp/client.h"
 
 namespace locksley::cli {

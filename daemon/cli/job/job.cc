@@ -3,12 +3,12 @@
 #include <string>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/failure_text.h"
+#include "daemon/cli/context/commands.h"
 #include "daemon/cli/job/bytes_text.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/table.h"
+#include "daemon/cli/text/failure_text.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/table.h"
 
 namespace locksley::cli {
 

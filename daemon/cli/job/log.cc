@@ -1,9 +1,9 @@
 #include <unistd.h>
 
 #include "daemon/base/exit_codes.h"
-#include "daemon/cli/commands.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/output.h"
 
 namespace locksley::cli {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/text/number_text.h"
 #include "proto/number.h"
 
 namespace locksley::cli {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/cli/screen_text.h"
+#include "daemon/cli/text/screen_text.h"
 #include "daemon/cli/top/snapshot.h"
 
 namespace locksley::cli {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/cli/progress.h"
+#include "daemon/cli/context/progress.h"
 #include "daemon/cli/top/snapshot.h"
 
 namespace locksley::cli {

@@ -11,7 +11,7 @@
 
 #include "core/sync/mutex.h"
 #include "core/sync/thread_annotations.h"
-#include "daemon/cli/event.h"
+#include "daemon/cli/context/event.h"
 #include "daemon/cli/top/control.h"
 #include "daemon/cli/top/reader.h"
 #include "proto/clients/cpp/backoff.h"

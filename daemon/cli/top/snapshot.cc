@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/cli/info_fields.h"
+#include "daemon/cli/text/info_fields.h"
 #include "proto/number.h"
 
 namespace locksley::cli {

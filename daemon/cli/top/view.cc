@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/text/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {

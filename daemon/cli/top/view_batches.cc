@@ -1,7 +1,7 @@
 // The table of batches: its columns are those that there is room for.
 #include <cmath>
 
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/text/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {

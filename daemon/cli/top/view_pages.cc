@@ -1,5 +1,5 @@
 // One batch, looked at closely; and the help.
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/text/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {

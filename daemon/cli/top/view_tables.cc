@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "daemon/cli/number_text.h"
+#include "daemon/cli/text/number_text.h"
 #include "daemon/cli/top/view_parts.h"
 
 namespace locksley::cli {

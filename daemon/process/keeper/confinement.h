@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/process/process_pipes.h"
+#include "daemon/process/io/process_pipes.h"
 
 namespace locksley::daemon {
 

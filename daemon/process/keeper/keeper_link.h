@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/process/io/process_io.h"
 #include "daemon/process/keeper/keeper.h"
 #include "daemon/process/keeper/spawn_request.h"
-#include "daemon/process/process_io.h"
 
 namespace spdlog {
 class logger;

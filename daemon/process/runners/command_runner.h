@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "core/lane/external_executor.h"
+#include "daemon/process/io/process_pipes.h"
 #include "daemon/process/keeper/keeper_link.h"
-#include "daemon/process/process_lane.h"
-#include "daemon/process/process_pipes.h"
-#include "daemon/process/process_runner.h"
+#include "daemon/process/lane/process_lane.h"
+#include "daemon/process/lane/process_runner.h"
 #include "daemon/process/runners/terminator.h"
 
 namespace locksley::daemon {

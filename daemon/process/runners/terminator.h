@@ -4,8 +4,8 @@
 #include <csignal>
 #include <cstdint>
 
+#include "daemon/process/io/process_io.h"
 #include "daemon/process/keeper/keeper_link.h"
-#include "daemon/process/process_io.h"
 
 namespace locksley::daemon {
 

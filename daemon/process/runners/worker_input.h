@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "daemon/process/process_io.h"
+#include "daemon/process/io/process_io.h"
 #include "proto/output_buffer.h"
 
 namespace locksley::daemon {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/lane/external_executor.h"
+#include "daemon/process/io/process_pipes.h"
 #include "daemon/process/keeper/keeper_link.h"
-#include "daemon/process/process_lane.h"
-#include "daemon/process/process_pipes.h"
-#include "daemon/process/process_runner.h"
+#include "daemon/process/lane/process_lane.h"
+#include "daemon/process/lane/process_runner.h"
 #include "daemon/process/runners/line_log.h"
 #include "daemon/process/runners/terminator.h"
 #include "daemon/process/runners/worker_input.h"

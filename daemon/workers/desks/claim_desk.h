@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "core/lane/lane.h"
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_host.h"
+#include "daemon/workers/interface/worker_link_options.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 #include "daemon/workers/state/out_leases.h"
 #include "daemon/workers/state/reclaim_holds.h"
 #include "daemon/workers/state/remote_worker.h"
@@ -19,10 +23,6 @@
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
 #include "daemon/workers/state/worker_orders.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_host.h"
-#include "daemon/workers/worker_link_options.h"
-#include "daemon/workers/worker_link_stats.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {

@@ -7,6 +7,9 @@
 #include <string_view>
 
 #include "daemon/workers/desks/claim_desk.h"
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_host.h"
+#include "daemon/workers/interface/worker_link_options.h"
 #include "daemon/workers/state/out_leases.h"
 #include "daemon/workers/state/remote_worker.h"
 #include "daemon/workers/state/served_handlers.h"
@@ -14,9 +17,6 @@
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
 #include "daemon/workers/state/worker_orders.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_host.h"
-#include "daemon/workers/worker_link_options.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {

@@ -12,6 +12,10 @@
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
 #include "daemon/workers/desks/claim_desk.h"
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_host.h"
+#include "daemon/workers/interface/worker_link_options.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 #include "daemon/workers/state/lease_places.h"
 #include "daemon/workers/state/out_leases.h"
 #include "daemon/workers/state/reclaim_holds.h"
@@ -20,10 +24,6 @@
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
 #include "daemon/workers/state/worker_orders.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_host.h"
-#include "daemon/workers/worker_link_options.h"
-#include "daemon/workers/worker_link_stats.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {

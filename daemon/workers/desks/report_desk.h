@@ -5,6 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_host.h"
+#include "daemon/workers/interface/worker_link_options.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 #include "daemon/workers/state/out_lease.h"
 #include "daemon/workers/state/out_leases.h"
 #include "daemon/workers/state/remote_worker.h"
@@ -12,10 +16,6 @@
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
 #include "daemon/workers/state/worker_orders.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_host.h"
-#include "daemon/workers/worker_link_options.h"
-#include "daemon/workers/worker_link_stats.h"
 #include "proto/argument_list.h"
 
 namespace locksley::daemon {

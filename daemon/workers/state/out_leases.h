@@ -7,6 +7,8 @@
 
 #include "core/lane/lease.h"
 #include "core/lane/loss_counts.h"
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 #include "daemon/workers/state/lane_backoffs.h"
 #include "daemon/workers/state/lease_places.h"
 #include "daemon/workers/state/out_lease.h"
@@ -15,8 +17,6 @@
 #include "daemon/workers/state/worker_accounts.h"
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_link_stats.h"
 
 namespace locksley::daemon {
 

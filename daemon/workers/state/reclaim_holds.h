@@ -9,7 +9,7 @@
 
 #include "core/base/job.h"
 #include "core/lane/lane.h"
-#include "daemon/workers/worker_host.h"
+#include "daemon/workers/interface/worker_host.h"
 
 namespace locksley::daemon {
 

@@ -17,10 +17,10 @@
 #include "core/base/job.h"
 #include "core/lane/lane.h"
 #include "core/lane/slot_times.h"
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_host.h"
 #include "daemon/workers/state/out_lease.h"
 #include "daemon/workers/state/worker_accounts.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_host.h"
 
 namespace locksley::daemon {
 

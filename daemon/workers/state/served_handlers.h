@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/workers/interface/worker_host.h"
 #include "daemon/workers/state/remote_worker.h"
-#include "daemon/workers/worker_host.h"
 
 namespace locksley::daemon {
 

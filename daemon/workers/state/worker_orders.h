@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "daemon/workers/interface/worker_commands.h"
+#include "daemon/workers/interface/worker_link_stats.h"
 #include "daemon/workers/state/cut_planner.h"
 #include "daemon/workers/state/out_lease.h"
 #include "daemon/workers/state/remote_worker.h"
@@ -15,8 +17,6 @@
 #include "daemon/workers/state/worker_accounts.h"
 #include "daemon/workers/state/worker_clock.h"
 #include "daemon/workers/state/worker_connections.h"
-#include "daemon/workers/worker_commands.h"
-#include "daemon/workers/worker_link_stats.h"
 #include "proto/reply_writer.h"
 
 namespace locksley::daemon {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cli/event.h"
+#include "daemon/cli/context/event.h"
 #include "daemon/cli/exec/command_check.h"
 #include "daemon/cli/exec/command_template.h"
 #include "daemon/cli/exec/exec_end.h"
@@ -23,7 +23,7 @@
 #include "daemon/cli/exec/foreign_options.h"
 #include "daemon/cli/exec/halt.h"
 #include "daemon/cli/exec/shell_words.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/output.h"
 #include "tests/support/own_path.h"
 #include "tests/support/seed.h"
 

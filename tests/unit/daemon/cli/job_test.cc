@@ -7,11 +7,11 @@
 
 #include <algorithm>
 
-#include "daemon/cli/event.h"
+#include "daemon/cli/context/event.h"
 #include "daemon/cli/job/bytes_text.h"
 #include "daemon/cli/job/failed_payloads.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/output.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/output.h"
 #include "tests/support/fake_server.h"
 
 namespace locksley::cli {

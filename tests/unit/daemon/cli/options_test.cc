@@ -8,7 +8,7 @@
 
 #include "daemon/base/exit_codes.h"
 #include "daemon/cli/command_line.h"
-#include "daemon/cli/context.h"
+#include "daemon/cli/context/context.h"
 #include "tests/support/own_path.h"
 
 namespace locksley::cli {

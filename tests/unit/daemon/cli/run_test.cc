@@ -5,8 +5,8 @@
 #include <csignal>
 #include <string>
 
-#include "daemon/cli/commands.h"
-#include "daemon/cli/context.h"
+#include "daemon/cli/context/commands.h"
+#include "daemon/cli/context/context.h"
 #include "tests/support/fake_server.h"
 
 namespace locksley::cli {

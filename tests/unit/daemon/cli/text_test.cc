@@ -5,14 +5,14 @@
 #include <cmath>
 #include <cstring>
 
-#include "daemon/cli/failure_text.h"
-#include "daemon/cli/json.h"
-#include "daemon/cli/number_text.h"
-#include "daemon/cli/progress.h"
+#include "daemon/cli/context/progress.h"
 #include "daemon/cli/row_sink.h"
-#include "daemon/cli/status_text.h"
-#include "daemon/cli/table.h"
-#include "daemon/cli/utf8.h"
+#include "daemon/cli/text/failure_text.h"
+#include "daemon/cli/text/json.h"
+#include "daemon/cli/text/number_text.h"
+#include "daemon/cli/text/status_text.h"
+#include "daemon/cli/text/table.h"
+#include "daemon/cli/text/utf8.h"
 #include "proto/reply_reader.h"
 
 namespace locksley::cli {

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <string>
 
-#include "daemon/process/process_pipes.h"
+#include "daemon/process/io/process_pipes.h"
 #include "tests/support/seed.h"
 
 namespace locksley::daemon {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/cli/screen_text.h"
+#include "daemon/cli/text/screen_text.h"
 #include "daemon/cli/top/view.h"
 #include "tests/unit/daemon/cli/top/support.h"
 

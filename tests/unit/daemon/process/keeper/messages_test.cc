@@ -13,7 +13,7 @@
 #include "daemon/base/loop/processor_time.h"
 #include "daemon/process/keeper/child.h"
 #include "daemon/process/keeper/spawn_request.h"
-#include "daemon/process/program.h"
+#include "daemon/process/lane/program.h"
 #include "daemon/process/runners/job_end.h"
 #include "tests/support/seed.h"
 

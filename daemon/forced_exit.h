@@ -16,9 +16,9 @@ namespace locksley::daemon {
 class Store;
 
 // A deadline for the running jobs when a daemon with a store ends: the workers have kJobsGrace,
-// from its construction, to end their jobs. If it is not destroyed by then, it writes what they
-// have published, and ends the process without them; those jobs run again at the next start.
-// Without a store it does nothing, and the end waits for the jobs: they would be lost.
+// from its construction, to end their jobs. If it is not destroyed by then, it writes the results
+// that they have published, and ends the process; the other jobs run again after the next start.
+// Without a store it does nothing, and the end waits for the jobs, since they would be lost.
 //
 // On the stack of stop() (main.cc), around Pool::stop(). The destructor waits for its thread, which
 // does not block.

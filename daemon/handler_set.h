@@ -46,9 +46,9 @@ std::expected<HandlerChanges, HandlerProblems> prepare_handlers(
 // not there. Runs no code of theirs, so it does not see what loading a plugin would show. Any
 // thread; reads the file system.
 HandlerProblems find_problems(const std::map<std::string, config::Handler>& handlers);
-// Settings that are allowed, but may not be meant, one sentence each: names of handlers in
-// `upstream` and `users` that are none; results of remote workers that are larger than what the
-// daemon reads from them. Any thread.
+// Warnings about settings that are allowed, but are probably mistakes, one sentence each: names in
+// `upstream` and `users` that no handler has; limits for results of remote workers that are larger
+// than the daemon reads from them. Any thread.
 std::vector<std::string> warnings_about_handlers(const config::Config& config);
 // The same, and all others: those of config::lane_warnings(), of too many reserved workers, of
 // users without a login by HTTP, and, if root asks, that a start as root would refuse the file.

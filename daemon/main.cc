@@ -47,7 +47,7 @@
 namespace locksley::daemon {
 namespace {
 
-// Before any part: what is the process's own.
+// Settings of the process itself, made before any part.
 void prepare_process(const config::Config& config, spdlog::logger& log) {
   raise_descriptor_limit(config.limits.max_clients, log);
   tune_heap();
@@ -165,7 +165,7 @@ int stop(int exit_code, SchedulerParts& scheduler, Store* store, ServingParts& s
   if (serving.network) serving.network->stop();
   serving.workers.stop();
   scheduler.handlers->processes().stop();
-  // After these, so that the upstream learns what has become of their jobs.
+  // After these, so that the upstream learns how their jobs ended.
   if (serving.upstream != nullptr) serving.upstream->end(std::chrono::seconds(1));
   {
     const ForcedExit forced_exit(store, exit_code, log);
@@ -197,8 +197,8 @@ int build_and_run(const config::Config& config, const config::Machine& machine, 
   SchedulerParts scheduler(config, log);
   PortParts bound(config, *log);
 
-  // Root ends here: what is made and opened from here on belongs to the user, and no byte has come
-  // from the network.
+  // Root ends here, before the first byte from the network: files that are made or opened from here
+  // on belong to the user.
   or_fail(drop_privileges(privileges, *scheduler.handlers, config), kExitUnavailable);
 
   // The batches, for which a daemon that is not the only one may have to wait.

@@ -88,8 +88,8 @@ struct Reconfiguration::Mailbox {
   Mutex mutex;
   CondVar idle;
   Reconfiguration* owner LOCKSLEY_GUARDED_BY(mutex);  // null: it has been destroyed
-  // Threads that read or destroy configurations. They use what the end of main() destroys, such as
-  // the tables of the reader of YAML.
+  // Threads that read or destroy configurations. They use objects that the end of main() destroys,
+  // such as the tables of the YAML reader.
   int busy LOCKSLEY_GUARDED_BY(mutex) = 0;
 
   explicit Mailbox(Reconfiguration& of) : owner(&of) {}

@@ -6,8 +6,8 @@
 
 namespace locksley::daemon {
 
-// Returns the exit code: kExitDataError if some could not be read. Prints what is there and what is
-// lost, or why nothing was changed. Blocks on the disk.
+// Returns the exit code: kExitDataError if a part of the store could not be read. Prints which
+// batches are there and which are lost, or why nothing was changed. Blocks on the disk.
 int repair(const config::Config& config);
 
 }  // namespace locksley::daemon

@@ -52,8 +52,8 @@ class StartFailure : public std::exception {
 };
 
 // The memory and the processors that the process may use, and the space that the store may fill;
-// limits that are `auto` follow from them. That space is what is free where the store's folder is
-// or will be, and what the store takes already. Reads that folder.
+// limits that are `auto` follow from them. That space is the free space of the file system of the
+// store's folder, plus the bytes that the store takes already. Reads that folder.
 config::Machine this_machine(const config::Config& config);
 
 // kExitStore if starting again does not help, else kExitUnavailable.
@@ -102,8 +102,8 @@ FairRing::Options ring_options(const config::Config& config, std::uint32_t worke
 // if these are too few.
 void raise_descriptor_limit(std::uint64_t clients, spdlog::logger& log);
 
-// Sets how malloc() of glibc gets memory from the system, and keeps what is freed. Before there are
-// other threads.
+// Sets how glibc's malloc() gets memory from the system, and how much freed memory it keeps. Before
+// there are other threads.
 void tune_heap();
 
 // Makes what only root can make, as far as the configuration asks for it: the keeper, if programs

@@ -196,8 +196,8 @@ class Run {
       output_.flush();
       if (output_.error() != 0) return after_failed_output();
     }
-    // The batch is over. If its feed did not close it, another client did: what was read, and not
-    // added, is an error.
+    // The batch is over. If its feed did not close it, another client did: input that was read and
+    // not added is then an error.
     while (!feed_->is_over() && !feed_->awaits_input()) {
       (void)client_->sleep(kFeedLook);
       if (const auto code = interruption()) return *code;
@@ -211,8 +211,8 @@ class Run {
     return summary();
   }
 
-  // A batch that was cancelled takes no more input, which is no failure of the feed: its summary
-  // says what became of it.
+  // That a cancelled batch takes no more input is no failure of the feed: the summary says that it
+  // was cancelled.
   bool has_feed_failed() {
     if (!feed_->is_over() || !feed_->error() || is_cancelled_) return false;
     if (feed_->error()->code != "CLOSED") return true;

@@ -71,8 +71,8 @@ class Connection {
   // ---- The end ----
 
   // Sends the last bytes, says that nothing more comes, and waits for the peer to close: kFarewell
-  // at most, or until the connection is dropped. `flush` sends what the socket takes, and returns
-  // whether all is sent; none: the peer has gone.
+  // at most, or until the connection is dropped. `flush` sends as much as the socket takes, and
+  // returns whether all is sent; none: the peer has gone.
   template <class Owner, class Flush>
   Coroutine<void> say_goodbye(Owner& owner, Flush flush);
   // The socket and the timer; the states are at their end.

@@ -235,7 +235,8 @@ asio::awaitable<HttpReply> HttpConnection::answer() {
 
 asio::awaitable<void> HttpConnection::wait_for_turn() {
   auto begin = [](auto handler, const HttpTurns* turns, LineNumber line) {
-    // Within the slice: so that the page, and what is sent of it at once, is in the slice's time.
+    // Within the slice, so that the slice is charged for the time of the page and of its first
+    // bytes.
     auto resume = [handler = std::move(handler)](Instant) mutable {
       const auto executor = asio::get_associated_executor(handler);
       asio::dispatch(executor, std::move(handler));

@@ -1,4 +1,4 @@
-// A thread that moves the bytes of many connections, and what the I/O thread tells it.
+// A thread that moves the bytes of many connections, and the orders that the I/O thread gives it.
 #pragma once
 
 #include <cstddef>
@@ -61,8 +61,8 @@ class NetworkThread {
 
   // Throws std::system_error.
   void start();
-  // The thread takes the orders that were given, closes what is left, and ends. No effect if it was
-  // not started, or has ended.
+  // The thread executes the orders that it was given, closes the remaining connections, and ends.
+  // No effect if it was not started, or has ended.
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
   // ---- For RelayEnd ----

@@ -36,8 +36,8 @@ class NetworkThreads {
 
   // Before the first connection. The error is a sentence.
   std::expected<void, std::string> start() LOCKSLEY_REQUIRES(kIoThread);
-  // The threads do what they were told, close what is left, and end. Afterwards no connection may
-  // be given to them.
+  // The threads execute their orders, close the remaining connections, and end. Afterwards no
+  // connection may be given to them.
   void stop() LOCKSLEY_REQUIRES(kIoThread);
 
   // Gives a connection to the thread that has the fewest. `socket`: non-blocking, its own from here

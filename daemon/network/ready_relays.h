@@ -12,14 +12,14 @@
 
 namespace locksley::daemon {
 
-// The news of relays for the I/O thread, which one wake-up tells of many: a network thread hands
-// over what a round of it has found, and wakes the I/O thread unless that is about to look anyway.
-// A wake-up is a post to the io_context, which makes no system call while the I/O thread looks for
-// work by itself.
+// The news of relays for the I/O thread. One wake-up is for the news of many relays: a network
+// thread hands over all news of one round, and wakes the I/O thread unless that is about to poll
+// anyway. A wake-up is a post to the io_context, which makes no system call while the I/O thread
+// looks for work by itself.
 //
 // Owned by NetworkThreads. Its network threads end before it, and the io_context runs no more when
-// it is destroyed. Each holds the mutex for an exchange, or for a push for each piece of news.
-// Nothing blocks. Only allocation fails.
+// it is destroyed. Each call holds the mutex for an exchange, or for one push per relay. Nothing
+// blocks. Only allocation fails.
 class ReadyRelays {
  public:
   struct Entry {

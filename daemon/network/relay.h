@@ -19,9 +19,9 @@ namespace locksley::daemon {
 class RelayEnd;
 
 // The bytes of one connection between the I/O thread, which parses and executes, and the network
-// thread that has its socket: a bounded buffer each way, and what one thread has to tell the other.
-// It knows neither sockets nor threads: each function returns whether the other thread is to be
-// told, and the caller tells it.
+// thread that has its socket: a bounded buffer each way, and the news and orders of one thread for
+// the other. It knows neither sockets nor threads: each function returns whether the other thread
+// must be notified, and the caller notifies it.
 //
 // Shared by the RelayEnd of the I/O thread, the RelayedConnection of the network thread, and the
 // news that is on its way between them; the last of these drops it. The LargeBuffers outlive it.
@@ -51,8 +51,8 @@ class Relay {
     bool is_end;  // nothing comes after these bytes
     bool tells_network;
   };
-  // Exchanges what has come with `into`, which is empty. News::kInput follows as soon as there is
-  // more than that, or the end.
+  // Exchanges the received bytes with `into`, which is empty. News::kInput follows as soon as more
+  // bytes arrive, or the end.
   Input take_input(RelayBuffer& into, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
   struct Put {

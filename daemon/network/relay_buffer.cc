@@ -13,8 +13,8 @@ void wipe(std::string& bytes) { ::explicit_bzero(bytes.data(), bytes.size()); }
 void RelayBuffer::append(std::string_view bytes) {
   const std::size_t size = bytes_.size() + bytes.size();
   if (size > bytes_.capacity()) {
-    // By itself std::string would take twice as much, which passes the bound, and not wipe what it
-    // had.
+    // std::string itself would double its capacity, which exceeds the bound, and would not wipe its
+    // old bytes.
     std::string larger;
     larger.reserve(size <= kKept ? kKept : size <= kSmall ? kSmall : kLarge);
     larger.append(bytes_);

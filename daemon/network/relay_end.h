@@ -63,7 +63,7 @@ class RelayEnd {
   void shut() LOCKSLEY_REQUIRES(kIoThread);
   // As Relay::set_line().
   void set_line(LineNumber line) LOCKSLEY_REQUIRES(kIoThread);
-  // Forgets what has come. True: nothing more comes.
+  // Discards the received bytes. True: nothing more comes.
   bool discard() LOCKSLEY_REQUIRES(kIoThread);
 
   // For ReadyRelays, which calls nothing of it afterwards: the owner may destroy it within this

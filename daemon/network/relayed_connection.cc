@@ -46,7 +46,8 @@ bool RelayedConnection::take_orders(Round& round) {
   reports_ = reports_ || orders.reports;
   shuts_ = shuts_ || orders.shuts;
   if (!orders.closes) return false;
-  // It may have room again, of which no event has told yet: what it does not take now is lost.
+  // The socket may have room again without an event so far. Bytes that it does not take now are
+  // lost.
   is_writable_ = true;
   send(round);
   return true;
@@ -135,14 +136,14 @@ void RelayedConnection::receive(Round& round) {
 RelayedConnection::Moved RelayedConnection::read(std::span<char> space) {
   if (tls_ != nullptr) {
     const TlsChannel::Moved moved = tls_->read(std::as_writable_bytes(space));
-    // Once the peer has hung up, no event will come: what is left is read until the end.
+    // Once the peer has hung up, no more events come: the remaining bytes are read until the end.
     is_readable_ =
         moved.then == TlsChannel::Then::kDone || (moved.then == TlsChannel::Then::kWantRead && is_hung_up_);
     return {moved.bytes, ends(moved.then)};
   }
   const ssize_t got = ::recv(socket_, space.data(), space.size(), MSG_DONTWAIT);
   if (got > 0) {
-    // Less than there was room for: that was all, and what comes now is an event.
+    // Less than there was room for: these were all bytes, and an event will announce the next ones.
     is_readable_ = static_cast<std::size_t>(got) == space.size() || is_hung_up_;
     return {static_cast<std::size_t>(got), false};
   }

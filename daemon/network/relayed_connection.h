@@ -17,8 +17,8 @@
 namespace locksley::daemon {
 
 // The network thread's end of a connection: moves bytes between the socket, which it owns, and the
-// relay, by TLS where there is a channel. The socket is watched edge-triggered, so it remembers
-// what the socket was ready for.
+// relay, by TLS where there is a channel. epoll watches the socket edge-triggered, so this object
+// remembers for which operations the socket is ready.
 //
 // Owned by its NetworkThread, from its adoption until the I/O thread orders the end. That thread
 // only, but for the constructor. Nothing blocks, but for the mutex of the relay. A socket that
@@ -52,8 +52,8 @@ class RelayedConnection {
 
   // `events`: of epoll. serve() is to be called then.
   void socket_is_ready(std::uint32_t events);
-  // The I/O thread has told. True: it has ended the connection, which has sent what the socket
-  // takes, and is to be closed. Otherwise serve() is to be called.
+  // Executes the orders of the I/O thread. True: one of them ended the connection; it has sent as
+  // much as the socket takes, and the caller closes it. False: the caller calls serve().
   bool take_orders(Round& round);
   // Moves a few buffers each way, if it can.
   Then serve(Round& round);
@@ -71,7 +71,7 @@ class RelayedConnection {
  private:
   struct Moved {
     std::size_t bytes;
-    bool is_end;  // of what the peer sends, or of what it takes
+    bool is_end;  // of the received bytes, or of those that can be sent
   };
 
   void send(Round& round);

@@ -99,10 +99,11 @@ Transport::Read Transport::read(std::span<std::byte> space) {
   if (got > 0) {
     const auto n = static_cast<std::size_t>(got);
     reads_ahead_ = n < std::min(kAhead, space.size());
-    // Less than there was room for: that was all, and what comes now the socket will tell.
+    // Less than there was room for: these were all bytes, and the socket will announce the next
+    // ones.
     return {n, n == space.size() ? Left::kMore : Left::kNone};
   }
-  // Reset: what is left to write will find out.
+  // Reset: the next write will find that out.
   return {0, got < 0 && is_only_busy() ? Left::kNone : Left::kEnd};
 }
 

@@ -32,11 +32,11 @@ class NetworkThreads;
 // only tries the socket once, and mostly finds nothing there.
 //
 // After hand_over() a network thread has the socket, and moves the bytes between it and buffers
-// (relay.h). From then on what is said here of the socket holds for these buffers.
+// (relay.h). From then on the functions here read and write these buffers instead of the socket.
 //
 // A member of a connection, which lives for as long as a wait is pending. One thread: that of the
-// socket's executor; that is the I/O thread, if it is handed over. Nothing blocks. A peer that has
-// gone is an end of what it sends (is_at_end()), or a send() that fails.
+// socket's executor; that is the I/O thread, if it is handed over. Nothing blocks. If the peer has
+// gone, is_at_end() is true, or send() fails.
 class Transport {
  public:
   enum class Left : std::uint8_t {
@@ -122,8 +122,8 @@ class Transport {
 
   // Says that nothing more comes.
   void shut();
-  // Reads and forgets what has come, but so much at most that a peer that goes on sending does not
-  // keep the others waiting.
+  // Reads and discards received bytes: a bounded number, so that a peer that sends all the time
+  // does not keep the others waiting.
   Left discard();
   void close();
 

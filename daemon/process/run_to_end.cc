@@ -22,7 +22,7 @@ class Output {
  public:
   explicit Output(Descriptor read_end) : pipe_(std::move(read_end)) {}
 
-  // Takes what is there now.
+  // Reads the bytes that are there now.
   void read() {
     std::array<char, 4096> bytes;
     while (pipe_.get() >= 0) {

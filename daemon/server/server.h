@@ -67,10 +67,10 @@ class Server {
   void drain(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread) {
     state_.batches().drain(std::move(on_idle));
   }
-  // Accepts no more connections, gives those that exist kCloseGrace to take what is written for
-  // them, and calls `on_closed` when none is left.
+  // Accepts no more connections, waits for kCloseGrace until the peers have taken their replies,
+  // closes all connections, and then calls `on_closed`.
   void close(std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
-  // The same at once: connections execute nothing any more, and what is written for them is lost.
+  // The same at once: connections execute no more commands, and unsent replies are lost.
   void cut(std::string_view reason, std::function<void()> on_closed) LOCKSLEY_REQUIRES(kIoThread);
   static constexpr auto kCloseGrace = std::chrono::seconds(1);  // guess
 

@@ -21,7 +21,7 @@ namespace locksley::daemon {
 // The reply of a daemon to ACTIVE.
 struct PeerReply {
   std::int32_t active = 0;          // the number of the daemon that it saw to be the active one; 0: none
-  std::chrono::milliseconds age{};  // of what it saw in the database; kNever: it has seen nothing
+  std::chrono::milliseconds age{};  // of its last view of the database; kNever: it has seen nothing
 
   static constexpr auto kNever = std::chrono::milliseconds::max();
 };

@@ -41,7 +41,7 @@ class Backups {
   // failed.
   using Result = std::expected<std::string, std::string>;
   using Done = std::move_only_function<void(Result)>;
-  // Begins a copy of what is committed: the folder `name` in `directory`, which is made if only its
+  // Begins a copy of all committed rows: the folder `name` in `directory`, which is created if its
   // parent exists. `done` is called once, on the thread that copies. If make() returns an error,
   // which is an error reply, no copy was begun, and `done` is not called.
   std::expected<void, std::string> make(const std::string& directory, const std::string& name, Done done)

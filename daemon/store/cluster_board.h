@@ -45,8 +45,8 @@ struct ClusterView {
   const ClusterNode* active() const;
 };
 
-// The board on which the store's engine writes what it sees of the daemons, and from which
-// commands, pages and metrics read.
+// The board on which the store's engine publishes the states of the daemons, for commands, pages
+// and metrics.
 //
 // Owned by StoreParts, and shared with the engine. Any thread. The mutex is held for a copy of a
 // pointer. Nothing blocks or fails.

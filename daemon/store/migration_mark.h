@@ -49,8 +49,8 @@ struct MarkedForm {
 // Needs: reading.is_valid(). A mark that is damaged is an error of the kind kDamaged.
 std::expected<MarkedForm, EngineError> read_marked_form(const EngineReading& reading);
 
-// Why no daemon may start on a store with this format, and what an operator can do: sentences.
-// None: a migration does not forbid it.
+// Why no daemon may start on a store with this format, and the remedy: sentences. None: a migration
+// does not forbid it.
 std::optional<std::string> migration_forbids_start(const MarkedForm& store, std::string_view place);
 
 }  // namespace locksley::daemon

@@ -19,8 +19,8 @@ namespace {
 // The rows of a batch that load() reads.
 constexpr std::array kLoadedKinds{kAcceptedKey, kChangesKey, kEndKey};
 
-// The pattern of a range that lies apart. None if its row cannot be read: then its jobs find out
-// what is wrong.
+// The pattern of a range that lies apart. None if its row cannot be read: then its jobs fail with
+// the reason.
 SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
   std::string bytes;
   if (!reading.get(Table::kPayloads, part_key(sequence, 0), bytes).value_or(false)) return {};
@@ -29,7 +29,7 @@ SharedText read_pattern(const EngineReading& reading, std::uint64_t sequence) {
   return std::string((*chunk)[0]);
 }
 
-// Guess: as for payloads (PayloadFetcher). A server may take seconds for what one user reads.
+// Guess: as for payloads (PayloadFetcher). A server may take seconds for the rows of one user.
 constexpr std::size_t kReadersOfServer = 4;
 
 }  // namespace
@@ -188,7 +188,7 @@ std::expected<void, StoreRefusal> Store::recover(const std::function<void(Stored
     }
     if (!row->status()) break;  // other rows of this batch may be missing
     if (!assembly.is_accepted()) {
-      // Looked up again: what was accepted is never deleted.
+      // Looked up again: the row of an acceptance is never deleted.
       std::string accepted;
       const auto found = reading.get(Table::kIndex, row_key(kAcceptedKey, batch.sequence), accepted);
       if (!found) return cannot_read(found.error());
@@ -222,8 +222,9 @@ std::expected<void, StoreRefusal> Store::recover(const std::function<void(Stored
   return {};
 }
 
-// From row to row: between two numbers there may be a billion that were reserved and not used. What
-// was accepted is never deleted: if a number was, what was read before was not all.
+// From row to row: between two numbers there may be a billion that were reserved and not used. The
+// row of an acceptance is never deleted; if a number's row is gone, the rows read before were
+// incomplete.
 std::expected<std::vector<std::uint64_t>, EngineError> Store::numbers_with_rows(const EngineReading& reading,
                                                                                 std::uint64_t first,
                                                                                 std::uint64_t last) const {

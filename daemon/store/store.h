@@ -71,8 +71,8 @@ class Store {
   // Visits all batches, in the order of their acceptance; a visit may move from the batch. The
   // error is as in open(): a row is damaged.
   std::expected<void, StoreRefusal> recover(const std::function<void(StoredBatch&&)>& visit);
-  // Visits what is set of customers, in the order of the names of users and customers. The error is
-  // as in open().
+  // Visits the settings of customers, in the order of the names of users and customers. The error
+  // is as in open().
   std::expected<void, StoreRefusal> read_customers(const std::function<void(CustomerRow)>& visit);
   // Reads a batch that has ended: some 10 us if its rows are in the page cache. If very many of its
   // jobs failed, these are left out. The error says why the batch cannot be read. Waits for the
@@ -138,8 +138,8 @@ class Store {
   // As gathering(), for all writes but large ones, and those that follow large ones (StagedWrites).
   Ticket last_unstaged() const { return group_->last_unstaged(); }
   // Whether all writes up to this ticket are on the disk, or with the operating system, as
-  // store.durability demands. Jobs that were refused for lack of room count as written; what is
-  // kept because the disk failed does not.
+  // store.durability demands. Jobs that were refused for lack of room count as written; writes that
+  // are kept because the disk failed do not.
   bool is_written(Ticket ticket) const { return ticket <= written(); }
   // Whether the disk has the deletions of batches up to this ticket, which have their outcome. On a
   // full disk it may have them before is_written() is true.
@@ -205,7 +205,7 @@ class Store {
   const std::string& id() const { return engine_->id(); }
   // The bytes of all batches in the store; the engine compares them with what its rows take.
   void set_live_bytes(std::uint64_t bytes);
-  // [the thread of start()] Copies of what is written (Backups::make).
+  // [the thread of start()] Copies the written rows (Backups::make).
   std::expected<void, std::string> back_up(const std::string& directory, const std::string& name,
                                            Backups::Done done) {
     return backups_->make(directory, name, std::move(done));
@@ -225,7 +225,7 @@ class Store {
  private:
   Store(std::unique_ptr<Engine> engine, const Options& options, std::shared_ptr<spdlog::logger> log);
 
-  // Refuses a store of another format, and writes what a new one must have.
+  // Refuses a store of another format, and writes the first rows of a new one.
   std::expected<void, StoreRefusal> check_form();
   std::expected<void, StoreRefusal> read_first_marked();
   // Writes a row that there is once.

@@ -19,8 +19,8 @@ constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 }  // namespace
 
 // Replaces OpenSSL's BIO for sockets, for two reasons: that one reads the socket once more after a
-// read that has emptied it, which is a system call for each command; and it does not bound what one
-// call reads.
+// read that has emptied it, which is a system call for each command; and it does not bound how much
+// one call reads.
 int TlsChannel::read_socket(BIO* bio, char* into, int size) {
   Wire& wire = *static_cast<Wire*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);

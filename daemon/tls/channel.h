@@ -15,8 +15,8 @@
 namespace locksley::daemon {
 
 // The server's end of TLS over a non-blocking socket. The connection owns the socket and waits for
-// it; no call here blocks. Each call does what the socket allows, and returns what to wait for
-// before the call is repeated.
+// it; no call here blocks. Each call goes as far as the socket is ready, and returns for which
+// readiness to wait before it is repeated.
 //
 // Owned by one connection, whose socket outlives it; keeps its context alive. One thread at a time.
 // Whatever the peer sends, the worst outcome is kFailed: error() then says why, and no other member

@@ -19,8 +19,8 @@ class logger;
 
 namespace locksley::daemon {
 
-// Compares the link with what was said of it last: a line when it has joined, one for each reason
-// why it has not, one when leases were dropped; and the meter gets what has changed.
+// Compares the link with its last report: logs a line when it has joined, one for each reason why
+// it has not, and one when leases were dropped; adds the differences to the meter.
 //
 // A member of the connection; the upstream thread only. Nothing blocks but the logger; nothing
 // fails.
@@ -48,7 +48,7 @@ class ConnectionReports {
  private:
   // One line about the leases and results that the link has dropped since record().
   void note_dropped(const UpstreamLink& link, const UpstreamLinkStats& stats) const;
-  // Adds to the meter what has changed since the last call.
+  // Adds the differences since the last call to the meter.
   void record(const UpstreamLink& link, const UpstreamLinkStats& stats);
   bool note_state(const UpstreamLink& link);
   void note_join(const UpstreamLink& link);

@@ -47,7 +47,7 @@ class LeaseSink {
   virtual void settle(LeaseKey lease, JobStatus status, std::uint64_t first, std::uint64_t count,
                       std::string outputs) = 0;
   virtual void ended(LeaseKey lease) = 0;
-  // Sends news of a running job. False: not now, so it is part of what is sent next.
+  // Sends news of a running job. False: not now; the caller adds them to the next news.
   virtual bool try_send_news(LeaseKey lease, std::uint64_t index, const JobNews& news) = 0;
   // Keeps the last news of the job with which the next settle() of the lease begins: it is sent
   // just before the results.
@@ -97,8 +97,8 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
 
   // The tenant of the lane's ring whose share all leases take.
   static constexpr std::string_view kTenant = "(upstream)";
-  // The most of one SETTLE. Guesses: some milliseconds of the smallest jobs; what a socket takes in
-  // a few writes.
+  // The most of one SETTLE. Guesses: some milliseconds of the smallest jobs; as many bytes as a
+  // socket takes in a few writes.
   static constexpr std::uint64_t kMostJobs = 65'536;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 

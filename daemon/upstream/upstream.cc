@@ -14,8 +14,9 @@ namespace locksley::daemon {
 namespace {
 
 constexpr std::uint16_t kDefaultPort = 7771;  // `workers.port`
-// Of max_leased_bytes: what a lane has if others have filled them all, perhaps with results that no
-// upstream takes. A guess: results of many jobs, and little memory beside the limit.
+// The part of max_leased_bytes that a lane has if others have filled all of them, perhaps with
+// results that no upstream takes. A guess: results of many jobs, and little memory beside the
+// limit.
 constexpr std::uint64_t kSparePart = 8;
 
 // Whether there is a connection for it.
@@ -48,7 +49,7 @@ Upstream::Upstream(Parts parts)
 
 Upstream::~Upstream() {
   end(std::chrono::milliseconds(0));
-  // Connections refund what they have charged when they are destroyed: no lane needs to know.
+  // Connections refund their charges when they are destroyed, and no lane needs to know.
   results_.on_change(nullptr);
 }
 

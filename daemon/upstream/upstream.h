@@ -76,13 +76,13 @@ class Upstream {
   // Starts the thread of the connections.
   void start();
   // Offers these lanes from now on, with these slots and handlers. A lane whose offer has changed,
-  // or that is not among them, finishes or hands back what it holds on its old connection.
+  // or that is not among them, finishes or hands back its jobs on its old connection.
   void offer(std::vector<OfferedLane> lanes);
   // Claims nothing more. `done` is called on another thread when nothing is held.
   void drain(std::function<void()> done);
   // Asks running jobs to stop, too.
   void stop();
-  // After stop(): waits until nothing is held, at most this long; what is left then is handed back,
+  // After stop(): waits until no job and no result is held, at most this long; hands back the rest,
   // for which it waits as long again. Ends the thread.
   void end(std::chrono::milliseconds patience);
 
@@ -114,7 +114,7 @@ class Upstream {
   void begin_drain() LOCKSLEY_REQUIRES(kUpstreamThread);
   bool is_drained_within(std::chrono::milliseconds patience);
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Lets the connections claim what they have put off.
+  // Lets the connections make the claims that they have postponed.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Whether some have put off CLAIMs, and all of these expect results soon.
   bool may_stay_put_off() const LOCKSLEY_REQUIRES(kUpstreamThread);

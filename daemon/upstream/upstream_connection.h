@@ -64,7 +64,7 @@ class UpstreamConnection final : private LeaseSink {
   bool is_joined() const LOCKSLEY_REQUIRES(kUpstreamThread) { return link_.is_joined(); }
   // Whether a lease runs.
   bool is_busy() const LOCKSLEY_REQUIRES(kUpstreamThread) { return runner_.running() != 0; }
-  // Claims now what the link has put off.
+  // Makes the claim that the link has postponed.
   void claim_put_off() LOCKSLEY_REQUIRES(kUpstreamThread);
   // Whether it has put off a CLAIM; and whether that may wait a little for results.
   bool puts_off_claims() const LOCKSLEY_REQUIRES(kUpstreamThread) {
@@ -99,10 +99,10 @@ class UpstreamConnection final : private LeaseSink {
   void secure() LOCKSLEY_REQUIRES(kUpstreamThread);
   void open() LOCKSLEY_REQUIRES(kUpstreamThread);
   void read() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Sends the output: at once what a plain socket takes, which is nearly always all; the rest by an
+  // Sends the output: at once as much as a plain socket takes, nearly always all; the rest by an
   // operation of Asio's.
   void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Sends what the plain socket takes without waiting. False: it is broken.
+  // Sends as much as the plain socket takes without waiting. False: the socket is broken.
   bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Closes the socket; the link is told when the last operation on it has ended.
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);

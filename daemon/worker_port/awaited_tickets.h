@@ -35,7 +35,7 @@ class AwaitedTickets {
   }
   // Commands of the link may have recorded results.
   void after_link(WorkerLink& link) LOCKSLEY_REQUIRES(kLinkThread);
-  // Tells the link what the store has written. Needs a store.
+  // Tells the link which writes the store has made. Needs a store.
   void note_written(WorkerLink& link) LOCKSLEY_REQUIRES(kLinkThread);
   // From a SETTLE to its reply.
   const DurationHistogram& settle_time() const { return settle_time_; }

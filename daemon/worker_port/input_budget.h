@@ -71,7 +71,8 @@ class InputBudget {
     // So many bytes have been received, or have been taken by the peer, which the connection waits
     // for before it reads on.
     void received(std::uint64_t bytes) { progress_ += bytes; }
-    // A command has come whole: what the connection holds at the next set() is of the next one.
+    // A command has arrived whole: from the next set() on, the connection's bytes are of the next
+    // command.
     void ended_command() { is_next_command_ = true; }
     // Sets the bytes of the connection.
     void set(std::uint64_t bytes);

@@ -104,7 +104,8 @@ std::uint64_t LinkHost::longest_output() {
   const proto::Limits& limits = directory_->limits;
   const std::uint64_t most = std::min({input_.most_of_user_alone(), std::uint64_t{limits.max_command_bytes},
                                        std::uint64_t{limits.max_bulk_bytes}});
-  // Beside the output come the other words of SETTLE, and what a read brings of the next command.
+  // Besides the output: the other words of SETTLE, and the bytes of the next command that the same
+  // read brings.
   constexpr std::uint64_t kBeside = 2 * WorkerSession::kMostRead;
   return most - std::min(most / 2, kBeside);
 }

@@ -191,8 +191,8 @@ void LinkService::end() {
 }
 
 void LinkService::lane_has_work() {
-  // [link-posted] acq_rel: what the caller did before is visible to the post, or to one that is on
-  // its way already.
+  // [link-posted] acq_rel: the caller's earlier writes are visible to this post, or to one that is
+  // on its way already.
   if (work_is_posted_.exchange(true, std::memory_order_acq_rel)) return;
   mailbox_.post([this] {
     kLinkThread.assert_held();

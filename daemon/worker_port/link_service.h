@@ -85,7 +85,7 @@ class LinkService final : public RemoteExecutors {
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kLinkThread);
   void drain() LOCKSLEY_REQUIRES(kLinkThread);
-  // Closes everything, once the workers have the replies to what they have settled, or 500 ms have
+  // Closes all connections, once the workers have the replies to their SETTLEs, or 500 ms have
   // passed: all leases go back, and io() runs out of work. The store must go on writing meanwhile.
   void stop() LOCKSLEY_REQUIRES(kLinkThread);
 

@@ -21,7 +21,7 @@ namespace locksley::daemon {
 // and shared: the I/O thread makes one and hands it over, and the link thread keeps it until the
 // next one comes.
 struct WorkerDirectory {
-  // Made from what is in force. `address`: where workers connect.
+  // Made from the configuration in force. `address`: where workers connect.
   static std::shared_ptr<const WorkerDirectory> make(const ServerState& state,
                                                      std::shared_ptr<const TlsContext> tls,
                                                      std::string address) LOCKSLEY_REQUIRES(kIoThread);

@@ -50,8 +50,8 @@ class WorkerPort {
   const TlsContext* tls() const { return tls_.get(); }
   // Store::written() may be higher than before.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread);
-  // No more claims; workers are asked to hand back what has not started. stop() follows: while the
-  // daemon finishes what it has accepted, workers go on to claim.
+  // No more claims; workers are asked to hand back jobs that have not started. stop() follows. It
+  // is not called while the daemon finishes its accepted batches, because workers help with them.
   void drain() LOCKSLEY_REQUIRES(kIoThread);
   // Closes all connections, and hands back what workers hold.
   void stop() LOCKSLEY_REQUIRES(kIoThread);

@@ -31,7 +31,7 @@ class LinkService;
 // it shares Connection: it sleeps on one Wakeup; when it wakes, it checks what has happened, and
 // reads and writes without blocking. The link may answer later: the service then calls send().
 // Owned by the service until the coroutine ends, and by pending waits. The link thread only.
-// Nothing blocks. An error of the connection ends this connection alone: what its worker holds goes
+// Nothing blocks. An error of the connection ends this connection alone: its worker's leases go
 // back.
 //
 // Members: the steps of one coroutine, which share its connection.
@@ -49,7 +49,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   // Its number among the link's connections.
   WorkerLink::Id id() const { return id_; }
   const std::string& peer() const { return connection_.peer(); }
-  // Sends what the link has written for it, as much as the socket takes; the rest when it takes
+  // Sends the link's output for it, as much as the socket takes; the rest when the socket takes
   // more.
   void send() LOCKSLEY_REQUIRES(kLinkThread);
   // The users in force have changed.
@@ -74,7 +74,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
     kNeedMore,  // all commands that have arrived are executed
     kYield,     // the others have their turns
     kAsk,       // a command waits for the I/O thread: ask()
-    kClose,     // once what is written is out
+    kClose,     // once all output is sent
   };
   // Guesses, as those of the client port.
   static constexpr int kTurnCommands = 256;
@@ -107,8 +107,8 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   // What commands that have not arrived whole take: their bytes, or the memory that they are held
   // in beyond one block, whichever is more. Many short arguments take more memory than bytes.
   std::uint64_t input_bytes() const;
-  // Frees what was received of a command that is not executed any more: a peer may keep its end of
-  // the connection open.
+  // Frees the received part of a command that will not be executed, since a peer may keep its end
+  // of the connection open.
   void drop_input() LOCKSLEY_REQUIRES(kLinkThread);
   TurnEnd execute() LOCKSLEY_REQUIRES(kLinkThread);
   // False while many replies wait for the store, while the store has no room, or while much output

@@ -1,4 +1,4 @@
-// The link to remote workers: who has joined, what each holds and is told. No I/O and no threads.
+// The link to remote workers: their connections, leases and orders. No I/O and no threads.
 #pragma once
 
 #include <chrono>
@@ -141,7 +141,7 @@ class WorkerLink {
   // Workers follow the last change of handlers, until about `most` names of handlers were looked
   // up. True: all workers have followed it.
   bool follow_handlers(std::size_t most, Nanoseconds now);
-  // Nothing more is claimed; workers are told to hand back what has not started.
+  // Nothing more is claimed; workers are told to hand back jobs that have not started.
   void drain(Nanoseconds now);
 
   // ---- Time ----

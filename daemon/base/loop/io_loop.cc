@@ -11,9 +11,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// Asio's queue is first in, first out, and the poll of the sockets is one of its entries: it takes
-// its place at the end again, after what it found ready. A marker that is posted when the last one
-// has run comes after all that is ready, directly after that poll.
+// Asio's queue is first in, first out, and the poll of the sockets is one of its entries: after it
+// ran, it enters the queue again behind the handlers that it found ready. So a marker that is
+// posted when the last one has run comes behind all ready handlers, directly after that poll.
 class Rounds {
  public:
   Rounds(asio::io_context& io, IoStretches& stretches) : io_(io), meter_(stretches) {}

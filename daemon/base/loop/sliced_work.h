@@ -24,7 +24,7 @@ class SlicedWork {
 
   // Begins the work, in the next round at the earliest. If some is under way, that goes on instead.
   // A call from within the work itself has it called once more, even if it then returns true. So
-  // what the caller has left for the work is always seen.
+  // the work always sees what the caller has added.
   void start(Slices::Work work, LineNumber line = kDaemonsLine) {
     if (!is_under_way()) return restart(std::move(work), line);
     state_->must_go_on = true;

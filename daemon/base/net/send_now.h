@@ -8,9 +8,9 @@
 
 namespace locksley::daemon {
 
-// Sends on a socket without TLS what it takes without waiting, of the first 32 views, by one system
-// call. Returns the bytes that it took, 0 if it is not ready; none if the connection is broken. Any
-// thread; does not block.
+// Sends as much of the first 32 views as the socket, which has no TLS, takes without waiting, by
+// one system call. Returns how many bytes it took, 0 if it is not ready; none if the connection is
+// broken. Any thread; does not block.
 std::optional<std::size_t> send_now(int socket, std::span<const std::string_view> views);
 
 }  // namespace locksley::daemon

@@ -1,4 +1,4 @@
-// What `locksley bench` sends, and the check of what comes back.
+// The commands that `locksley bench` sends, and the check of their replies.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class BenchPlan {
   std::string payloads_;
 };
 
-// What came back for a batch, to be compared with what was sent.
+// The results of a batch, to be compared with its payloads.
 struct RowCheck {
   std::uint64_t rows = 0;
   std::uint64_t ok = 0;

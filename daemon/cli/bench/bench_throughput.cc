@@ -99,7 +99,8 @@ client::Expected<void> ThroughputConnection::take_page(Batch& batch) {
   if (page_.is_error) return std::unexpected(client::refused(page_.error));
   count_.last_received = now();
   if (page_.cursor != 0) {
-    // The daemon bounds a reply in bytes: the rest comes behind what was asked for meanwhile.
+    // The daemon bounds a reply in bytes: the rest comes after the replies to the commands that
+    // were sent meanwhile.
     OutputBuffer out;
     CommandWriter(out).command(
         {"RESULTS", batch.id, "FROM", std::to_string(page_.cursor), "COUNT", std::to_string(batch.jobs)});

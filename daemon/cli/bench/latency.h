@@ -15,7 +15,7 @@ struct LatencySummary {
   double p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0, max_us = 0, mean_us = 0;
 };
 
-// Sorts what it is given, in nanoseconds.
+// Sorts the given times, in nanoseconds.
 LatencySummary summarize(std::vector<std::uint64_t> nanoseconds);
 
 }  // namespace locksley::cli

@@ -56,8 +56,8 @@ class ExecResults {
   std::uint64_t left_out() const { return left_out_; }
   // After the last one: shows what waited for jobs before it.
   void finish() { outputs_.finish(); }
-  // Writes what was shown and is still in a buffer; then, unless that failed or was interrupted,
-  // the joblog.
+  // Writes the output that is still in a buffer; then, unless that failed or was interrupted, the
+  // joblog.
   void flush();
 
   std::uint64_t ended() const { return ended_; }    // of jobs that ran

@@ -15,8 +15,8 @@ namespace locksley::cli {
 // What `locksley exec` runs of its input, by the joblog of a run before.
 enum class ExecResume : std::uint8_t {
   kNo,      // everything; the joblog begins anew
-  kRest,    // what is not in the joblog
-  kFailed,  // what is not in it, and what failed
+  kRest,    // jobs that are not in the joblog
+  kFailed,  // jobs that are not in it, and those that failed
   kRetry,   // what failed, as the joblog has it; there is no input
 };
 

@@ -17,8 +17,8 @@ using client::JobInfo;
 namespace {
 
 constexpr std::size_t kShownBytes = 1024;
-// Of an error, whose end says what is wrong. Guess: a traceback of the package for Python is of
-// 6,000 characters at most.
+// How much is shown of the end of an error, which says what is wrong. A guess: a traceback of the
+// package for Python has 6,000 characters at most.
 constexpr std::size_t kShownErrorBytes = 8192;
 
 std::string job_text(const std::string& id, const JobInfo& job) {

@@ -15,7 +15,7 @@ namespace locksley::cli {
 struct TopKey {
   enum class Name { kLetter, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kOther };
   Name name = Name::kOther;
-  std::string letter = {};  // of kLetter: what was typed, in UTF-8
+  std::string letter = {};  // of kLetter: the character, in UTF-8
 };
 
 // What the user wants of a batch.
@@ -33,8 +33,8 @@ struct TopAnswer {
 };
 TopAnswer to_answer(const TopAction& action, const proto::Reply& reply);
 
-// What the keys do: which page is shown, which batch is selected, what is asked and what the daemon
-// is told. Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
+// What the keys do: they choose the page and the batch, answer questions, and give orders for the
+// daemon. Knows neither a terminal nor a daemon. Used by one thread; nothing blocks.
 class TopControl {
  public:
   // `address`: shown until a daemon has answered.

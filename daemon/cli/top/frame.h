@@ -45,7 +45,7 @@ class FrameLine {
                   TopStyle style = TopStyle::kPlain);
   // Spaces up to a column.
   FrameLine& skip_to(std::size_t column);
-  // All of what is there, and the rest of the line.
+  // Gives the whole line this style, the empty part at its end included.
   FrameLine& paint(TopStyle style);
 
   std::size_t column() const { return column_; }

@@ -1,4 +1,5 @@
-// From what the daemon says to what `locksley top` shows: rates from two looks.
+// The figures that `locksley top` shows: the daemon's replies, and the rates that follow from two
+// of them.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,8 @@ struct TopBatch {
   const std::string& title() const { return status.name.empty() ? status.id : status.name; }
 };
 
-// What there is to show: what the daemon said, and what two looks at it together tell.
+// All figures on the screen: those in the daemon's last replies, and the rates that follow from the
+// last two.
 struct TopFigures {
   TopServer server;
   bool has_rates = false;  // there were two looks at the same daemon
@@ -56,7 +58,7 @@ struct TopFigures {
 class TopModel {
  public:
   void take(TopSnapshot snapshot);
-  // The connection was lost: what comes next is not compared with what came before.
+  // The connection was lost: the next snapshot is not compared with the one before.
   void forget_rates();
   const TopFigures& figures() const { return figures_; }
 
@@ -83,7 +85,7 @@ std::string_view to_string(TopOrder order);
 std::vector<const TopBatch*> chosen_batches(const TopFigures& figures, TopOrder order,
                                             std::string_view filter);
 
-// In a word or two: why it waits, or what became of it.
+// In a word or two: why it waits, or how it ended.
 std::string state_of(const TopBatch& batch);
 
 }  // namespace locksley::cli

@@ -175,7 +175,7 @@ Expected<void> TopReader::look_closely(const TopBatchName& batch, TopSnapshot& s
     if (!status) return std::unexpected(std::move(status.error()));
     auto explanation = client::to_explanation((*replies)[1]);
     if (!explanation) return std::unexpected(std::move(explanation.error()));
-    // RETRY leaves out the rows of what had failed, and others come behind them.
+    // After a RETRY the rows of the jobs that had failed are left out, and new rows follow.
     if (status->retried != retried) detail_.saw_all_rows = false;
     if (status->failed < detail_.failures.size()) {
       detail_.failures.clear();

@@ -21,9 +21,9 @@ namespace locksley::cli {
 // batch that is looked at closely, in search of failures.
 //
 // Borrows the connection, used by one thread. Each call blocks until its replies are there,
-// kPatience at most, and fails as Connection does, after which the connection is closed; what the
-// daemon refuses is no failure, but in the snapshot; only one that is not the one that serves
-// (is_elsewhere) is.
+// kPatience at most, and fails as Connection does, after which the connection is closed; a command
+// that the daemon refuses is no failure: the snapshot has its error. Only a daemon that says that
+// another one serves (is_elsewhere) is a failure.
 class TopReader {
  public:
   explicit TopReader(client::Connection& connection) : connection_(connection) {}

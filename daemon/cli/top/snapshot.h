@@ -32,7 +32,7 @@ struct TopLane {
   std::uint64_t slots = 0, running = 0, queued = 0, batches = 0;
 };
 
-// Of text that INFO may have said; what is not understood is passed over.
+// Parses the reply to INFO; unknown fields are ignored.
 TopServer to_top_server(std::string_view info);
 std::vector<TopLane> to_top_lanes(std::string_view info);
 

@@ -107,7 +107,7 @@ TopLine last_line(const TopFigures& figures, const TopScreen& screen, TopFrame& 
                   Charset charset) {
   FrameLine line(columns, charset);
   if (!screen.prompt.empty()) {
-    // The end of what is typed is what the user wants to see.
+    // If the typed text is too long for the line, its end is shown: there the user types.
     line.text(screen.prompt + " ", TopStyle::kStrong);
     std::string typed = harmless(screen.typed, charset);
     while (!typed.empty() && cell_count(typed) + 1 > line.room()) {

@@ -9,7 +9,7 @@
 
 namespace locksley::cli {
 
-// What the person at the screen has chosen, and what is said to them.
+// The choices of the user, and the message that is shown.
 struct TopScreen {
   enum class Page { kBatches, kBatch, kHelp };
 

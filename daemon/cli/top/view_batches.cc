@@ -47,7 +47,7 @@ Columns columns_for(const TopFigures& figures, std::size_t columns) {
 }
 
 std::string percent_so_far(double fraction) {
-  // 100% is for what is over.
+  // Rounded down: 100% means that the batch is over.
   return std::to_string(static_cast<int>(std::floor(fraction * 100))) + "%";
 }
 

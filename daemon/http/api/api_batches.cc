@@ -20,10 +20,10 @@
 namespace locksley::daemon {
 namespace {
 
-// A page of batches explains why each batch waits, which takes up to 0.1 ms a batch: after this
-// time a row is the last. list_page() is in it, which takes a millisecond at most. With what the
-// slices of others may take before it (Slices::kRound) the whole is below 2 ms, which is what the
-// I/O thread may take at once.
+// A page of batches explains why each batch waits, which takes up to 0.1 ms a batch: no row is
+// added after this time. It includes list_page(), which takes a millisecond at most. Together with
+// the slices of others before it (Slices::kRound) it stays below 2 ms, the most that the I/O thread
+// may take at once.
 constexpr auto kPageTime = std::chrono::microseconds(1200);
 // For one page of failures: the most rows that are visited, and the most bytes that may be read
 // from the disk.

@@ -136,7 +136,7 @@ HttpReply Api::job(const HttpRequest& request, const std::string& id, std::strin
   if (!wants_log) {
     const auto later = [this, record, at = *index](const HttpReply::Answer& answer) {
       kIoThread.assert_held();
-      // The look holds what it has found, and the search calls this once it is done.
+      // The search stores its finding here, and calls this function once it is done.
       const auto look = std::make_shared<std::optional<JobLookup>>();
       auto begun = JobLookup::begin(state_, record, at, answer.waiting(),
                                     [look, answer](const FoundJob&) { answer(job_reply(**look)); });

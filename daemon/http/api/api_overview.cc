@@ -170,7 +170,8 @@ class OverviewParts {
     return true;
   }
   HttpReply reply() { return std::move(reply_); }
-  // About what the view of the machines takes, and what is written of it.
+  // About how many bytes the view of the machines takes, together with the text that is written of
+  // it.
   std::uint64_t machine_bytes() const { return 512 * machines_->machines.size(); }
   MachinesBoard::View take_machines() { return std::move(machines_); }
 

@@ -21,8 +21,8 @@ struct Confinement {
   bool operator==(const Confinement&) const = default;
 };
 
-// Why there are no rules: the kernel has no Landlock, or its Landlock lacks what is asked, or a
-// file cannot be looked up.
+// Why there are no rules: the kernel has no Landlock, or its Landlock lacks a requested
+// restriction, or a file cannot be looked up.
 struct ConfinementError {
   std::string what;  // a sentence for the operator
   int code = 0;      // an errno

@@ -90,7 +90,7 @@ void kill_orphans() {
 }
 
 // Waits for the end of the keeper, which has lost its socket, or has died. If it does not end (any
-// process of its user can stop it), kills it, and what it leaves behind.
+// process of its user can stop it), kills it, and the processes that it leaves behind.
 void end_keeper(pid_t keeper) {
   if (ends_before(keeper, now() + kKeeperGrace)) return;
   ::kill(keeper, SIGKILL);

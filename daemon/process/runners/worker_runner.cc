@@ -30,7 +30,7 @@ constexpr Nanoseconds kEndGrace = std::chrono::milliseconds(500);
 
 constexpr std::size_t kAnswerElements = 3;  // [job, status, output]; [note, text, job]
 
-// Of an answer, beside an output: a line of an error, which has 64 KiB at most, and what is short.
+// An answer without its output: an error's line, which has 64 KiB at most, and short fields.
 constexpr std::size_t kAnswerRest = 65U << 10;
 
 // Told only to a job that runs when the process is killed: it had not read all jobs of its turn.

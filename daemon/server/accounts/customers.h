@@ -70,13 +70,13 @@ class Customers {
     ++customer.uses;
     return customer;
   }
-  // Ends a use. The customer may be gone afterwards. Needs: what the use has charged is refunded.
+  // Ends a use. The customer may be gone afterwards. Needs: all charges of the use are refunded.
   void drop(Customer& customer);
   // Null: it has neither unfinished batches nor settings.
   Customer* find(const Tenant& tenant, std::string_view name) const;
 
   // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards.
-  // Charges the user for what it keeps. The caller tells the lanes.
+  // Charges the user for the memory of the settings. The caller tells the lanes.
   void set(Tenant& tenant, std::string_view name, const proto::CustomerSettings& settings);
   // How many bytes a customer is charged while it is used: itself, its account, its place in a
   // lane. Measured over 100,000.

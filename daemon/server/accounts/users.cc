@@ -90,7 +90,8 @@ void set_limits_of_all(Tenants& tenants, const config::Config& config) {
   all.set_limit(Resource::kUnsettledBytes,
                 std::max<std::uint64_t>(limits.max_queued_bytes.count / 4, kLeastUnsettled));
   // A limit that is a value counts the bytes of payloads (kPayloadBytes). In memory payloads take
-  // more than their bytes, so there such a user may have at least half of what all may have.
+  // more than their bytes, so there such a user's limit is at least half of that of all users
+  // together.
   for (const auto& [name, user] : config.users) {
     if (user.max_queued_bytes.is_auto || user.max_queued_bytes.count == 0) continue;
     tenants.of(name).account.set_limit(

@@ -61,7 +61,7 @@ struct Batches::Wiring {
   Admission admission;
   Intake intake;
   SlicedWork evicting LOCKSLEY_GUARDED_BY(kIoThread);  // Retention::go_on_until()
-  // Destroys what is large. The last member: what it holds refers to the others.
+  // Destroys large objects on another thread. The last member: its work refers to the others.
   Reader aside;
 };
 

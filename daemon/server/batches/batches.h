@@ -33,8 +33,8 @@ namespace locksley::daemon {
 //
 // With a store, an accepted batch is in the registry at once, and its jobs enter the ring once it
 // is on the disk. A call that writes leaves its ticket in the record (BatchChanges::ticket()), or
-// returns it: the reply waits for it (on_stored()). If the store refuses a write, what it has
-// changed in the record and the lane is undone.
+// returns it: the reply waits for it (on_stored()). If the store refuses a write, its changes of
+// the record and the lane are undone.
 //
 // Owned by ServerState. A record may outlive it: a posted function may hold one (Registry). The I/O
 // thread only. Nothing blocks, but for finding a batch that is over and has left the memory: that
@@ -68,7 +68,7 @@ class Batches {
   BatchChanges& changes();       // CANCEL, CLOSE, WEIGHT, SLOTS, PAUSE, RESUME
   CustomerChanges& customers();  // CUSTOMER SET, CUSTOMER DEL
   HandlerBatches& handlers();    // when a handler changes
-  StoreReads& reads();           // of what the store alone has
+  StoreReads& reads();           // of rows and jobs that the store alone has
 
   // ---- Batches are found ----
 

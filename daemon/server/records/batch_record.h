@@ -99,8 +99,8 @@ class BatchRecord final : public Batch {
     std::string stop_reason;              // of a batch that was cancelled
   } terms LOCKSLEY_GUARDED_BY(kIoThread);
 
-  // The batches for which it waits. Written by Dependencies. Persistent: `all`, and what is
-  // satisfied of it.
+  // The batches for which it waits. Written by Dependencies. Persistent: `all`, and which of them
+  // are satisfied.
   struct Waits {
     std::vector<Wait> all;        // by sequence, each once; cleared when the batch is over
     std::size_t unsatisfied = 0;  // how many of these

@@ -17,7 +17,7 @@ namespace locksley::daemon {
 
 // What can be due for a batch.
 enum class Due : std::uint8_t {
-  kDeadline,  // what has not started is cancelled
+  kDeadline,  // jobs that have not started are cancelled
   kClose,     // an open batch closes itself
   kForget,    // a batch that is over leaves
   kStart,     // its DELAY has passed
@@ -25,9 +25,9 @@ enum class Due : std::uint8_t {
   kProgress,  // a progress event is published
 };
 
-// Instants, each with a tenant's batch and what is due of it then. Tenants take turns, each with
-// its earliest due item. So a tenant with very many due batches does not delay the others. A plain
-// container of the I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for
+// Instants, each with a tenant's batch and the action that is due then. Tenants take turns, each
+// with its earliest due item. So a tenant with very many due batches does not delay the others. A
+// plain container of the I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for
 // earliest() and no other, so that the thread does not wake while nothing is due.
 class DueQueue {
  public:

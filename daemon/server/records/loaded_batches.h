@@ -39,7 +39,8 @@ class LoadedBatches {
   // Needs: it is not one of them.
   void add(Record record) {
     records_.push_back(std::move(record));
-    // No account has what they hold. The latest stays, however large it is: its caller needs it.
+    // No account is charged for these records. The latest stays, however large it is: its caller
+    // needs it.
     std::size_t first = records_.size() - 1;
     for (std::uint64_t bytes = records_[first]->memory_bytes(); first != 0; --first) {
       bytes += records_[first - 1]->memory_bytes();
@@ -47,7 +48,7 @@ class LoadedBatches {
     }
     records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  // The batch is retired no more. What another thread has read of it is outdated.
+  // The batch is no longer retired. Rows that another thread has read of it are outdated.
   void remove(std::uint64_t sequence) {
     std::erase_if(records_, [sequence](const Record& record) { return record->sequence == sequence; });
     outdate(sequence);
@@ -55,9 +56,9 @@ class LoadedBatches {
 
   // Another thread begins to read the batch, which is retired.
   void begin(std::uint64_t sequence) { begun_.insert(sequence); }
-  // The rows of the batch change, so that what another thread has read of it may be older.
+  // The rows of the batch change, so rows that another thread has read may be outdated.
   void outdate(std::uint64_t sequence) { begun_.erase(sequence); }
-  // The other thread has read it. Without effect if what it has read is outdated, or if the batch
+  // The other thread has read the batch. Without effect if the rows are outdated, or if the batch
   // was loaded meanwhile.
   void end(Record record) {
     if (begun_.erase(record->sequence) != 0 && find(record->sequence) == nullptr) add(std::move(record));

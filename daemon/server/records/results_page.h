@@ -66,8 +66,8 @@ struct ResultsDemand {
 };
 // None if some of the rows are not in memory.
 std::optional<ResultsPage> results_in_memory(const BatchRecord& record, const ResultsDemand& demand);
-// [any thread] Reads from the store what is not in memory. Throws std::runtime_error if it cannot
-// be read, or if its first rows are discarded meanwhile.
+// [any thread] Reads rows that are not in memory from the store. Throws std::runtime_error if it
+// cannot be read, or if its first rows are discarded meanwhile.
 ResultsPage read_results(const BatchRecord& record, const ResultsDemand& demand);
 
 }  // namespace locksley::daemon

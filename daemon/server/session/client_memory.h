@@ -13,7 +13,7 @@ namespace locksley::daemon {
 
 // What connections hold in memory, charged to the account of the connection's user: unfinished
 // commands (Resource::kInputBytes), and the rest (Resource::kClientBytes): replies that wait for
-// their readers or for the store, what was read for the reply to a command under way, events to be
+// their readers or for the store, rows that were read for the running command, events to be
 // matched, names of subscriptions, commands queued since MULTI. Connections that have not logged in
 // have one account together; like a user's, it leaves room to others.
 //
@@ -80,8 +80,8 @@ class ClientMemory {
   };
 
  private:
-  // An equal share, or what a few small commands take: a connection that holds no more is not to
-  // blame.
+  // An equal share, or the size of a few small commands. A connection that holds no more is never
+  // refused.
   std::uint64_t fair_input() const {
     const config::Limits& limits = config_.limits;
     return std::max<std::uint64_t>(

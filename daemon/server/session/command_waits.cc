@@ -31,7 +31,7 @@ bool CommandWaits::serve_socket() {
   SessionInput& input = session_.input();
   // Until nothing is left: the socket does not report what a TLS channel has taken in already.
   while (transport.can_receive() && !life.is_closing() && !input.is_full()) input.receive();
-  if (life.is_closing()) return false;  // what it has sent was refused
+  if (life.is_closing()) return false;  // its last command was refused
   session_.messages().match_events();
   const bool is_full = input.is_full();
   if (transport.is_at_end() || (is_full && transport.is_gone())) {

@@ -22,12 +22,12 @@ class Session;
 
 // How a command of one connection waits: for a batch, for a row that is read from the store, for an
 // answer of another thread, or for its turn among the long work of its user. Meanwhile the
-// connection sleeps on its Wakeup, sends what it may, and, while it waits for a batch, reads what
-// its peer pipelines.
+// connection sleeps on its Wakeup and sends replies. While it waits for a batch it also reads
+// pipelined commands.
 //
-// A member of a Session, whose other parts it uses: what was received, the replies, the messages.
-// Waits for the socket and the timer share the session. The I/O thread only. Nothing blocks. A peer
-// that has gone ends the wait.
+// A member of a Session, whose other parts it uses: SessionInput, SessionReplies,
+// SubscriptionMessages. Waits for the socket and the timer share the session. The I/O thread only.
+// Nothing blocks. A peer that has gone ends the wait.
 class CommandWaits {
  public:
   // How often a waiting command whose input is full looks for its peer. Guess.
@@ -74,7 +74,7 @@ class CommandWaits {
   // As SessionReplies::flush(), and drops the connection if the peer has gone. False if it is
   // dropped.
   bool flush_or_drop() LOCKSLEY_REQUIRES(kIoThread);
-  // Reads and writes what the socket allows. False if no reply is wanted any more.
+  // Reads and writes as far as the socket is ready. False if no reply is wanted any more.
   bool serve_socket() LOCKSLEY_REQUIRES(kIoThread);
   void wake_at(Instant at);
 

@@ -9,12 +9,13 @@
 
 namespace locksley::daemon {
 
-// Counts what another thread reads for the command under way to the memory of its connection: from
-// the end of the read until this is destroyed. A result may be as large as limits.output_buffer,
-// and the connection may wait long for its turn to copy it into a reply.
+// Counts the rows that another thread reads for the running command to the memory of its
+// connection: from the end of the read until this is destroyed. A result may be as large as
+// limits.output_buffer, and the connection may wait long for its turn to copy it into a reply.
 //
-// A local variable of the command's coroutine, declared before what is read; at most one at a time.
-// The I/O thread only. The connection may be dropped when the read ends: it then holds too much.
+// A local variable of the command's coroutine, declared before the variable for the rows; at most
+// one at a time. The I/O thread only. The connection may be dropped when the read ends: it then
+// holds too much.
 class ReadMemory {
  public:
   explicit ReadMemory(SessionMemory& all) : all_(all) {}

@@ -46,8 +46,7 @@ Coroutine<void> Session::serve(std::shared_ptr<Session> self) {
         .write(self->state_.log(), spdlog::level::err);
   }
   if (!self->subscriptions().is_clear()) co_await self->subscription_moves_.end();
-  // Freeing what a peer has not read takes as long as sending it, and very many peers may leave at
-  // once.
+  // Freeing unsent replies takes as long as sending them, and very many peers may leave at once.
   Slices& slices = self->state_.slices();
   if (!slices.has_time()) co_await self->waits_.wait_for_slice();
   const Instant began = now();

@@ -116,7 +116,7 @@ class Session final : private RelayOwner, public std::enable_shared_from_this<Se
   void close_after_reply() { life().go_to(Life::kLastReply); }
   // WriteGate::wait_unless_room() for the command. Returns whether it waits.
   bool wait_unless_room_to_write(const proto::Command& command) LOCKSLEY_REQUIRES(kIoThread);
-  // Wakes the coroutine: it looks again at what it waits for.
+  // Wakes the coroutine, which then checks again whether its wait is over.
   void wake() { connection_.wakeup().wake(); }
 
   // ---- For Sessions, for its parts and for other connections ----

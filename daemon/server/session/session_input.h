@@ -37,7 +37,7 @@ class SessionInput {
   SessionInput(const SessionInput&) = delete;
   SessionInput& operator=(const SessionInput&) = delete;
 
-  // One read of what is there. Needs: the socket can be read.
+  // One read from the socket. Needs: the socket is readable.
   void receive() LOCKSLEY_REQUIRES(kIoThread);
   // The next command is in command(): the one that waits for room, or else one that was received.
   proto::ReadStatus next() {
@@ -53,7 +53,7 @@ class SessionInput {
   WriteGate& gate() { return gate_; }
   const WriteGate& gate() const { return gate_; }
 
-  // Of what was received and was not returned by next().
+  // The received bytes that next() has not returned.
   std::size_t buffered_bytes() const { return reader_.buffered_bytes(); }
   // As much as is read while a command waits.
   bool is_full() const { return buffered_bytes() >= kBlockedInput; }
@@ -65,15 +65,15 @@ class SessionInput {
   Instant active_at() const { return active_at_; }
   void set_active(Instant at) { active_at_ = at; }
 
-  // Gives the memory of what was read back, unless a part of a command is in it.
+  // Frees the buffer, unless a part of a command is in it.
   void release();
-  // Frees what was received of a command that is not executed any more. A client that does not
-  // close takes no memory for it until its connection is closed here.
+  // Frees the received part of a command that will not be executed. So it takes no memory until the
+  // connection is closed, even if the client does not close it.
   void drop() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   void update_memory() LOCKSLEY_REQUIRES(kIoThread);
-  // Of what was received and is not executed yet.
+  // Of the received commands that are not executed yet.
   std::uint64_t memory_bytes() const;
   // The error message for a peer that speaks TLS where it is not spoken.
   void refuse_tls() LOCKSLEY_REQUIRES(kIoThread);

@@ -17,12 +17,12 @@ namespace locksley::daemon {
 class Sessions;
 
 // Adds up what one connection holds: its output, the names of its subscriptions and the events that
-// wait for them, its transaction, and what the command under way has read or made. Charges the sum
-// to the account of its user, and has connections dropped, perhaps this one, when that is over its
-// limit.
+// wait for them, its transaction, and the data that the running command has read or made. Charges
+// the sum to the account of its user. If the account is then over its limit, connections are
+// dropped, perhaps this one.
 //
-// A member of a Session, as are the parts that it looks at; clear() comes at the end. The I/O
-// thread only. Nothing blocks or fails.
+// A member of a Session, as are the parts whose memory it adds up; clear() comes at the end. The
+// I/O thread only. Nothing blocks or fails.
 class SessionMemory {
  public:
   SessionMemory(Sessions& sessions, const ConnectionLife& life, const SessionOutput& output,
@@ -34,11 +34,11 @@ class SessionMemory {
   // Call it when the memory that the connection holds may have changed. `more`: bytes that a
   // command under way holds.
   void update(std::size_t more = 0) LOCKSLEY_REQUIRES(kIoThread);
-  // For ReadMemory: what was read for the command under way counts to that memory until
-  // forget_read(), which takes effect with the next update().
+  // For ReadMemory: adds the rows that were read for the running command, until forget_read(),
+  // which takes effect with the next update().
   void count_read(std::size_t bytes) LOCKSLEY_REQUIRES(kIoThread);
   void forget_read() { read_bytes_ = 0; }
-  // The connection is dropped for what it holds: that does not count any more.
+  // The connection is dropped because of its memory, which no longer counts from now on.
   void evict() { part_.set_output(0); }
   void clear() { part_.clear(); }
 

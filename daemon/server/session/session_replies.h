@@ -21,10 +21,10 @@ namespace locksley::daemon {
 
 class SessionLogin;
 
-// The replies of one connection. Commands write them here, in the protocol of the connection, or as
-// errors, which are counted; and say which of them wait for a write of the store. Sends what may be
-// sent, as far as the socket takes it: not what the store holds up (SessionOutput), and nothing
-// that tells of batches while another daemon may have taken them over.
+// The replies of one connection. Commands write replies and errors here, in the protocol of the
+// connection, and say which of them wait for a write of the store; errors are counted. Sends as
+// much as the socket takes, except replies that wait for the store (SessionOutput), and except all
+// replies about batches while another daemon may have taken these over.
 //
 // A member of a Session, as are the other parts that it borrows; end() comes before the socket is
 // closed. The I/O thread only. Nothing blocks. A peer that has gone is a result of flush().
@@ -75,7 +75,7 @@ class SessionReplies {
 
   SessionOutput& output() { return output_; }
   const SessionOutput& output() const { return output_; }
-  // Writes what the socket takes, unless it is withheld. False if the peer has gone.
+  // Writes as much as the socket takes, unless replies are withheld. False if the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kIoThread);
   // Whether the output has replies or events that tell of batches, and another daemon may have
   // taken these over meanwhile. They were right when they were written. Soon this daemon knows that
@@ -86,8 +86,8 @@ class SessionReplies {
   bool is_over_limit() LOCKSLEY_REQUIRES(kIoThread);
   // The connection comes to rest: the store's writer may send a small held reply.
   void offer_early() LOCKSLEY_REQUIRES(kIoThread);
-  // A turn is over, and flush() has sent what it could: forgets what is not needed any more. Not
-  // for a command that waits: it has yet to reply.
+  // A turn is over, and flush() has sent all that the socket took: frees the buffers that are not
+  // needed any more. Not called for a command that waits, since it has yet to reply.
   void turn_is_over() LOCKSLEY_REQUIRES(kIoThread);
   // Forgets everything.
   void end() LOCKSLEY_REQUIRES(kIoThread);

@@ -28,12 +28,12 @@ namespace locksley::daemon {
 // Small commands are copied into pages, one after another: a million of them are few allocations,
 // which are freed quickly. The arguments of a large command stay where they were received.
 //
-// A member of a Session, which counts memory_bytes() among what the connection holds. The I/O
-// thread only. Nothing blocks. A command without room in the account of the connection's user is
-// refused with an error that names the limit.
+// A member of a Session, which adds memory_bytes() to the memory of its connection. The I/O thread
+// only. Nothing blocks. A command without room in the account of the connection's user is refused
+// with an error that names the limit.
 class Transaction {
  public:
-  // Takes what is dropped, of this many bytes, to free it. Called by close() and spoil().
+  // Frees the dropped commands, of this many bytes. Called by close() and spoil().
   using Free = std::function<void(std::shared_ptr<void> dropped, std::uint64_t bytes)>;
 
   explicit Transaction(Free free) : free_(std::move(free)) {}
@@ -61,7 +61,7 @@ class Transaction {
   void run();
   // Takes out the first command. Needs: running, and size() > 0.
   proto::Command next();
-  // Drops what is left.
+  // Drops the queued commands.
   void close();
 
  private:

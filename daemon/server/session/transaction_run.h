@@ -1,4 +1,4 @@
-// EXEC: executes what was queued since MULTI.
+// EXEC: executes the commands that were queued since MULTI.
 #pragma once
 
 #include "daemon/base/loop/io.h"

@@ -54,7 +54,7 @@ class EarlyReplies {
     State state = State::kFree;
     Ticket ticket = 0;
     int socket = -1;
-    std::size_t size = 0;  // of the bytes; if they are sent, of what the socket took
+    std::size_t size = 0;  // of the bytes; once they are sent, how many the socket took
     std::array<char, kMostBytes> bytes{};
   };
 

@@ -25,8 +25,8 @@ namespace locksley::daemon {
 // other: the callback gets its error.
 class HeldReplies {
  public:
-  // Called once: with an empty text when the writes are on the disk, else with what the store said.
-  // It may hold further replies.
+  // Called once: with an empty text when the writes are on the disk, else with the error of the
+  // store. It may hold further replies.
   using Settled = std::function<void(const std::string& error)>;
   using Queue = std::multimap<Ticket, Settled>;
   using Place = Queue::iterator;

@@ -55,7 +55,7 @@ class TenantPages {
   TenantPages(const ServerState& state, UserRef user, OwnTenant own) LOCKSLEY_REQUIRES(kIoThread);
   // Looks at some more of them, some 50 us. True: all were seen.
   bool read_some() LOCKSLEY_REQUIRES(kIoThread);
-  // About what the views take.
+  // About how many bytes the views take.
   std::size_t memory_bytes() const;
   // Once all were seen.
   TenantViews take() LOCKSLEY_REQUIRES(kIoThread);

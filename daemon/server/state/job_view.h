@@ -37,8 +37,8 @@ struct JobView {
   std::shared_ptr<const void> payload_owner = {};
 };
 
-// Looks up a job in two steps: begin() takes what is known at once, and starts a search for its
-// result and payload; end() adds what the search has found.
+// Looks up a job in two steps: begin() takes the facts that are in memory, and starts a search for
+// the job's result and payload; end() adds these.
 //
 // Movable; on the stack of the code that asks. The I/O thread only. Nothing blocks: another thread
 // searches, and frees a large result.

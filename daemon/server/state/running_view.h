@@ -24,7 +24,7 @@ class RunningList {
  public:
   static constexpr std::size_t kNoteBytes = 1024;
   static constexpr std::size_t kMostBytes = 256 * 1024;  // of notes and names together, about
-  static constexpr std::size_t kEach = 64;               // about what a row takes without its texts
+  static constexpr std::size_t kEach = 64;               // about how many bytes a row takes without its texts
 
   struct Row {
     std::shared_ptr<BatchRecord> record;

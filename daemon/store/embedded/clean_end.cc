@@ -20,7 +20,7 @@ std::string checksum(std::string_view bytes) {
 
 using Mismatch = CleanEndNote::Mismatch;
 
-// `damage`: what it is if the file is there and is wrong, or is missing.
+// `damage`: the mismatch if the file is missing, or is there and is wrong.
 Mismatch unread(const rocksdb::Status& status, Mismatch damage) {
   if (is_of_the_system(status.ToString())) return {Mismatch::Of::kSystem, status.ToString()};
   return damage;

@@ -29,7 +29,7 @@ class CleanEndNote {
     enum class Of : std::uint8_t {
       kManifest,
       kNote,    // the note itself is damaged: it says nothing about the manifest
-      kSystem,  // a file could not be read, for another reason than what it contains
+      kSystem,  // a file could not be read, and not because of its content
     };
     Of of = Of::kManifest;
     std::string what;

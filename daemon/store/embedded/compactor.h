@@ -30,7 +30,7 @@ class RocksEngine;
 class Compactor {
  public:
   static constexpr std::uint64_t kMostRatio = 2;
-  static constexpr std::uint64_t kSlackMemtables = 4;      // about what the log and the memtables take
+  static constexpr std::uint64_t kSlackMemtables = 4;      // about as much as the log and the memtables take
   static constexpr auto kPause = std::chrono::seconds(2);  // between two readings of the files' sizes
 
   Compactor(RocksEngine& engine, std::shared_ptr<spdlog::logger> log)

@@ -41,7 +41,7 @@ DiskReserve::DiskReserve(std::string folder, StoreSizes sizes)
 
 std::expected<void, std::string> DiskReserve::check(std::uint64_t bytes) {
   const auto disk = disk_space(folder_);
-  if (!disk) return {};  // the write will say what is wrong
+  if (!disk) return {};  // the write will fail with the reason
   const std::uint64_t needed = 2 * bytes + sizes_.room;
   if (disk->free_bytes < needed) {
     return std::unexpected(

@@ -25,7 +25,7 @@ struct RepairReport {
   bool has_cut_log = false;             // the log was damaged: its records from there on are lost
   bool is_whole() const { return aside.empty() && !has_cut_log; }
 };
-// Makes a sound database of what is still readable in a damaged one, which no process has open.
+// Makes a sound database from the readable part of a damaged one, which no process has open.
 std::expected<RepairReport, StoreRefusal> repair_embedded(const EngineOptions& options,
                                                           rocksdb::Env* env = nullptr);
 

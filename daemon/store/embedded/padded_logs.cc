@@ -108,7 +108,7 @@ class PaddedLogs::Log final : public rocksdb::FSWritableFileOwnerWrapper {
   bool has_failed_ = false;                         // zeros could not be written: no further attempt
   // There are zeros from size_ to here, if this is more. 0: the last record has overwritten none.
   std::uint64_t zeros_end_ = 0;
-  std::atomic<std::uint64_t> size_ = 0;           // of what was appended
+  std::atomic<std::uint64_t> size_ = 0;           // of the appended bytes
   std::atomic<std::uint64_t> synced_ = 0;         // of this so much
   std::atomic<bool> synced_small_group_ = false;  // the last sync was for few bytes
 };

@@ -409,7 +409,7 @@ std::expected<RepairReport, StoreRefusal> RocksEngine::repair(const EngineOption
   return engine.report_repair(std::move(report));
 }
 
-// The destructor flushes what was repaired.
+// The destructor flushes the repaired rows.
 std::expected<RepairReport, StoreRefusal> RocksEngine::report_repair(RepairReport report) {
   const EngineReading reading(*this);
   const auto count = [&report](std::string_view, std::string_view) {

@@ -38,10 +38,10 @@ class RocksEngine final : public Engine {
   // null: the system's.
   static std::expected<std::unique_ptr<RocksEngine>, StoreRefusal> open(EngineOptions options,
                                                                         rocksdb::Env* env);
-  // Makes a sound database of what is still readable in a damaged one: the records of a log before
-  // the first damaged one, and the table blocks whose checksums match. A sound database stays as it
-  // is. RocksDB moves a table that it cannot open into the folder `lost`, so nothing is repaired
-  // where a file cannot be opened for another reason than what it contains.
+  // Makes a sound database from the readable part of a damaged one: the records of a log before the
+  // first damaged one, and the table blocks whose checksums match. A sound database stays as it is.
+  // RocksDB moves a table that it cannot open into the folder `lost`, so nothing is repaired if a
+  // file cannot be opened for a reason other than its content.
   static std::expected<RepairReport, StoreRefusal> repair(const EngineOptions& options, rocksdb::Env* env);
   // Flushes the memtables, so that the next start is quick, and closes the database.
   ~RocksEngine() override;
@@ -115,7 +115,7 @@ class RocksEngine final : public Engine {
     enum class Kind : std::uint8_t {
       kContent,  // damage, or what RocksDB words like it
       kInUse,    // by another process
-      kSystem,   // an error of the system, which says nothing about what the files contain
+      kSystem,   // an error of the system; the files may be sound
     };
     Kind kind;
     StoreRefusal refusal;
@@ -133,7 +133,7 @@ class RocksEngine final : public Engine {
   OpenFailure in_use(std::string_view reason) const;
   OpenFailure damage(std::string_view what) const;
   OpenFailure error_of_system(std::string_view words) const;
-  // With what an operator can do about an error of the system.
+  // Names the remedy, if the failure is an error of the system.
   StoreRefusal refusal_of(OpenFailure failure) const;
 
   rocksdb::ColumnFamilyHandle* family(Table table) LOCKSLEY_REQUIRES(kStoreWriter) {

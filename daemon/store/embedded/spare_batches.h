@@ -10,8 +10,8 @@
 
 namespace locksley::daemon {
 
-// RocksDB's write batches that are empty again, with the memory that they have: a large group would
-// touch some hundred new pages, and copy what it has each time that it grows.
+// Used write batches of RocksDB, emptied, which keep their memory: without them a large group would
+// touch some hundred new pages, and copy its rows each time that it grows.
 //
 // Shared by the engine and its groups. Any thread; a mutex, held for some instructions. Only
 // allocation fails.

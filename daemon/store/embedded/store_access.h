@@ -1,6 +1,6 @@
-// Whether this process may use the files of a store, and which errors are the system's and say
-// nothing about what the files contain. Internal to daemon/store/embedded. Any thread; those that
-// take a folder and no words block on the disk.
+// Whether this process may use the files of a store, and which errors are the system's, so that the
+// files may be sound. Internal to daemon/store/embedded. Any thread; those that take a folder and
+// no words block on the disk.
 #pragma once
 
 #include <rocksdb/status.h>
@@ -25,9 +25,9 @@ bool is_open_to_others(const std::string& folder);
 enum class Held : std::size_t { kOne = 1, kAsForRepair = 64 };
 
 // Opens each file of the store for reading, and asks whether this process may write where it will
-// have to. The error names the first file that it may not use, or cannot open for another reason
-// than what the file contains. Changes nothing. A folder that does not exist is no error. Call it
-// while this process does not have the store open.
+// have to. The error names the first file that it may not use, or cannot open for a reason other
+// than its content. Changes nothing. A folder that does not exist is no error. Call it while this
+// process does not have the store open.
 std::expected<void, StoreRefusal> check_access(const std::string& folder, Held held);
 
 // Whether the words are about an error of the system, such as a missing permission or too few

@@ -14,7 +14,7 @@
 namespace locksley::daemon {
 
 // PaddedLogs lets records overwrite zeros. If the power fails before such a record has been synced,
-// each of its sectors has the new bytes or is still zeros. RocksDB takes what is left for damage,
+// each of its sectors has the new bytes or is still zeros. RocksDB takes such a record for damage,
 // and would not open the database. These functions tell it from damage of records that were synced,
 // as the write-ahead log of etcd does (isTornEntry): a record is torn if at least one of its
 // sectors is zeros, and if it is the last one. The last record is the only one that may be
@@ -32,9 +32,9 @@ namespace locksley::daemon {
 // after these begins; nothing: there is none, or it is damage.
 std::optional<std::uint64_t> torn_record(std::string_view log, std::uint64_t records);
 
-// After RocksDB has refused the logs in `folder`, and `replayed` has seen what it read of them:
-// cuts a torn record off the last log. Returns the name of that log; empty: nothing was cut off.
-// Blocks on the disk. `env` null: the system's.
+// After RocksDB has refused the logs in `folder`, and `replayed` has seen the records that it read
+// from them: cuts a torn record off the last log. Returns the name of that log; empty: nothing was
+// cut off. Blocks on the disk. `env` null: the system's.
 std::string cut_torn_record(rocksdb::Env* env, const std::string& folder, const LogContinuity& replayed);
 
 }  // namespace locksley::daemon

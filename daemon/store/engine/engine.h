@@ -31,14 +31,14 @@ namespace locksley::daemon {
 enum class Table : std::uint8_t { kIndex, kPayloads, kResults };
 inline constexpr std::size_t kTables = 3;
 
-// Why an engine did not do what it was asked, by what the caller can do about it.
+// Why an engine failed, classified by how the caller reacts.
 struct EngineError {
   enum class Kind : std::uint8_t {
     kNotOpen,  // it is closed, or open for reading only, until a reopen() succeeds; or ReadingConnection::kOpen
     kFailed,   // the disk, or the connection
     kAway,     // of a reading: the server cannot be reached, or broke it off; later it may succeed
     kFull,     // no room
-    kDamaged,  // what was written cannot be read
+    kDamaged,  // written rows cannot be read
     kInUse,    // by another daemon
     kFenced,   // another daemon has taken the rows over, or acknowledged groups are gone: final
   };
@@ -109,7 +109,8 @@ class Engine {
     virtual void put(Table table, std::string_view key, std::string_view value) = 0;
     virtual void erase(Table table, std::string_view key) = 0;
     // Deletes the rows of low <= key < high. kAllCommitted: this group has put no row there, so the
-    // engine may look at what it has, and delete few rows one by one. It then blocks on the disk.
+    // engine may read the range, and delete the rows one by one if they are few. It then blocks on
+    // the disk.
     enum class Rows : std::uint8_t { kAllCommitted, kSomeOfThisGroup };
     virtual void erase_range(Table table, std::string_view low, std::string_view high, Rows rows) = 0;
     // About how many bytes it has.
@@ -127,8 +128,8 @@ class Engine {
   // ---- The writer's thread ----
 
   virtual std::unique_ptr<Group> new_group() = 0;
-  // All of it or nothing, also after a crash. After an error reopen() comes before all else: what
-  // the failed commit wrote may be there or not.
+  // All of it or nothing, also after a crash. After an error the caller calls reopen() first: the
+  // writes of the failed commit may be there or not.
   virtual EngineDone commit(Group& group, Sync sync) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Large values before the group that they belong to: writes the group and clears it, so that they
   // are not in memory twice. A crash, or a later error, may leave them or not; the commit that
@@ -151,7 +152,7 @@ class Engine {
   // to spare, for the last writes of a process.
   virtual EngineDone check_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   virtual bool has_last_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Gives up what was kept free for deletions.
+  // Gives up the space that was reserved for deletions.
   virtual void use_reserve() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Gives the room of deleted rows back: those of the batches with these numbers, the last one
   // included.
@@ -166,9 +167,9 @@ class Engine {
   virtual const std::string& id() const = 0;
   // Whether readings wait for another machine, and so may take very long.
   virtual bool is_on_network() const { return false; }
-  // For messages about damage: what an operator can do, a sentence without its full stop.
+  // For messages about damage: the remedy, a sentence without its full stop.
   enum class Damage : std::uint8_t {
-    kUnreadable,     // the engine cannot read what it has
+    kUnreadable,     // the engine cannot read its rows
     kContradictory,  // it can, and the rows contradict each other: no repair of the engine's would help
   };
   virtual std::string_view remedy(Damage damage) const = 0;
@@ -187,12 +188,12 @@ class Engine {
 
   // Copies of all rows, which are made while others commit. why_no_copies(): why the engine makes
   // none, for the client who asks; empty: it makes them. copy_to(): makes `folder`, which must not
-  // exist, with all that was committed before the call, and perhaps some of what is committed
-  // meanwhile; a daemon can start from it. Returns once the folder and what is in it survive a
-  // power loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other
-  // copy_to() runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes.
-  // Ends early, with kNotOpen, after `stop` and before the engine closes. After an error a part of
-  // the folder may be there.
+  // exist, with all rows that were committed before the call, and perhaps some that are committed
+  // meanwhile; a daemon can start from it. Returns once the folder and its files survive a power
+  // loss; its parent has not been synced. Needs: why_no_copies() is empty, and no other copy_to()
+  // runs. Not for the writer's thread: it blocks on the disk for as long as a copy takes. Ends
+  // early, with kNotOpen, after `stop` and before the engine closes. After an error a part of the
+  // folder may be there.
   virtual std::string_view why_no_copies() const = 0;
   virtual EngineDone copy_to(const std::string& folder, const std::stop_token& stop) = 0;
 

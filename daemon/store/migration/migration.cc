@@ -18,7 +18,7 @@ namespace {
 
 using Kind = MigrationError::Kind;
 
-// The index last: it is what a daemon begins with.
+// The index last, because a daemon reads it first.
 constexpr std::array kOrder{Table::kPayloads, Table::kResults, Table::kIndex};
 // Guess: how much is visited before the caller is asked whether to go on.
 constexpr std::uint64_t kPassBytes = 4U << 20;
@@ -227,7 +227,7 @@ Migration::Result<bool> Migration::copy_table(Table table, std::string after) {
     if (!read) return failed(read.error());
     progress_.bytes += bytes;
     goes_on = goes_on_(progress_);
-    // Also before a stop, so that what is gathered is not lost.
+    // Also before a stop, so that the gathered rows are not lost.
     if (!group->empty() && (is_full() || walk.is_at_end() || !goes_on)) {
       if (auto written = commit_copied(*group, table, walk.after()); !written) {
         return std::unexpected(std::move(written.error()));

@@ -50,13 +50,13 @@ struct MigrationError {
 // Both stores get a mark with the same random id, and the copy a format that forbids to start on
 // it, before the first row is copied. Rows are copied in groups, each of which has the position
 // that it has reached. A walk through both stores writes what differs; so if a daemon has served
-// from the source between two runs, that is copied, too. The comparison reads everything of both
-// stores, and is what counts: if it finds a difference, the copy is made once more from its
-// beginning. At the end the source is marked before the copy, so there is no moment at which
-// daemons could start on both.
+// from the source between two runs, that is copied, too. The comparison reads both stores
+// completely, and decides: if it finds a difference, the copy is made once more from its beginning.
+// At the end the source is marked before the copy, so there is no moment at which daemons could
+// start on both.
 //
-// Memory: one group, of about write_ahead_bytes(), or one row, whichever is more; and what the
-// engines read ahead.
+// Memory: one group, of about write_ahead_bytes(), or one row, whichever is more; and the rows that
+// the engines read ahead.
 //
 // On the stack of the thread that has the role of the writer of both stores; they are open, outlive
 // it, and no Store uses them. Blocks on the disk, or on the network. The log gets a line for each

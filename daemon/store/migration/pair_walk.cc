@@ -16,7 +16,8 @@ constexpr char kFirstKind = 'a';
 constexpr char kLastKind = 'z';
 constexpr std::size_t kNumber = sizeof(std::uint64_t);
 constexpr std::uint64_t kHighestNumber = ~std::uint64_t{0};
-// Guess: it bounds what one step may sort where very small batches are followed by very large ones.
+// A guess: it bounds how many rows one step may sort where very large batches follow very small
+// ones.
 constexpr std::uint64_t kMostWidth = 4096;
 // After a step of so many batches without a row the next row is searched for: there may be millions
 // that were forgotten. Guess.

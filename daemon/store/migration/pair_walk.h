@@ -19,14 +19,14 @@ struct PairedRow {
   std::optional<std::string_view> target;
 };
 
-// Visits the rows of one table of two stores, in the order of their keys: each key once, with what
-// either store has there.
+// Visits the rows of one table of two stores, in the order of their keys: each key once, with its
+// value in either store.
 //
 // It reads in steps, and no EngineReading exists between two of them, so the caller may commit
 // there. A step reads the rows of as many batches as the visitor took in the steps before, or up to
-// twice as many: an engine that has to sort what it reads over several batches (PostgreSQL) so
-// sorts about as much as is visited. Neither store changes during a step; between steps only rows
-// change that were visited.
+// twice as many: so an engine that must sort the rows of several batches (PostgreSQL) sorts about
+// as many rows as are visited. Neither store changes during a step; between steps only rows change
+// that were visited.
 //
 // On the stack of the thread that reads. All members may block on the disk, or on the network. The
 // engines outlive it.

@@ -1,4 +1,4 @@
-// Keeps the tables of generations from being much larger than what is live in them. Internal to
+// Keeps the tables of generations from growing much larger than their live rows. Internal to
 // daemon/store/postgres.
 #pragma once
 

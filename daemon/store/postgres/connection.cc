@@ -154,7 +154,7 @@ PgError error_of(const PGresult& result) {
   PgError error{
       .error = {.kind = EngineError::Kind::kFailed, .what = one_line(PQresultErrorMessage(&result))},
       .state = state == nullptr ? "" : state};
-  // After these the server closes the connection, and what it was told to commit may be committed.
+  // After these the server closes the connection, and a COMMIT that was sent may have succeeded.
   const char* severity = PQresultErrorField(&result, PG_DIAG_SEVERITY_NONLOCALIZED);
   if (severity != nullptr && std::strcmp(severity, "ERROR") != 0) error.state.clear();
   if (error.state == "53100") error.error.kind = EngineError::Kind::kFull;

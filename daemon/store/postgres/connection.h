@@ -94,7 +94,7 @@ class CopiedRow {
   std::size_t size_ = 0;
 };
 
-// One of several servers that a URL names, in libpq's words; what is empty is as the URL says.
+// One of several servers that a URL names, in libpq's words; an empty field means: as the URL says.
 struct ServerAddress {
   std::string host;
   std::string number;  // its IP address
@@ -109,9 +109,9 @@ struct OptionsDeleter {
 // What a URL says, in libpq's words; null if it cannot be read.
 std::unique_ptr<PQconninfoOption, OptionsDeleter> parse_url(const std::string& url);
 
-// A session with a server that can be written. After the loss of the connection, or of a deadline,
-// it is of no use any more: its owner destroys it, and connects again. The server may go on with
-// what it was told.
+// A session with a server that can be written. After the loss of the connection, or a missed
+// deadline, it cannot be used any more: its owner destroys it, and connects again. The server may
+// still execute the statements that it received.
 //
 // One thread at a time, but for break_off(). Members with a deadline block on the network until
 // then, for sending as for the reply. Those without one send a few lines, and block for kSendTime
@@ -148,9 +148,9 @@ class PgConnection {
   // them.
   PgExpected<void> ask(const std::string& sql, const Parameters& parameters);
   PgExpected<Result> answer(Instant deadline) { return last_result(deadline); }
-  // One statement as a transaction, in one round trip. Binary results. After it take_warning() has
-  // only what the server warned of in the COMMIT. After an error of the server the transaction was
-  // rolled back.
+  // One statement as a transaction, in one round trip. Binary results. After it take_warning()
+  // returns only warnings of the COMMIT. After an error of the server the transaction was rolled
+  // back.
   PgExpected<Result> run_committed(const char* sql, const Parameters& parameters, Instant deadline);
 
   // Several statements in one round trip: send() each, end_pipeline(), next() for the result of
@@ -189,7 +189,7 @@ class PgConnection {
   static void note_warning(void* self, const PGresult* notice);
   // `silence`: after bytes have left, the deadline is so far away at least.
   PgExpected<void> flush(Instant deadline, std::chrono::milliseconds silence = {});
-  // The same for what the system has of it.
+  // The same for the bytes in the system's socket buffer.
   PgExpected<void> drain(std::chrono::milliseconds silence);
   PgExpected<void> wait(short events, Instant deadline);
   PgExpected<void> await_result(Instant deadline);

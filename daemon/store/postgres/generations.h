@@ -49,8 +49,8 @@ class Generations {
     std::uint64_t results = 0;
     std::uint64_t of(Table table) const { return table == Table::kPayloads ? payloads : results; }
   };
-  // Begins a generation where the newest one has enough bytes and two tables are empty: one stays
-  // so. Returns what has begun.
+  // Begins a generation where the newest one has enough bytes and two tables are empty; one of
+  // these stays empty. Returns the generations that have begun.
   std::vector<Span> begin(const Enough& enough);
   // The group was written.
   void count(const PostgresGroup& group);

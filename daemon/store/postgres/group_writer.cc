@@ -339,7 +339,7 @@ Written write_group(PgConnection& connection, const Writer& writer, std::optiona
   bool is_alive = true;
   std::string warning;
   for (std::size_t i = 0; i < sender.count(); ++i) {
-    // The COMMIT is last, and what comes from now on is of it.
+    // The COMMIT is last, so later warnings are about it.
     if (i + 1 == sender.count()) warning = connection.take_warning();
     const auto result = connection.next(deadline);
     if (!result) return failed(result.error());

@@ -28,7 +28,7 @@ struct Written {
   };
   Outcome outcome = Outcome::kDone;
   EngineError error = {};    // of all but kDone
-  std::string warning = {};  // of kDone: what the server warned of, which does not concern the outcome
+  std::string warning = {};  // of kDone: the server's warning, which does not change the outcome
 };
 
 // How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is
@@ -36,17 +36,17 @@ struct Written {
 enum class Safety : std::uint8_t { kSafe, kAhead };
 
 // Who writes: the daemon, by its row in locksley_node, in an epoch of that row. Each new connection
-// for groups begins one, and what was sent by an earlier one has no effect from then on: a paused
-// session of the server may have it before it, and go on with it long after the group was written
-// again, and others after it.
+// for groups begins an epoch. From then on statements that an earlier connection sent have no
+// effect: a paused session of the server may execute them long after the group, and later groups,
+// were written again.
 struct Writer {
   std::int32_t node = 0;
   std::int64_t epoch = 0;
   bool may_send_ahead = false;  // as Epoch has it
 };
 
-// What a transaction writes: a group; the generations in whose tables its rows go, some of which
-// begin with it; and the list of what it changes, if daemons that stand by want it.
+// The content of a transaction: a group; the generations into whose tables its rows go, some of
+// which begin with it; and the list of its changes, if standby daemons want it.
 struct Changes {
   const PostgresGroup& group;
   const Generations& generations;
@@ -62,9 +62,9 @@ struct Changes {
 // kMostUnderFence bytes are sent before the fence, into a temporary table of the session, and the
 // server copies them from there: however slow the link is, the daemon beats while they are sent.
 //
-// Blocks until the server has been silent for `silence`: it has taken nothing of what is sent, or
-// has not replied once it had all of it. Unless the outcome is kDone or kFenced, the connection is
-// of no use any more.
+// Blocks until the server has been silent for `silence`: it has taken no byte, or has not replied
+// after it took all bytes. Unless the outcome is kDone or kFenced, the connection cannot be used
+// any more.
 Written write_group(PgConnection& connection, const Writer& writer, std::optional<std::int64_t> number,
                     const Changes& changes, Safety safety, std::chrono::milliseconds silence);
 // The same with no changes: a beat.

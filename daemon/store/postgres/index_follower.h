@@ -19,7 +19,7 @@ namespace locksley::daemon {
 // watches the active daemon does not wait for the index. Writes to the ClusterBoard how many
 // batches it has.
 //
-// Of one thread, which outlives this. take() and the destructor wait for what is under way: a
+// Of one thread, which outlives this. take() and the destructor wait for the running operation: a
 // statement, 2 s at most, or an attempt to connect (PrimaryFinder).
 class IndexFollower {
  public:

@@ -27,7 +27,7 @@ namespace locksley::daemon {
 // Reads the rows of the index once, and then the lists of the batches that the active daemon
 // changes (ChangeLists). A batch that was changed is not read again at once, since it will soon
 // change again, or be deleted: only while there are very many, and for the rest when this daemon
-// takes over. So a takeover reads what was changed last, and not the whole index.
+// takes over. So a takeover reads the latest changes only, and not the whole index.
 //
 // Whatever it has read may be old, or come from a server that is no longer the one to write. It
 // counts only if at the end the same connection sees that this daemon is the active one, and that
@@ -37,8 +37,8 @@ namespace locksley::daemon {
 //   the number of the last one. So a missing list is noticed, whatever the reason: then the copy is
 //   given up, and read again later. A group that has failed may leave a gap, which counts as a
 //   missing list.
-// - Rows are read after the number from which on lists are read. So what is changed meanwhile is in
-//   a later list, and is read again.
+// - Rows are read after the number from which on lists are read. So batches that are changed
+//   meanwhile are in a later list, and are read again.
 // - The transaction in which this daemon took over is later in the log of that server than all that
 //   was read before from it, and is confirmed: so nothing of that is lost with a server. An old
 //   primary may have that transaction, too; but it does not have the epoch that this daemon has
@@ -60,8 +60,8 @@ class IndexFollowing {
   IndexFollowing(PrimaryFinder& primary, std::int32_t own, std::string session, std::string kinds,
                  spdlog::logger& log, Pauses pauses);
 
-  // Reads what has changed since the last call; at first all. An error is logged, and the next
-  // calls try again.
+  // Reads the changes since the last call; the first call reads all rows. An error is logged, and
+  // the next calls try again.
   void catch_up();
   // catch_up() returns soon, now and later. Any thread.
   void stop() { is_stopping_ = true; }
@@ -69,8 +69,8 @@ class IndexFollowing {
   std::optional<std::uint64_t> batches() const;
 
   // Once this daemon is the active one and has begun an epoch, both of which the database has
-  // confirmed, and before it has written rows: reads what is left. Null: there is no copy that can
-  // be used.
+  // confirmed, and before it has written rows: reads the remaining changes. Null: there is no
+  // usable copy.
   std::unique_ptr<IndexCopy> finish();
 
  private:

@@ -155,8 +155,8 @@ PgExpected<bool> Joining::advance() {
   const auto adopted = adopt(seen->active);
   if (!adopted) return std::unexpected(adopted.error());
   if (*adopted == Adoption::kLocked) {
-    // A daemon that is paused in a transaction holds its row, or one whose link is too slow for
-    // what it writes.
+    // A daemon that is paused in a transaction holds its row, and so does one whose link is too
+    // slow for its writes.
     if (ended_sessions_.open(now())) {
       LogLine(
           "store: the active daemon is silent, and a session of it has held its row in the database for as "

@@ -41,7 +41,7 @@ struct Joined {
 // connection, too, and follows the index of the active daemon meanwhile; until stand_by() says that
 // this daemon ends, which is an error. Without it, another daemon that lives is an error, and so is
 // a lost connection. `connection`: to the database, with its tables. `primary` finds it again after
-// a loss. Writes what it sees to the ClusterBoard. Blocks.
+// a loss. Publishes the states of the daemons on the ClusterBoard. Blocks.
 std::expected<Joined, std::string> join(const PostgresOptions& options, const std::string& store,
                                         PrimaryFinder& primary, std::unique_ptr<PgConnection> connection,
                                         spdlog::logger& log);

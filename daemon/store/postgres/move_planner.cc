@@ -7,8 +7,8 @@
 namespace locksley::daemon {
 namespace {
 
-// One part in so many of what is live: the tables may be larger by it, and what was deleted from a
-// settled table is left.
+// The tables may be larger than their live rows by one part in so many, and as many deleted rows
+// may stay in a settled table.
 constexpr std::uint64_t kWasteShare = 5;
 constexpr std::uint64_t kSettledWasteShare = 16;
 

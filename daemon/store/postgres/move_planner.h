@@ -31,16 +31,16 @@ struct MoveStep {
 //   half is left alone, because batches tend to be deleted in the order in which they came, so that
 //   most of those rows will be deleted soon.
 // - Its table is *settled*: most of its rows have moved before, so they have outlived their
-//   neighbours. It does not wait for the others: its rows move again once a third of what came into
-//   it has been deleted, if that is more than a sixteenth of what is live in the tables of earlier
-//   generations, and more than half of the least bytes of a generation. If the tables need room,
-//   half is enough. This costs little, because it happens rarely. Without it a settled table can be
-//   half empty while a whole generation is nearly empty, too.
+//   neighbours. It does not wait for the others: its rows move again once a third of the rows that
+//   came into it have been deleted, if these are more than a sixteenth of the live rows in the
+//   tables of earlier generations, and more than half of the least bytes of a generation. If the
+//   tables need room, half is enough. This costs little, because it happens rarely. Without it a
+//   settled table can be half empty while a whole generation is nearly empty, too.
 //
 // A settled table is compared with the rows that have come into it, and not with its size: else
 // rows that fill their pages badly would be moved for ever. The writer can put rows into it, too,
 // if a batch ends late. No vacuum frees space inside these tables, so each row makes them larger:
-// what the writer adds is measured by their growth. The shares above were found by simulation
+// their growth measures the writer's additions. The shares above were found by simulation
 // (tests/unit/daemon/store/postgres/move_planner_test.cc).
 //
 // For one thread.
@@ -68,7 +68,7 @@ class MovePlanner {
   // Whether they include that of `span`.
   bool moves(const Generations& generations, const Span& span) const;
 
-  // What its rows take, which was counted; its size is what it was.
+  // The counted bytes of its rows; its size stays the same.
   void set_live(const Span& span, std::uint64_t live);
   // Rows have moved from the table of `from` to the table `target`, which was empty before, or that
   // of the generation before.

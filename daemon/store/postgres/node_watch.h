@@ -1,4 +1,4 @@
-// The rows of the daemons in locksley_node, and what they show over time. Internal to
+// The rows of the daemons in locksley_node, and how they change over time. Internal to
 // daemon/store/postgres, without libpq.
 #pragma once
 

@@ -17,10 +17,10 @@
 
 namespace locksley::daemon {
 
-// A cursor of the server's, in a transaction of its own, so that it shows what there was when it
-// was made. Rows come in pages, the first one with the first round trip; rows with names are read
-// at once, and merged in. Of a range that is read once, the server is asked for the next page while
-// this one is read.
+// A cursor on the server, in a transaction of its own, so that it shows the rows of the moment at
+// which it was made. Rows come in pages, the first one with the first round trip; rows with names
+// are read at once, and merged in. Of a range that is read once, the server is asked for the next
+// page while this one is read.
 class PostgresCursor final : public RowCursor {
  public:
   // `pool` outlives it.

@@ -1,4 +1,4 @@
-// The engine on a PostgreSQL server: what the daemon sees of it. Without libpq's headers.
+// The interface of the engine on a PostgreSQL server. Without libpq's headers.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ struct PostgresOptions {
   // A generation of batches has at least so many bytes in its table of payloads, and in that of
   // results.
   std::uint64_t generation_bytes = std::uint64_t{16} << 20;
-  // Where this daemon writes what it sees of itself and the others, and the role that it has. Null:
-  // the engine keeps it to itself.
+  // Where this daemon publishes the states of all daemons, and its own role. Null: it publishes
+  // nothing.
   std::shared_ptr<ClusterBoard> cluster = {};
   // Called while another daemon is active, or the database cannot be reached, by the thread that
   // opens the engine: waits for so long. False: this daemon ends, so opening is an error. May
@@ -49,7 +49,7 @@ struct PostgresOptions {
 // not used. Creates the tables if there are none.
 OpenEngine postgres_engine(PostgresOptions options);
 
-// The address without what is secret, for messages: hosts, ports and the database.
+// The address without secrets, for messages: hosts, ports and the database.
 std::string postgres_place(const std::string& url);
 
 }  // namespace locksley::daemon

@@ -15,9 +15,9 @@
 
 namespace locksley::daemon {
 
-// What a group comes to: first its ranges are deleted, then single rows, then rows are put, each
-// once. A deleted range takes back what the group had put into it before, and what is put later
-// stays: so the order of the changes is kept.
+// The net effect of a group: first its ranges are deleted, then single rows, then rows are put,
+// each once. A deleted range also removes rows that the group had put into it before; rows that are
+// put later stay. So the result is that of the changes in their order.
 class PostgresGroup final : public Engine::Group {
  public:
   // None: the row is deleted.

@@ -32,7 +32,7 @@ class PrimaryFinder {
              // can be written
     kAll,    // asks all servers at once: after a loss, as the first may be an old primary
   };
-  // Connects to it. The error has what each server said.
+  // Connects to it. The error has the message of each server.
   PgExpected<std::unique_ptr<PgConnection>> connect(const std::string& name, Look look);
 
   // Whether a server with a higher timeline was seen since this connection was made.

@@ -12,8 +12,8 @@ namespace locksley::daemon {
 
 // Guess. A lost connection is noticed by other means; a server that is paused is not.
 inline constexpr auto kReadPatience = std::chrono::seconds(20);
-// How long a reading over several batches waits for the server, which may sort what it reads. A
-// start has such readings, and a migration. Guess.
+// How long a reading of several batches waits for the server, which may have to sort the rows. A
+// start has such readings, and a migration. A guess.
 inline constexpr auto kScanPatience = std::chrono::minutes(10);
 
 const char* name_of(Table table);
@@ -21,8 +21,9 @@ const char* name_of(Table table);
 Parameter place_name(Table table);
 
 // The transaction of a reading begins with both, in this order. The table is locked before the
-// first query, which decides what the transaction sees: a table that is truncated meanwhile would
-// be empty for it, and the rows that have moved from there would not be in their new table yet.
+// first query, which takes the transaction's snapshot: otherwise a table that is truncated in
+// between would be empty for it, while the rows that have moved from there would not be in their
+// new table yet.
 inline constexpr auto kBeginReading = "begin isolation level repeatable read read only";
 std::string lock_sql(Table table);
 

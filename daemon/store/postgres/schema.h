@@ -1,4 +1,4 @@
-// The tables in the database, and what the database must promise. Internal to
+// The tables in the database, and the guarantees that the database must give. Internal to
 // daemon/store/postgres. The thread that has the connection; all functions block for the server.
 #pragma once
 

@@ -223,7 +223,7 @@ Written ServerEngine::write(const PostgresGroup& group, std::optional<std::int64
     after.count(group);
     generations_.value = std::move(after);
   }
-  // Whether what has begun is in the database. reconnect() reads it.
+  // Whether the begun generations are in the database. reconnect() reads it.
   if (written.outcome == Outcome::kUnknown) generations_.are_unknown = true;
   return written;
 }

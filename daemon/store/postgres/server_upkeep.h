@@ -60,7 +60,7 @@ class ServerUpkeep {
   static constexpr int kMovingShare = 2;  // of the time between two beats
   static constexpr auto kMeasurePeriod = std::chrono::seconds(5);
 
-  // A way to give room back: what it needs of the role, and what hinders it.
+  // A way to free space: the rights that the role needs for it, and the obstacles.
   struct Way {
     std::string_view needs;
     Instant locked_until{};     // tables were in use, and are tried again then

@@ -55,7 +55,7 @@ struct SharedGenerations {
 // In bytes. The tables are measured from time to time. Any thread.
 class TableSizes {
  public:
-  // `least`: what a generation has before the next one begins, however little is live.
+  // `least`: how many bytes a generation has before the next one begins, however few are live.
   explicit TableSizes(std::uint64_t least) : least_(least) {}
 
   void set_live(std::uint64_t bytes) { live_ = bytes; }

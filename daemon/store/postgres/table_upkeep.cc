@@ -89,7 +89,7 @@ PgExpected<bool> has_rows(PgConnection& connection, const Generations::Span& spa
   return int4_of(**found, 0, 0) != 0;
 }
 
-// The statements that make the spans of a kind what they are in `generations`.
+// The statements that store the spans of a kind as they are in `generations`.
 std::string spans_sql(const Generations& generations, Table table) {
   const int place = static_cast<int>(table);
   std::string sql = fmt::format("delete from locksley_generation where place = '{}';", place);
@@ -127,7 +127,7 @@ class UpkeepTransaction {
   PgExpected<Freed> commit() {
     connection_.take_warning();
     if (const auto committed = connection_.run("commit", deadline_); !committed) {
-      // Refused or not, what became of it is not known here.
+      // Refused or not: its outcome is not known here.
       return std::unexpected(PgError{committed.error().error, ""});
     }
     // The wait for the synchronous standby was cancelled: whether it has the changes is unknown.

@@ -27,8 +27,8 @@ struct FailedJobList {
 // part only.
 //
 // Owned by the tasks of the Reader that read the parts; the Store outlives it. One thread at a
-// time, any thread; each part blocks on the disk. If the rows change meanwhile, what is read is of
-// no use: the caller compares BatchStatus::retry_rounds.
+// time, any thread; each part blocks on the disk. If the rows change meanwhile, the read rows are
+// invalid: the caller compares BatchStatus::retry_rounds.
 class FailedJobsReading {
  public:
   FailedJobsReading(Engine& engine, Reader& reader, std::uint64_t sequence)

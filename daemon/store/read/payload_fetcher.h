@@ -110,7 +110,7 @@ class PayloadFetcher {
       LOCKSLEY_EXCLUDES(mutex_);
   // The executor has the row.
   void drop(Wants& wants, const StoredChunk& chunk) LOCKSLEY_EXCLUDES(mutex_);
-  // Forgets all that is wanted and all that lies here, also what is being read.
+  // Drops all requests and all payloads that lie here, also those that are being read.
   void close(Wants& wants) LOCKSLEY_EXCLUDES(mutex_);
   std::chrono::milliseconds patience() const { return options_.patience; }
 

@@ -49,9 +49,9 @@ class Encoder {
   std::string& out_;
 };
 
-// Reads what an Encoder wrote. It never reads beyond the bytes, whatever they are: after the first
-// invalid value, is_damaged() stays true and all values are 0 or empty. Returned views point into
-// the bytes.
+// Reads the bytes of an Encoder. It never reads beyond the bytes, whatever they are: after the
+// first invalid value, is_damaged() stays true and all values are 0 or empty. Returned views point
+// into the bytes.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : rest_(bytes) {}
@@ -114,7 +114,7 @@ inline void put_ranges(Encoder& to, std::span<const IndexRange> ranges) {
 inline std::vector<IndexRange> take_ranges(Decoder& from) {
   std::vector<IndexRange> ranges;
   std::uint64_t left = from.number();
-  // Millions are read at once; but the number is no more than what the bytes can have.
+  // Millions are read at once; but the bytes bound the number.
   ranges.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(left, from.left() / 2)));
   for (; left > 0 && !from.is_damaged(); --left) {
     const std::uint64_t low = from.number();

@@ -97,8 +97,8 @@ struct CustomerRow {
 bool lies_apart(const AcceptedRow::Range& range);
 
 // The bytes of the texts of a batch in the row of its acceptance, and of the batches that it waits
-// for: what a command may make long there, besides payloads. `options`: those of the command, or of
-// the batch. `after`: a list of batches with their ids.
+// for: the parts of the row, besides payloads, that a command can make long. `options`: those of
+// the command, or of the batch. `after`: a list of batches with their ids.
 std::uint64_t text_bytes(const auto& options, const auto& after) {
   constexpr std::uint64_t kAfterBytes =
       12;  // the number of a batch, the length of its id, and a flag, at most

@@ -112,7 +112,7 @@ void GroupCommit::run() {
     await_expected();
     do_what_is_due();
   }
-  // The last attempt to write what is kept, and the last groups.
+  // The last attempt to write the backlog, and the last groups.
   const bool was_full = backlog_.is_full();
   if (!error_.empty()) {
     do {

@@ -58,7 +58,7 @@ struct GroupPatience {
 // clients that wait at the same time share one sync. Writes for which no client waits, mainly steps
 // of batches, go with the next group, at most kDelay after their put(). A group that has
 // kMostInGroup gets no more writes, and the next one gathers: so no client waits for a very long
-// write, and what a client pipelines is written while more of it comes.
+// write, and pipelined commands are written while more of them arrive.
 //
 // Clients that are answered together often write again soon, one after the other. If the writer
 // began the next group with the first of these writes, the others would have to wait for the group
@@ -72,7 +72,7 @@ struct GroupPatience {
 //
 // When a write or a sync fails, the group's acceptances are refused, and its other writes are kept
 // in the backlog until an attempt to write them succeeds (WriteBacklog). Until then error() says
-// why. What is kept is bounded: results by wait_for_room(), changes by the number of batches, of
+// why. The backlog is bounded: results by wait_for_room(), changes by the number of batches, of
 // which only the newest change is kept (PendingWrites), and by that of steps.
 //
 // If the backlog is written in parts, groups are refused and kept until it is empty, one after each
@@ -132,7 +132,7 @@ class GroupCommit {
   bool has_room_now() const LOCKSLEY_EXCLUDES(mutex_);
   static constexpr std::size_t kMostPending = 4U << 20;
   static constexpr std::size_t kMostPendingWhileItFails = 256U << 20;
-  static constexpr std::size_t kFewPending = 64U << 10;   // a guess: what a worker publishes at once
+  static constexpr std::size_t kFewPending = 64U << 10;   // a guess: as much as a worker publishes at once
   static constexpr std::size_t kMorePending = 12U << 20;  // a guess: of some 200 batches with few
   static constexpr std::size_t kFewOfUser = 1U << 20;     // a guess: a twelfth of it
   // Results that are on the disk also stay in memory, up to so many bytes.
@@ -188,18 +188,18 @@ class GroupCommit {
     std::size_t weight = 0;              // weight_of() all that does not wait for the disk any more
     std::optional<StagedWrites::Written> part = std::nullopt;  // none: it was not written
   };
-  // Writes it, and takes out of its writes what was refused or deleted. `failure`: why the disk
-  // cannot be written; then only deletions are, and only if it is full.
+  // Writes the group, and removes refused and deleted writes from it. `failure`: why the disk
+  // cannot be written; then only deletions are written, and only if the disk is full.
   Result write_group(WriteQueue::Group& group, std::optional<std::string> failure)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // `part`: null: there is none. Returns what was written of it.
+  // `part`: null: there is none. Returns how much of it was written.
   std::expected<StagedWrites::Written, EngineError> write(const Writes& writes,
                                                           const StagedWrites::Part* part)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // The writes are in the database. Returns what they weighed.
+  // The writes are in the database. Returns their weight.
   std::size_t note_written(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   void keep_in_memory(const Writes& written) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The disk cannot be written: keeps what is left of the group.
+  // The disk cannot be written: keeps the remaining writes of the group.
   void fail(std::string error, Writes writes) LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   bool has_room(const Pending& callers) const LOCKSLEY_REQUIRES(mutex_);
@@ -220,7 +220,7 @@ class GroupCommit {
   // number.
   std::size_t expected_ LOCKSLEY_GUARDED_BY(mutex_) = 0;
   bool sleeping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
-  // If sleeping_: when it will look for what is due, by itself or because a write wakes it.
+  // If sleeping_: when it will wake for the next due group, by itself or because a write wakes it.
   Nanoseconds sleeps_until_ LOCKSLEY_GUARDED_BY(mutex_){};
   bool stopping_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> results_freed_ LOCKSLEY_GUARDED_BY(mutex_);  // of free_results()

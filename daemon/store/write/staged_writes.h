@@ -25,8 +25,9 @@ namespace locksley::daemon {
 //
 // Writes about the same batch that are put meanwhile follow it, into the same group; but for steps
 // of a batch whose jobs are added, which are about other jobs. So do batches that are to start
-// after a batch that is not accepted yet, and what is put about them. A write that is here gets no
-// more followers once later groups gather (begin_group()): what is put then comes after it anyhow.
+// after a batch that is not accepted yet, and the writes about them. A staged write gets no more
+// followers once later groups gather (begin_group()): writes that are put then come after it
+// anyhow.
 //
 // A change that has the outcome of batches for which its batch waits must be in the store before
 // these are deleted, and their deletion does not wait for anything that is here. So besides

@@ -18,10 +18,10 @@ namespace locksley::daemon {
 // row: so each byte is rewritten about twice, however long the batch goes on and however scattered
 // its jobs end.
 //
-// Owned by GroupCommit; the writer's thread. What has at most kBytesAtOnce is read and merged
-// there. More is merged by a thread of its own, and the writer only puts the row into one of its
-// next groups: clients wait for all that it does. If the engine cannot be read, or if the rows
-// contradict one another, nothing is merged: the next start says what is wrong.
+// Owned by GroupCommit; the writer's thread. Steps of at most kBytesAtOnce are read and merged
+// there. Larger ones are merged by a thread of its own, and the writer only puts the row into one
+// of its next groups, because clients wait for all that the writer does. If the engine cannot be
+// read, or if the rows contradict one another, nothing is merged: the next start reports the error.
 class StepCompactor {
  public:
   static constexpr std::uint64_t kSteps = 1024;  // guess: read and merged in a millisecond

@@ -35,11 +35,12 @@ std::optional<MergedSteps> merge_steps(Engine& engine, std::uint64_t sequence, s
                                        std::uint64_t most, IfMore if_more);
 
 // A thread that merges steps for the writer, which must not work for long: of one batch after the
-// other, each once, in the order in which they were asked for. It begins with a batch once the one
-// before has been taken: so what is merged and not yet written takes the memory of one row.
+// other, each once, in the order in which they were asked for. It begins with a batch once the
+// result of the one before has been taken: so merged rows that are not yet written take the memory
+// of one row.
 //
 // Owned by StepCompactor; the engine outlives it. All calls come from the writer's thread. None
-// blocks, but the destructor, which waits for what is being merged. The thread starts with the
+// blocks, except the destructor, which waits for the running merge. The thread starts with the
 // first batch, and sleeps while there is none.
 class StepMerger {
  public:

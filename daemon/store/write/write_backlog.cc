@@ -206,7 +206,7 @@ void WriteBacklog::tell_of_ends(std::span<const StoreWrite> writes,
     ChangesRow row = change->changes;
     if (refused != refused_.end()) uncount(row, refused->second.first, refused->second.bytes);
     if (row.discarded_rows != 0) {
-      // The results before them may still be kept: what was discarded in the store stays so.
+      // The results before them may still be in the backlog: discards in the store stay in effect.
       const EngineReading reading(engine_, ReadingWait::kNot);
       std::string bytes;
       const bool is_there = reading.is_valid() &&

@@ -1,5 +1,5 @@
-// What the disk did not take: the writes that are kept until it does, and what a full disk still
-// takes meanwhile.
+// The backlog: writes that the disk refused and that are kept until it takes them, and the
+// deletions that a full disk takes meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -29,18 +29,18 @@ class StepCompactor;
 
 // The policy for a disk that fails or is full.
 //
-// A group that could not be written is kept, but for what brings jobs: the clients of that are told
-// that it was refused. What is kept is written, synced, in attempts: the first 1 s after the
+// A group that could not be written is kept, except writes that bring jobs: these are refused, and
+// their clients are told. The backlog is written, and synced, in attempts: the first 1 s after the
 // failure, later ones after up to 5 s. Each attempt first reopens the engine, which makes sure that
-// everything acknowledged before is on the disk (Engine::reopen). Then what is kept is written in
-// parts, in the order in which it came, each as large as a group of the engine should be
-// (Engine::group_bytes) and committed by itself: a part that is in the database is not written
-// again, whatever becomes of the next one. A crash between two parts is one between two groups.
+// everything acknowledged before is on the disk (Engine::reopen). Then the backlog is written in
+// parts, in its order, each as large as a group of the engine should be (Engine::group_bytes) and
+// committed by itself: a part that is in the database is not written again, even if the next one
+// fails. A crash between two parts is like one between two groups.
 //
-// On a disk that has no room (Engine::check_room), what brings jobs is refused before anything is
-// written. If there is no room for the rest either, the disk is full (is_full()): the database is
-// in order and need not be reopened, and deletions of batches, which make room, are written without
-// waiting for an attempt.
+// On a disk that has no room (Engine::check_room), writes that bring jobs are refused before
+// anything is written. If there is no room for the rest either, the disk is full (is_full()): the
+// database is in order and need not be reopened, and deletions of batches, which make room, are
+// written without waiting for an attempt.
 //
 // A member of GroupCommit; the engine and the compactor outlive it. The writer's thread only. Calls
 // block on the disk.
@@ -76,8 +76,8 @@ class WriteBacklog {
   // deletions, the outcomes of the deleted batches are written for those that waited for them
   // (tells_of_ends()): their changes stay kept, and may be written only much later.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // What brings jobs among `writes` is refused; what was put before earlier refusals were known is
-  // corrected. `ticket`: the group's. See refuse_without_room().
+  // Refuses those of `writes` that bring jobs; corrects those that were put before earlier refusals
+  // were known. `ticket`: the group's. See refuse_without_room().
   void note_refused(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // Keeps the rest, but for what brings jobs, which it takes out as refuse_without_room() does.
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -86,7 +86,7 @@ class WriteBacklog {
 
   bool empty() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_.empty(); }
   std::size_t size() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_.size(); }
-  // Whether deletions of batches are among what is kept.
+  // Whether the backlog has deletions of batches.
   bool keeps_deletions() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_deletions_ != 0; }
 
   // The disk has just failed: the next attempt is a pause away.
@@ -94,8 +94,8 @@ class WriteBacklog {
   Nanoseconds next_attempt() const LOCKSLEY_REQUIRES(kStoreWriter) { return next_attempt_; }
   // The length of the pause before it.
   Nanoseconds pause() const LOCKSLEY_REQUIRES(kStoreWriter) { return pause_; }
-  // An attempt to write the first part of what is kept. Returns what was written; the next attempt
-  // is due at once then, unless empty(). Else a longer pause begins. `dropped`: as
+  // An attempt to write the first part of the backlog. Returns the written part; then the next
+  // attempt is due at once, unless empty(). After an error a longer pause begins. `dropped`: as
   // write_deletions() returns it, if only deletions could be written.
   std::expected<Writes, EngineError> write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
   // On a full disk, at the end, when no deletion will need the room that is left free. empty() says
@@ -103,15 +103,15 @@ class WriteBacklog {
   void write_with_reserve() LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:
-  // Takes what there is of these batches out of `writes` and of what is kept. Returns how much it
-  // weighed (weight_of()).
+  // Removes the writes of these batches from `writes` and from the backlog. Returns their weight
+  // (weight_of()).
   std::size_t drop(const std::unordered_set<std::uint64_t>& batches, Writes& writes)
       LOCKSLEY_REQUIRES(kStoreWriter);
   // Of a batch that was refused for its size nothing was written. With its deletion goes all else
   // that was put about it, such as its last step: nothing would delete that. Returns as drop().
   std::size_t drop_never_written(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Corrects what was put before a refusal was known. Returns whether there are jobs that follow
-  // refused ones of their batch.
+  // Corrects writes that were put before a refusal was known. Returns whether there are jobs that
+  // follow refused ones of their batch.
   bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
@@ -121,9 +121,9 @@ class WriteBacklog {
   // `others`: batches of which nothing is needed.
   void tell_of_ends(std::span<const StoreWrite> writes, const std::unordered_set<std::uint64_t>& others,
                     Writes& told) const LOCKSLEY_REQUIRES(kStoreWriter);
-  // Returns what the writes that are kept have of the ends of batches that the first `count` of
-  // them delete: a change has the place of the last one that replaced it, which may be behind
-  // these.
+  // Returns those parts of the kept writes that report the ends of batches which the first `count`
+  // writes delete. A change stands at the place of the last one that replaced it, which may be
+  // behind these deletions.
   Writes ends_before_deletions(std::size_t count) const LOCKSLEY_REQUIRES(kStoreWriter);
   // How many writes the first part has.
   std::size_t first_part() const LOCKSLEY_REQUIRES(kStoreWriter);
@@ -159,8 +159,8 @@ class WriteBacklog {
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   };
   std::unordered_map<std::uint64_t, Refused> refused_ LOCKSLEY_GUARDED_BY(kStoreWriter);
-  // Batches whose acceptance was refused on a full disk, until their deletions come, or some of
-  // what is kept was written: nothing of them is in the database.
+  // Batches whose acceptance was refused on a full disk, until their deletions come, or a part of
+  // the backlog was written: nothing of them is in the database.
   std::unordered_set<std::uint64_t> never_written_ LOCKSLEY_GUARDED_BY(kStoreWriter);
   // Batches that were deleted on the full disk, and take room until the next attempt: [first,
   // last].

@@ -33,7 +33,8 @@ WriteBacklog::Writes WriteBacklog::ends_before_deletions(std::size_t count) cons
   Writes told;
   if (!deleted.empty()) tell_of_ends(kept.subspan(count), deleted, told);
   if (told.empty()) return told;
-  // What these writes discard is not stored yet, and is written before what is told.
+  // The rows that these writes discard are not stored yet, and are written before the reports of
+  // ends.
   std::unordered_map<std::uint64_t, const ChangesRow*> written;
   for (const StoreWrite& each : kept.first(count)) {
     if (const auto* const change = std::get_if<ChangeBatch>(&each))

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 128U << 10;  // guess: read in 50 us, a hundredth of the time of its jobs
 constexpr std::uint64_t kChunkPayloads = 4096;
-// Steps deleted one by one, without a look at what there is.
+// Up to so many steps are deleted one by one, without reading which there are.
 constexpr std::uint64_t kMostDeletes = 16;
 
 // As one chunk.

@@ -11,7 +11,7 @@ Ticket WriteQueue::put(StoreWrite&& write, Urgency urgency) {
     return staged_.add_marker();
   }
   if (staged_.takes(write, cost)) tell_ahead(write);
-  // Asked again: what was told ahead may have filled the group after which the write was to come.
+  // Asked again: tell_ahead() may have filled the group that the write should follow.
   if (!staged_.takes(write, cost)) return gather(std::move(write), cost, urgency);
   // Not before writes of the same batch that gather.
   const Ticket first = gathering_.empty() ? gathering_ticket_ : gathering_ticket_ + 1;

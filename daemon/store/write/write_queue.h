@@ -68,8 +68,8 @@ class WriteQueue {
   void write_whole() { staged_.write_whole(); }
 
  private:
-  // For a write that StagedWrites takes: puts into the group that gathers what must not wait for
-  // staged jobs (StagedWrites::tell_ahead()).
+  // For a write that StagedWrites takes: puts the parts that must not wait for staged jobs into the
+  // group that gathers (StagedWrites::tell_ahead()).
   void tell_ahead(const StoreWrite& write);
   // Puts it into the group that gathers. Returns its ticket.
   Ticket gather(StoreWrite&& write, std::size_t cost, Urgency urgency);

@@ -87,8 +87,8 @@ enum class Urgency : std::uint8_t { kAwaited, kWithNext };
 
 // Each write is atomic: after a crash it is in the store completely or not at all. If a write is in
 // the store, so are all that were put before it, but for large ones of other batches that it does
-// not wait for (StagedWrites). One exception: what a change has of the ends of other batches may be
-// there before the rest of it (tells_of_ends()).
+// not wait for (StagedWrites). One exception: the part of a change that reports the ends of other
+// batches may be there before the rest of it (tells_of_ends()).
 //
 // std::monostate: a write that a later one has replaced (PendingWrites), or Store::put_marker().
 using StoreWrite = std::variant<std::monostate, AcceptBatch, MovePattern, AddJobs, ChangeBatch, RecordStep,

@@ -35,12 +35,12 @@ struct AwaitedReply {
 };
 
 // Encodes commands, finds their replies in the bytes that come, and tells which reply belongs to
-// which command: the upstream answers in order. Notices that a reply is due for too long. Any part
-// of the link may say that the connection is of no use, and why: fail().
+// which command: the upstream answers in order. Detects replies that are overdue. Any part of the
+// link may declare the connection broken, with a reason: fail().
 //
 // A member of the link, and used by its parts; one thread; nothing blocks. It goes through one
 // connection after the other: start(), …, clear(). Invalid bytes, and an upstream that is silent,
-// end in trouble(). Memory: the largest reply, and what the connection has not taken.
+// end in trouble(). Memory: the largest reply, and the bytes that the connection has not taken.
 class CommandPipeline {
  public:
   // `block`: how long a CLAIM waits at the upstream. `reply_timeout`: how long the upstream may

@@ -36,7 +36,8 @@ bool ConnectionAttempts::choose_next_address(const Outcome& outcome) {
   } else {
     next = route_.unreachable();
   }
-  // An upstream that closes what it has let join would else be asked again without a pause.
+  // Otherwise an upstream that closes connections after the join would be tried again without a
+  // pause.
   return outcome.has_joined || next == Next::kAfterPause;
 }
 

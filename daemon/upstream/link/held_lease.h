@@ -26,7 +26,7 @@ struct HeldLease {
   std::string former;  // its last name on an earlier connection
   std::uint64_t batch = 0;
   std::uint32_t attempt = 1;  // for RECLAIM: each restart of the upstream makes it one higher
-  IndexRange range;           // without what was withdrawn at its end
+  IndexRange range;           // without the jobs that were withdrawn at its end
   // The jobs that the last RECLAIM left it, in ascending order; results of others are dropped.
   // Empty: all.
   std::vector<IndexRange> held;

@@ -8,8 +8,7 @@
 
 namespace locksley::daemon {
 
-// The news of a job of a lease that a NOTE carries to the upstream: what has changed since the last
-// one.
+// The news of a leased job in a NOTE to the upstream: the changes since the last NOTE.
 struct JobNews {
   std::optional<std::uint32_t> progress = {};
   std::optional<std::string> note = {};

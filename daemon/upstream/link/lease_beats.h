@@ -1,4 +1,4 @@
-// BEAT: what the upstream is told of leases that run, and of those that wait here.
+// BEAT: the reports to the upstream about leases that run, and about those that wait here.
 #pragma once
 
 #include <chrono>

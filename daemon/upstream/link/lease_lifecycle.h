@@ -16,7 +16,7 @@
 namespace locksley::daemon {
 
 // Takes each lease through its states (HeldLease::State). Gives its jobs to the host, obeys the
-// upstream's orders, hands back with YIELD what has no result, and forgets a lease that is over:
+// upstream's orders, hands back jobs without a result with YIELD, and forgets a lease that is over:
 // all its results are acknowledged, or it is lost.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks. Invalid replies end in
@@ -48,7 +48,7 @@ class LeaseLifecycle {
   void give_back(HeldLease& lease);
   // YIELD of the jobs from `from` on; of all that are left.
   void yield(HeldLease& lease, std::optional<std::uint64_t> from);
-  // Hands back what is left of a lease that has ended, once all its results are sent.
+  // Hands back the remaining jobs of a lease that has ended, once all its results are sent.
   void yield_rest(HeldLease& lease);
   // The upstream has taken it back: its jobs stop, and its results are dropped.
   void lose(HeldLease& lease);

@@ -56,7 +56,7 @@ struct UpstreamLinkOptions {
   std::chrono::milliseconds reply_timeout = std::chrono::seconds(30);
 };
 
-// Counters, and what is held now.
+// Counters, and how much is held now.
 struct UpstreamLinkStats {
   std::uint64_t leases = 0;      // that are ready or run
   std::uint64_t kept_bytes = 0;  // of results that are not acknowledged
@@ -84,9 +84,9 @@ struct UpstreamLinkStats {
 //
 // README.md has the states, and the order in which addresses are tried. The host is called inside
 // these calls; it reports by settle() and ended(). Losing the connection loses no result: the link
-// keeps what was not acknowledged, and sends it again after RECLAIM, unless the upstream has
-// another store, or no handlers for the link any more. So the upstream records each index at most
-// once, and each index that it has leased to this process ends, or goes back.
+// keeps results that were not acknowledged, and sends them again after RECLAIM, unless the upstream
+// has another store, or no handlers for the link any more. So the upstream records each index at
+// most once, and each index that it has leased to this process ends, or goes back.
 //
 // Owned by the code that has the socket; the host outlives it. One thread; nothing blocks. `now` is
 // any clock that does not go back. Whatever the upstream sends, the worst outcome is is_broken();
@@ -94,7 +94,7 @@ struct UpstreamLinkStats {
 // when new leases are claimed.
 //
 // It connects, joins, drains and leaves, and gives each reply and each order to the part that it
-// concerns; what is known of leases and results is in the parts.
+// concerns; the parts hold the state of leases and results.
 class UpstreamLink {
  public:
   // Bytes of output that the upstream has not taken, above which news of running jobs waits: a
@@ -121,7 +121,8 @@ class UpstreamLink {
   void connected(Nanoseconds now);
   // The connection is closed, or could not be made: `why` for the log.
   void disconnected(std::string why, Nanoseconds now);
-  // Where the owner puts what it reads from the connection; received() says how much that was.
+  // Where the owner puts the bytes that it reads from the connection; received() says how many
+  // these were.
   std::span<char> space() { return pipeline_.space(); }
   void received(std::size_t bytes, Nanoseconds now);
   proto::OutputBuffer& output() { return pipeline_.output(); }
@@ -162,7 +163,8 @@ class UpstreamLink {
 
   // ---- The end ----
 
-  // Claims nothing more, hands back what has not started, and leaves when the rest is settled.
+  // Claims nothing more, hands back jobs that have not started, and leaves when the others are
+  // settled.
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
@@ -215,7 +217,7 @@ class UpstreamLink {
   JoinReply joined_;
   bool is_draining_ = false;
   bool has_left_ = false;
-  UpstreamLinkStats stats_;  // but for what the parts count
+  UpstreamLinkStats stats_;  // without the counters of the parts
 
   // The parts. Each refers to some of those before it, and to none after it.
   ConnectionAttempts attempts_;

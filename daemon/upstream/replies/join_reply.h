@@ -1,4 +1,4 @@
-// The reply of JOIN: what the upstream says of itself to a worker that has joined.
+// The reply to JOIN: the upstream's properties, for a worker that has joined.
 #pragma once
 
 #include <chrono>

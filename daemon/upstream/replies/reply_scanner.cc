@@ -69,8 +69,8 @@ bool ReplyScanner::close_aggregates() {
   return true;
 }
 
-// The payloads of a lease, without the steps that elements of other kinds need. scan_element() sees
-// what is wrong.
+// The payloads of a lease, without the steps that elements of other kinds need. scan_element()
+// reports the errors.
 void ReplyScanner::pass_short_bulks() {
   const char* from = buffer_.get() + at_;
   const char* const end = buffer_.get() + written_;

@@ -19,9 +19,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. One that has started
-// may wait once more: it was restored, and what it waited for had happened in the last moments of
-// the process before, or by another wall clock.
+// The batch waits for its start (DELAY, AFTER), so no worker has had its jobs. A batch that has
+// started may wait once more after a restart: the event that it waited for happened in the last
+// moments of the process before, or by another wall clock.
 bool may_not_have_begun(const Batch& batch) {
   const Holds holds = batch.holds();
   return (has(holds, Hold::kDelay) || has(holds, Hold::kBatches)) && batch.status().started_at == 0;

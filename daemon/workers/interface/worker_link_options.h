@@ -22,7 +22,8 @@ struct WorkerLinkOptions {
   // one job, and the payload that reaches a limit is still leased. So the total exceeds the limit
   // by one payload of each user at most.
   std::uint64_t max_leased_bytes = std::uint64_t{1} << 30;
-  // The most of one lease. Guesses: some ms of the smallest jobs; what a link sends in few quanta.
+  // The most of one lease. Guesses: some ms of the smallest jobs; as many bytes as a link sends in
+  // few quanta.
   std::uint64_t max_jobs = 65'536;
   std::uint64_t max_bytes = 16 * 1024 * 1024;
   // The most ranges that the jobs of a lease may lie in, as they end in any order: 70 bytes each.

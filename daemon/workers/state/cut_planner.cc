@@ -52,7 +52,8 @@ class IdleSlots {
   std::vector<Slot> slots_;
 };
 
-// Whether the cut helps: what goes back has a place to run, and does not wait there as before.
+// Whether the cut helps: the jobs that go back have a place to run, and do not wait there as
+// before.
 bool is_of_use(const CutPlanner::Cut& cut, const IdleSlots& idle) {
   const Lease& lease = cut.out->lease;
   const std::uint64_t kept = lease.held().count_below(cut.at);

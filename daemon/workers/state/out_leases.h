@@ -1,4 +1,4 @@
-// The leases that are out: how they begin, what they are charged, and how they end.
+// The leases that are out: their beginning, their charges and their end.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,10 @@ class OutLeases {
   std::unique_ptr<OutLease> make(Lane& lane) { return std::make_unique<OutLease>(lane, buffers_); }
   // The worker has the lease, which has jobs, on the slots from `first_slot` on.
   OutLease& add(RemoteWorker& worker, std::unique_ptr<OutLease> lease, std::uint32_t first_slot);
-  // Charges the leases of the worker for what they have used so far.
+  // Charges the leases of the worker for their use so far.
   void charge(RemoteWorker& worker);
-  // The worker has given up its connection, or loses it: what it holds now ends without a loss.
+  // The worker has given up its connection, or loses it: its present leases end without counting as
+  // lost.
   void excuse(RemoteWorker& worker);
   // The lease is over, and destroyed.
   void end(RemoteWorker& worker, OutLease& out, LeaseEnd reason);

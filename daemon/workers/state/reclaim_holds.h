@@ -29,7 +29,7 @@ class ReclaimHolds {
   ReclaimHolds(const ReclaimHolds&) = delete;
   ReclaimHolds& operator=(const ReclaimHolds&) = delete;
 
-  // Until then RECLAIMs of what was leased before the restart come, and no worker claims.
+  // Until then workers RECLAIM their leases of before the restart, and no worker claims.
   Nanoseconds new_life_until() const { return new_life_until_; }
 
   // `first_due`: when the owner should have called the link. The process may have been stopped, or

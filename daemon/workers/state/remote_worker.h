@@ -201,7 +201,7 @@ class RemoteWorker {
   Nanoseconds joined{};
   std::uint64_t jobs = 0;          // that it has ended
   std::uint64_t lost = 0;          // leases that it lost
-  Nanoseconds charged{};           // when its leases were charged for what they had used so far
+  Nanoseconds charged{};           // when its leases were last charged for their use
   std::size_t next_lane = 0;       // of `lanes`, for the next CLAIM
   std::optional<Nanoseconds> due;  // its place among the link's timers
 };

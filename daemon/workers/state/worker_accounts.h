@@ -1,4 +1,4 @@
-// How much the workers of each user hold of what all users share, and how much more they may take.
+// How much of the shared resources the workers of each user hold, and how much more they may take.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class WorkerAccounts {
  public:
   using Id = std::uint64_t;  // of a connection
 
-  // `most`: what all users together may hold.
+  // `most`: how much all users together may hold.
   explicit WorkerAccounts(const WorkerUse& most) : most_(most) {}
   WorkerAccounts(const WorkerAccounts&) = delete;
   WorkerAccounts& operator=(const WorkerAccounts&) = delete;
@@ -87,7 +87,7 @@ class WorkerAccounts {
                    std::uint64_t sent);
   // The connection has sent so many bytes in all. True if it is charged for less than before.
   bool has_sent(Id connection, std::uint64_t sent);
-  // The connection is gone, and what it has not sent is in memory no longer.
+  // The connection is gone, and its unsent bytes are no longer in memory.
   void drop_unsent(Id connection) { (void)has_sent(connection, ~std::uint64_t{0}); }
   std::uint64_t unsent_bytes(Id connection) const;
 

@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The owner's clock, and one timer for each worker. It also knows since when the owner reads what
-// workers send: what has yet to be read makes no worker silent, and no job late.
+// The owner's clock, and one timer for each worker. It also knows since when the owner reads from
+// each worker: bytes that have yet to be read make no worker silent, and no job late.
 //
 // A member of WorkerLink; one thread. O(log n). Only allocation fails.
 class WorkerClock {
@@ -63,7 +63,7 @@ class WorkerClock {
   std::optional<Nanoseconds> late_at(const RemoteWorker& worker, const OutLease& out) const;
 
  private:
-  // Since when the owner reads what the worker sends.
+  // Since when the owner reads from the worker.
   Nanoseconds read_since(const RemoteWorker& worker) const {
     return std::max(listens_since_, worker.is_read ? worker.read_since : now_);
   }

@@ -23,7 +23,7 @@ namespace locksley::daemon {
 
 // Gives workers their orders: by a push to those with PUSH, else with the reply to a BEAT. An order
 // about a lease follows from the state of its batch, from the cuts that CutPlanner plans, and from
-// whether the daemon drains. LeaseOrders has what a worker has been told of each lease.
+// whether the daemon drains. LeaseOrders records which orders a worker has got about each lease.
 //
 // A member of WorkerLink, whose other members outlive it. One thread. Nothing blocks. Only
 // allocation fails.
@@ -42,7 +42,7 @@ class WorkerOrders {
   WorkerOrders(const WorkerOrders&) = delete;
   WorkerOrders& operator=(const WorkerOrders&) = delete;
 
-  // Workers hand back from now on what has not started. False: they have done so before.
+  // From now on workers hand back jobs that have not started. False: they did so before.
   bool begin_drain() { return !std::exchange(is_draining_, true); }
   bool is_draining() const { return is_draining_; }
   // Whether the worker is to hand back jobs of this lease.

@@ -22,8 +22,8 @@ class Store;
 class WriteCharges;
 
 // The settings of customers, as clients change them: in the table of customers, which the accounts
-// use, and in the store. A change holds at once, also for what is queued; its reply waits for the
-// ticket. A change that the disk refuses holds nevertheless, and is written later; while the disk
+// use, and in the store. A change takes effect at once, also for queued jobs; its reply waits for
+// the ticket. A change that the disk refuses stays in effect, and is written later; while the disk
 // refuses writes, no further customer gets settings. The caller tells the lanes
 // (ServerState::tell_lanes()).
 //

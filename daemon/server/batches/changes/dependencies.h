@@ -76,8 +76,8 @@ class Dependencies {
   // or there was an error.
   bool look_up_next(const User& by, const proto::BatchOptions& options, FoundDependencies& found)
       LOCKSLEY_REQUIRES(kIoThread);
-  // Without effects. `found`: what was looked up before; null: nothing. Looks up the others now.
-  // The error is that of the reply.
+  // Without effects. `found`: the batches that were looked up before; null: none. Looks up the
+  // others now. The error is that of the reply.
   std::expected<StartCondition, std::string> resolve(const User& by, const proto::BatchOptions& options,
                                                      const FoundDependencies* found)
       LOCKSLEY_REQUIRES(kIoThread);

@@ -144,9 +144,9 @@ Admission::Admitted Admission::reserve(const Demand& demand) {
   if (auto fit = check_sizes(demand); !fit) return std::unexpected(std::move(fit.error()));
   if (auto fit = check_room(demand); !fit) return std::unexpected(std::move(fit.error()));
   const std::uint64_t bytes = bytes_of(demand);
-  // A pattern is always in memory, and so is what the store does not get: empty payloads fit
-  // although the account is above its limit. For what the store can keep, finished batches need not
-  // give up the payloads that a RETRY may need.
+  // A pattern is always in memory, and so are the payloads of a batch that is not stored: they must
+  // fit into the account, but empty payloads fit even while it is above its limit. Payloads that
+  // the store can keep are no reason to take from finished batches those that a RETRY may need.
   const bool may_be_elsewhere = demand.is_stored && demand.range == nullptr;
   const Account* const full =
       may_be_elsewhere ? demand.tenant().account.first_without_room(Resource::kQueuedBytes, bytes) : nullptr;

@@ -119,11 +119,10 @@ class Intake {
   // to be looked up now.
   Accepted open(const User& by, const proto::OpenCommand& command, std::uint64_t connection,
                 const FoundDependencies* found_dependencies = nullptr) LOCKSLEY_REQUIRES(kIoThread);
-  // Returns how many jobs the batch has now. `payer`, here and below: the account of the
-  // user whose command it is, which is charged for what it writes. `connection` takes the stream
-  // over. `at`: adds only if the batch has this many jobs. If the batch already has all `at` +
-  // payloads.size() jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any
-  // case.
+  // Returns how many jobs the batch has now. `payer`, here and below: the account of the user who
+  // sent the command, which is charged for its writes. `connection` takes the stream over. `at`:
+  // adds only if the batch has this many jobs. If the batch already has all `at` + payloads.size()
+  // jobs, the call is a repetition: it adds nothing and succeeds. None: adds in any case.
   Count add(BatchRecord& record, Account& payer, proto::ArgumentList payloads, std::uint64_t connection,
             std::optional<std::uint64_t> at = {}) LOCKSLEY_REQUIRES(kIoThread);
   // Queues all its failed jobs again, or those that `demand` names; returns how many. A batch that

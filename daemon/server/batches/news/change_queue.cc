@@ -87,7 +87,8 @@ ChangeQueue::Taken ChangeQueue::take(NextTake next) {
     taken.must_call_again = std::exchange(goes_on_, false);
     holding_off_ = taken.must_call_again || next == NextTake::kScheduled;
   }
-  // From here on a change queues the batch again: the caller cannot miss what it does not read now.
+  // From here on a change queues the batch again, so the caller misses no change that it does not
+  // see now.
   for (const auto& record : taken.records) record->clear_changed();
   return taken;
 }

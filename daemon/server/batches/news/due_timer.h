@@ -1,4 +1,4 @@
-// The timer for what is due of batches.
+// The timer for deadlines, delays, retries and the end of retention of batches.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -15,16 +15,16 @@
 
 namespace locksley::daemon {
 
-// The one timer of all batches: armed for what is due next, in the registry's DueQueue or among the
-// retained batches, and for nothing else, so that the thread does not wake while nothing is due.
-// What is due is done in slices, so that connections have their turns in between, even when a
-// million batches are to be forgotten at once.
+// The one timer of all batches: armed for the earliest instant in the registry's DueQueue or among
+// the retained batches, and for no other, so that the thread does not wake while nothing is due.
+// The due actions run in slices, so that connections have their turns in between, even if a million
+// batches have to be forgotten at once.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class DueTimer {
  public:
-  // `act` does what is due of a batch; it is no longer scheduled then. `forget` is for retained
-  // batches.
+  // `act` does the due action of a batch, which is no longer scheduled then. `forget` is for
+  // retained batches.
   struct Actions {
     std::function<void(BatchRecord&, Due)> act;
     std::function<void(std::uint64_t sequence)> forget;
@@ -33,7 +33,7 @@ class DueTimer {
   DueTimer(const DueTimer&) = delete;
   DueTimer& operator=(const DueTimer&) = delete;
 
-  // Called after every change of what is due.
+  // Called after every change of a due instant.
   void arm() LOCKSLEY_REQUIRES(kIoThread);
   // Does at once what is scheduled for the batch under `due`. Needs: it is scheduled. The batch may
   // be forgotten by the end of the call, unless the caller keeps it.
@@ -42,7 +42,7 @@ class DueTimer {
  private:
   Instant next_due() LOCKSLEY_REQUIRES(kIoThread);
   void take_soon() LOCKSLEY_REQUIRES(kIoThread);
-  // Does what is due until about `until`. True if nothing is due any more.
+  // Does due actions until about `until`. True if nothing is due any more.
   bool take_due(Instant until) LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;

@@ -1,4 +1,4 @@
-// Work that another thread does for the I/O thread: freeing what is large, dropping what is many.
+// Work that another thread does for the I/O thread: it frees large objects and drops many rows.
 #pragma once
 
 #include <chrono>

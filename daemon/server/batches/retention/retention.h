@@ -33,8 +33,8 @@ class Store;
 // there. From all places a batch is forgotten when its time is up, when a client says so, or when
 // it is evicted.
 //
-// Eviction. Only batches that are over are evicted. The burden of a user is what it has in use,
-// divided by its weight; the heaviest user has the greatest burden.
+// Eviction. Only batches that are over are evicted. The burden of a user is its use of the
+// resource, divided by its weight; the heaviest user has the greatest burden.
 //   1. A user that is over its own limit loses its own batches, in the order in which they were
 //      accepted.
 //   2. If no user is over its limit, but all users together are, and a new batch needs the room:
@@ -50,18 +50,19 @@ class Store;
 // For kQueuedBytes a batch does not leave, but loses the payloads that memory alone keeps for a
 // RETRY, which is refused from then on (BatchRecord::has_lost_payloads). Nothing else is lost, so a
 // batch gives them up also while it is pinned or being read. They go for new payloads, and for a
-// lower limit. What is read back from the store, which may exceed the limit a little, costs none.
-// To make room for results in memory, or for what is kept about failed jobs, no batch is evicted
-// that is being read by a client that discards: the reader frees them itself, and would lose rows
-// that it has not read yet. A batch of which rows were discarded is being read until its reader has
-// been silent for kReaderSilent, or for kAfterLastPage after the last page; and while a client
-// waits for rows of it.
+// lower limit. Payloads that are read back from the store may exceed the limit a little; no batch
+// gives up its payloads for them.
+// To make room for results in memory, or for the data about failed jobs, no batch is evicted while
+// a client that discards reads it: the reader frees them itself, and would lose rows that it has
+// not read yet. A batch of which rows were discarded is being read until its reader has been silent
+// for kReaderSilent, or for kAfterLastPage after the last page; and while a client waits for rows
+// of it.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails; deletions are written with the
 // next group.
 //
-// Members: the rules above decide together; what they count is in classes of their own
-// (KeptBatches, retention_books.h).
+// Members: the rules above decide together; classes of their own count for them (KeptBatches,
+// retention_books.h).
 class Retention {
  public:
   // About what a batch takes in the store without its payloads, its results, and the texts in its
@@ -110,7 +111,7 @@ class Retention {
   void assign(BatchRecord& record, std::uint64_t reserved) LOCKSLEY_REQUIRES(kIoThread) {
     record.stored.bytes += reserved;
   }
-  // Brings what the batch takes in the store up to date. Not for a batch that may be evicted.
+  // Updates how many bytes the batch takes in the store. Not for a batch that may be evicted.
   void update(BatchRecord& record, std::uint64_t result_bytes) LOCKSLEY_REQUIRES(kIoThread);
   void publish_bytes() LOCKSLEY_REQUIRES(kIoThread);
   // Some of its results were discarded: `result_bytes` are left. Wherever the batch is kept.
@@ -127,8 +128,9 @@ class Retention {
   }
   // The same as evict(), and for kQueuedBytes, because limits may be lower than before.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The same for results in memory, and what is kept about failed jobs: until no account is full
-  // that may be relieved, or until about `until`; then it returns false, and is to be called again.
+  // The same for results in memory, and for the data about failed jobs: until no account that may
+  // be relieved is full, or until about `until`. In the latter case it returns false, and the
+  // caller calls it again.
   bool evict_results(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Evicts and retires what evict(), limits_changed() and retire() have left, until about `until`.
   // True: all is done.
@@ -143,17 +145,17 @@ class Retention {
   // True once after a batch of an account that is full of results or failures has ended or is no
   // longer pinned: evict_results() may find room now.
   bool take_may_relieve() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(may_relieve_, false); }
-  // The last unfinished job of a user has ended: its results grow no longer, so by rule 3 lighter
-  // users' batches may leave for what is kept about failed jobs.
+  // The last unfinished job of a user has ended, so its results grow no longer. By rule 3 lighter
+  // users' batches may now be evicted for the data about failed jobs.
   void jobs_ended() LOCKSLEY_REQUIRES(kIoThread);
   // True once after that, if the account of all failures was full: evict_results() may find room.
   // A client may cause it with each job, so it can wait for a moment.
   bool take_may_relieve_soon() LOCKSLEY_REQUIRES(kIoThread) {
     return std::exchange(may_relieve_soon_, false);
   }
-  // True once after evict_results() has left a batch in memory, for what is kept about failed jobs,
-  // that the store may not have written yet: it may find room a little later. Groups that have only
-  // steps report no outcome.
+  // True once after evict_results() could not retire a batch with data about failed jobs, because
+  // the store may not have written it yet: a call a little later may find room. Groups that have
+  // only steps report no outcome.
   bool take_awaits_write() LOCKSLEY_REQUIRES(kIoThread) { return std::exchange(awaits_write_, false); }
   // The next instant at which evict_results() may find room, because a batch is no longer being
   // read then; kNever: it passed over none.

@@ -35,8 +35,8 @@ class Victims {
   using Used = std::function<std::uint64_t(const Tenant&)>;
   using Gives = std::function<bool(const Tenant&)>;
 
-  // `used`: what a tenant has. `gives`: whether it has a batch to evict. `asker`: as in
-  // Retention::evict(), and with kNewBatch only.
+  // `used`: a tenant's use of the resource. `gives`: whether the tenant has a batch to evict.
+  // `asker`: as in Retention::evict(), and with kNewBatch only.
   Victims(std::deque<Tenant>& tenants, For reason, Tenant* asker, Used used, Gives gives)
       : reason_(reason), asker_(asker), used_(std::move(used)), gives_(std::move(gives)) {
     for (Tenant& tenant : tenants) {

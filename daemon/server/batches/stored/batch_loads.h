@@ -20,7 +20,7 @@ namespace locksley::daemon {
 // Where the store is on another machine, which may fall silent, a look-up must not load a batch
 // itself: all clients would wait. A caller that must look up a batch asks first_to_load() which
 // batch the look-up would load, has it loaded here, and asks again, until there is none. Then the
-// look-up finds what it needs among the batches that were loaded last.
+// look-up finds the batch among those that were loaded last.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. A batch that cannot be read is an outcome
 // of its load; nothing else fails.
@@ -41,7 +41,7 @@ class BatchLoads {
   bool are_wanted() const;
   // The store's reader loads the retired batch of this sequence number. `on_load` is called once,
   // at once or later, and must not look up a batch by itself. The error says why the batch cannot
-  // be read; without an error the caller looks once more what it must load: the batch may have
+  // be read. Without an error the caller asks first_to_load() again, since the batch may have
   // changed meanwhile.
   using Outcome = std::expected<void, std::string>;
   using OnLoad = std::function<void(const Outcome&)>;

@@ -13,8 +13,8 @@
 
 namespace locksley::daemon {
 
-// The discards of results of retired batches that the store has yet to write: what it reads of such
-// a batch lacks them. While the disk fails there may be very many.
+// The discards of results of retired batches that the store has yet to write: a batch that is read
+// from it still has these results. While the disk fails there may be very many.
 //
 // Owned by Batches; StoredBatches adds to it, and RestoredBatches reads it. The I/O thread only.
 // Nothing blocks. Each call takes O(log n).

@@ -184,7 +184,8 @@ Registry::Loaded RestoredBatches::load(std::uint64_t sequence) {
 }
 
 RestoredBatches::PendingDiscard RestoredBatches::before_load(std::uint64_t sequence) {
-  // What is written after this call is among what is read, or among the discards that are pending.
+  // A discard that is written after this call is in the rows that are read, or among the pending
+  // discards.
   return parts_.discards.find(sequence, parts_.store->written());
 }
 

@@ -36,8 +36,8 @@ class Retention;
 class Store;
 struct StoredBatch;
 
-// Makes records of what the store has: of all unfinished batches at a start, and of a batch that is
-// over and has left the memory when a client asks for it. StoredBatches writes it.
+// Makes records from rows of the store: of all unfinished batches at a start, and of a batch that
+// is over and has left the memory when a client asks for it. StoredBatches writes these rows.
 //
 // Owned by Batches. The I/O thread only. Needs: there is a store. Only load() and restore() block
 // on the disk.

@@ -48,7 +48,8 @@ class RestoredTimes {
 
   // A batch of the store: its times are compared with the wall clock.
   void see(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
-  // When the batch, which is over, is forgotten, by what is known before all batches were seen.
+  // When the batch, which is over, is forgotten. Valid before all batches were seen, by the data
+  // known so far.
   Instant forget_at(const StoredBatch& stored) LOCKSLEY_REQUIRES(kIoThread);
   // All batches were seen, and those that are over are among the retained ones.
   void judge() LOCKSLEY_REQUIRES(kIoThread);

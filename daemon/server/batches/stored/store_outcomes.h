@@ -59,7 +59,8 @@ class StoreOutcomes {
     Outcome outcome;
     bool is_known_to_batches = false;  // else on_stored_ waits
   };
-  // Acts on the outcome at once; on what is left of it, settle_until() acts in slices.
+  // Acts on the outcome at once, for a bounded number of batches; settle_until() acts on the others
+  // in slices.
   void settle(Outcome outcome) LOCKSLEY_REQUIRES(kIoThread);
   // Acts on pending outcomes until about `until`. True: none is left.
   bool settle_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);

@@ -206,7 +206,7 @@ void StoredBatches::discard(BatchRecord& record, IndexRange freed) {
                                                       .may_have_results_inside = may_be_inside},
                                           Urgency::kWithNext);
   // A batch in memory is not retired before the store has this write. For a batch that is retired
-  // already, load() adds the discard to what it reads.
+  // already, load() applies the discard to the rows that it reads.
   if (record.is_active) return;
   record.stored.end_ticket = ticket;
   if (parts_.registry.by_sequence(record.sequence) == &record) return;

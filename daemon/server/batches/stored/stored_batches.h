@@ -44,8 +44,8 @@ struct AcceptedJobs {
   std::uint64_t unsettled_bytes = 0;  // of payloads that are in memory only until they are written
 };
 
-// What is written of batches: holds their jobs back until the disk has them, and undoes what the
-// disk refuses. RestoredBatches reads it.
+// Writes batches to the store: holds their jobs back until the disk has them, and undoes changes
+// that the disk refuses. RestoredBatches reads them.
 //
 // Accepting has two halves. accept() and add() write; the record has its jobs at once, so that a
 // STATUS after them in the same pipeline is right. The lane gets the jobs in settle_some(), when

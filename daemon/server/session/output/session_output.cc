@@ -9,7 +9,7 @@ namespace locksley::daemon {
 std::size_t SessionOutput::size() const { return sendable_.size() + held_.bytes(); }
 
 std::size_t SessionOutput::memory_bytes() const {
-  // Also what is held of a reply without bytes: its place in two queues.
+  // A held reply without bytes takes memory, too: its place in two queues.
   std::size_t sum = sendable_.memory_bytes() + held_.memory_bytes() + held_.size() * kHeldBytes;
   if (muted_ != nullptr) sum += muted_->memory_bytes();
   return sum;

@@ -18,11 +18,11 @@
 
 namespace locksley::daemon {
 
-// The replies of one connection in their order: first those that may be sent, then those that are
-// held until the store has written what they report, with all replies after them. The store may
-// refuse an earlier write and take a later one; so each held reply has the outcome of the writes
-// that it reports, and of no others (HeldSegments). The messages of its subscriptions are put in
-// between.
+// The replies of one connection in their order: first those that may be sent, then those that
+// report writes and are held until the store has made these, with all replies after them. The store
+// may refuse an earlier write and take a later one; so each held reply has the outcome of the
+// writes that it reports, and of no others (HeldSegments). The messages of its subscriptions are
+// put in between.
 //
 // A member of a Session. The I/O thread only. Nothing blocks. take_all() comes before the
 // HeldReplies queue ends.
@@ -99,8 +99,8 @@ class SessionOutput {
   void end_whole();
   // Bytes of the parts that the reply under way has; 0: there is none.
   std::size_t whole_bytes() const;
-  // Forgets everything, and waits for nothing any more. Returns what was not sent, for the caller
-  // to free.
+  // Drops all held replies and waits for no writes any more. Returns the unsent bytes, for the
+  // caller to free.
   proto::OutputBuffer take_all() LOCKSLEY_REQUIRES(kIoThread);
 
  private:

@@ -38,8 +38,8 @@ class WriteGate {
   void next_command() { writes_.reset(); }
   // If the command needs room and there is none, the connection gets its place, or keeps it, and is
   // woken when there may be room. Returns whether it waits. `account`, `output`: of the connection.
-  // `find_writes()` tells what the command may write; it is called once for each command, and only
-  // if that matters.
+  // `find_writes()` returns which writes the command may cause; it is called once for each command,
+  // and only if that matters.
   template <class FindWrites>
   bool wait_unless_room(const Account& account, const SessionOutput& output, FindWrites find_writes)
       LOCKSLEY_REQUIRES(kIoThread) {

@@ -26,10 +26,10 @@ std::expected<Config, std::vector<Problem>> load_file(const std::filesystem::pat
 // The same for a text. `file_name` is used only in the problems.
 std::expected<Config, std::vector<Problem>> load_text(std::string_view text, const std::string& file_name);
 
-// Each message that begins with a dotted key of the file, such as "handlers.lines.command: there is
-// no such program", behind the file's name and the position of the key, or of its section, as
-// problems have them: "f.yaml:12:20: ". The others, and all where the file cannot be read, as they
-// are. Reads the file again. Any thread.
+// Puts the file's name and the position of the key, or of its section, in front of each message
+// that begins with a dotted key, such as "handlers.lines.command: there is no such program", in the
+// form of problems: "f.yaml:12:20: ". Other messages stay as they are; so do all messages if the
+// file cannot be read. Reads the file again. Any thread.
 std::vector<std::string> with_positions(const std::filesystem::path& path, std::vector<std::string> messages);
 
 // `config` with other values for some dotted keys, written as dump() writes them and checked by the

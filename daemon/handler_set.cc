@@ -25,7 +25,7 @@ bool runs_in_process(const config::Handler& settings) { return !config::is_in_la
 
 bool is_remote(const config::Handler& settings) { return settings.remote == config::Remote::kYes; }
 
-// Whether another file is to be loaded, or the same once more.
+// Whether the change loads another file, or the same file once more.
 bool is_loaded_anew(const config::Handler* before, const config::Handler& after) {
   return before == nullptr || !runs_in_process(*before) || before->plugin != after.plugin;
 }

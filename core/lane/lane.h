@@ -95,9 +95,9 @@ class Lane {
   using DropRest = std::function<void(std::shared_ptr<Batch>, Cancelled)>;
   void on_long_cancel(DropRest drop_rest) { drop_rest_ = std::move(drop_rest); }
 
-  // From now on `executors` is told of work and of stops, in addition to the owner of the local
-  // executors. Null: no object is, but a call that has begun may still be running. The object
-  // outlives the lane's last batch. May be called at any time.
+  // From now on `executors` is notified of work and of stops, in addition to the owner of the local
+  // executors. Null: no object is notified any more, but a call that has begun may still be
+  // running. The object outlives the lane's last batch. May be called at any time.
   void set_remote(RemoteExecutors* executors) {
     // [lane-remote] release and acquire: a thread that finds the pointer sees the whole object.
     remote_.store(executors, std::memory_order_release);
@@ -226,9 +226,9 @@ class Lane {
 
   // How many there are, in addition to those of set_parallelism().
   void set_remote_parallelism(std::uint32_t executors) { ring_.set_remote_parallelism(executors); }
-  // While `is_wanted`, the object of set_remote() is told when there may be more for remote
-  // executors to claim. The program calls this before it waits for that, and then looks for work
-  // once more.
+  // While `is_wanted`, the object of set_remote() is notified when there may be more for remote
+  // executors to claim. The program calls this before it waits for a notification, and then tries
+  // to claim once more.
   void want_remote_work(bool is_wanted) { remote_wanted_.store(is_wanted); }
 
   // ---- Parts of the interface, each in a header of its own ----

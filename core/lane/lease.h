@@ -189,7 +189,7 @@ class Lease {
   std::uint32_t width_ = 0;
   std::uint32_t attempt_ = 1;
   bool has_begun_ = false;              // begin() was called
-  std::uint64_t held_started_ = 0;      // of the jobs that it holds: as set_started() was told
+  std::uint64_t held_started_ = 0;      // of the jobs that it holds: the argument of set_started()
   std::uint64_t returned_started_ = 0;  // jobs that went back after they had started
   Nanoseconds charged_so_far_{};
   std::span<const std::string_view> payloads_;

@@ -183,7 +183,7 @@ class Turn {
   Backoff backoff_ = Backoff::kNone;
   IndexRange left_;
   std::uint64_t executed_ = 0;  // jobs that ended; not sub-jobs
-  std::uint64_t started_ = 0;   // as set_started() was told
+  std::uint64_t started_ = 0;   // the argument of set_started()
   Charge charged_;
   Nanoseconds waited_{};
   Nanoseconds began_{};

@@ -14,7 +14,7 @@ namespace {
 
 // Each time below weighs the cost of a step (in brackets) against the delay of what waits for it.
 //
-// How long tiny jobs run without a look at the clock (40 ns) or at the claim (15 ns).
+// How long tiny jobs run between two readings of the clock (40 ns) and of the claim (15 ns).
 constexpr Nanoseconds kBurstTime = std::chrono::microseconds(16);
 // A guess: kBurstTime of jobs that take 60 ns each. The views of their payloads take 4 KiB.
 constexpr std::uint64_t kLargestBurst = 256;

@@ -132,8 +132,8 @@ class Worker {
     if (victim.number_ < kMostVictims) steals_from_[victim.number_].add(1);
   }
   bool may_find_work();
-  // Passes the heavy barrier if a job of any worker has spawned: tasks that were published without
-  // one are seen by the looks that follow.
+  // Passes the heavy barrier if a job of any worker has spawned: the searches that follow see tasks
+  // that were published without a barrier.
   void see_tasks();
   void stop_searching() LOCKSLEY_REQUIRES(own_thread_);
   // The set in which this worker parks.

@@ -227,8 +227,8 @@ class FairRing {
 
   // ---- A queue's life (fair_ring_life.cc) ----
 
-  // A queue that is over leaves. Returns its keepalive, with what else is to be freed: the caller
-  // drops it without the mutex.
+  // A queue that is over leaves. Returns its keepalive, and other objects to free: the caller drops
+  // them without the mutex.
   [[nodiscard]] std::shared_ptr<void> leave(RingQueue& queue) LOCKSLEY_REQUIRES(mutex_, kFairNodes);
   // refresh(), and counts an arrival if the queue has become ready.
   void arrive(RingQueue& queue, Nanoseconds now) LOCKSLEY_REQUIRES(mutex_, kFairNodes);

@@ -68,8 +68,8 @@ class AdaptiveSpin {
   static constexpr Nanoseconds kCrowded = std::chrono::milliseconds(1);
   static constexpr Nanoseconds kCrowdedFor = std::chrono::milliseconds(500);
 
-  Nanoseconds crowded_until_{0};  // until then it does not look
-  Nanoseconds budget_{0};         // how long a look may take; 0: it does not pay
+  Nanoseconds crowded_until_{0};  // until then it does not poll
+  Nanoseconds budget_{0};         // how long polling may take; 0: it does not pay
   Nanoseconds looked_from_{0};    // the beginning of the last wait
   bool looked_ = false;           // in that wait
 };

@@ -144,7 +144,7 @@ class ParallelLoop {
   std::unique_ptr<StealRange<>[]> ranges_;
   // How many participants have joined; each takes the next range. Written and read by all.
   std::atomic<std::uint32_t> joined_{1};
-  // The rest is not to be run, because a body threw or the job should stop. Written by any
+  // No more indexes are run, because a body threw or the job should stop. Written by any
   // participant, read by all between bursts.
   std::atomic<bool> dropped_{false};
 };

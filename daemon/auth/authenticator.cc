@@ -20,8 +20,9 @@ namespace locksley::daemon {
 
 namespace {
 
-// The pause before an asker is told that too many checks wait: otherwise a client that guesses in a
-// loop would get thousands of these answers a second, each after a look-up of its guess. A guess.
+// The pause before the reply that too many checks wait. Without it a client that tries passwords in
+// a loop would get thousands of these replies a second, each after a look-up of its password. The
+// value is a guess.
 constexpr std::chrono::seconds kBusyDelay{1};
 
 // A text that is no address is a source of its own.

@@ -221,8 +221,8 @@ class Run {
     return !is_cancelled_;
   }
 
-  // Whether the results are to be asked for again. While there is input left, the feed decides how
-  // long to wait for a daemon that has gone.
+  // Whether to ask for the results again. While there is input left, the feed decides how long to
+  // wait for a daemon that has gone.
   bool may_be_read_later(const ClientError& error) {
     if (error.kind == Kind::kUnavailable) return !feed_->is_over();
     if (error.code != "STORE" || store_fails_for_ >= kStorePatience) return false;

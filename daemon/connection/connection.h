@@ -44,7 +44,7 @@ class Connection {
   ConnectionLife& life() { return life_; }
   const ConnectionLife& life() const { return life_; }
 
-  // Wakes the owner's coroutine at `at`, or earlier: it looks at the clock again.
+  // Wakes the owner's coroutine at `at`, or earlier: the coroutine reads the clock again.
   template <class Owner>
   void wake_at(Owner& owner, Instant at);
 
@@ -92,8 +92,8 @@ class Connection {
 
 template <class Owner>
 void Connection::wake_at(Owner& owner, Instant at) {
-  // A timer that goes off too early does no harm: its waiter looks at the clock again. So it is
-  // moved only to an earlier instant.
+  // A timer that goes off too early does no harm: its waiter reads the clock again. So it is moved
+  // only to an earlier instant.
   if (timer_at_ <= at) return;
   timer_at_ = at;
   timer_.expires_at(at);

@@ -5,7 +5,7 @@
 namespace locksley::daemon {
 
 namespace {
-// Between two looks at the clock: at most some 30 us, if they are histograms.
+// Between two readings of the clock: at most some 30 us, if they are histograms.
 constexpr std::size_t kSamplesAtOnce = 8;
 }  // namespace
 

@@ -52,11 +52,11 @@ class RelayEnd {
   bool may_have_input() const { return has_news_ || !taken_.empty(); }
   // How many bytes there was room for; none: the peer has gone.
   std::optional<std::size_t> send(std::span<const std::string_view> views) LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the socket has taken all that was sent, or the peer has gone. If not, the owner is told
-  // when it is so.
+  // Whether the socket has taken all sent bytes, or the peer has gone. If false, the owner is
+  // notified once it is true.
   bool is_sent() LOCKSLEY_REQUIRES(kIoThread);
-  // The owner is told, not within the call, as soon as there is something to receive, or room for
-  // what send() did not take.
+  // The owner is notified, not within the call, as soon as there are bytes to receive, or room for
+  // bytes that send() did not take.
   void await_input() LOCKSLEY_REQUIRES(kIoThread);
   void await_room() LOCKSLEY_REQUIRES(kIoThread);
   // Says that nothing more comes, once everything is sent.

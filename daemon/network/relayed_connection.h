@@ -94,7 +94,7 @@ class RelayedConnection {
   bool may_have_output_ = false;  // in the relay
   bool is_readable_ = true;       // as far as is known
   bool is_writable_ = true;       // as far as is known
-  bool is_hung_up_ = false;       // the peer sends nothing more: all is to be read, to the end
+  bool is_hung_up_ = false;       // the peer sends no more bytes: read on until the end
   bool wants_much_ = false;       // the last read filled its space
   bool is_full_ = false;          // the relay takes no more input
   bool is_ended_ = false;         // the input

@@ -31,7 +31,7 @@ class Output {
       if (got < 0) return;
       if (got == 0) return pipe_.close();
       text_.append(bytes.data(), std::min(static_cast<std::size_t>(got), kMostRunOutput - text_.size()));
-      // A program that writes without end is read in turns with looks at the time.
+      // For a program that writes without end, reads alternate with checks of the deadline.
       if (static_cast<std::size_t>(got) < bytes.size()) return;
     }
   }
@@ -55,7 +55,7 @@ bool wait_for_end(pid_t pid, Output& output, Instant deadline) {
   while (!has_ended(pid)) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now());
     if (left.count() <= 0) return false;
-    // Without a pidfd (Linux before 5.3), by looks at the process.
+    // Without a pidfd (Linux before 5.3), polls the process.
     constexpr auto kLook = std::chrono::milliseconds(10);
     const auto wait = ended.get() >= 0 ? left : std::min(left, kLook);
     std::array<pollfd, 2> wanted{{{output.descriptor(), POLLIN, 0}, {ended.get(), POLLIN, 0}}};

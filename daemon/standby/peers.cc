@@ -17,9 +17,9 @@ constexpr auto kPeriod = std::chrono::milliseconds(250);
 constexpr auto kPatience = std::chrono::seconds(1);  // for one reply, the connection included
 constexpr int kShareOfLease = 5;
 constexpr int kSharesLeft = 2;  // of them, when it begins to ask: two rounds fit into them
-// If a look begins so much later than it should, the process was paused.
+// If a check begins so much later than planned, the process was paused.
 constexpr auto kLate = std::chrono::seconds(1);
-// After a pause, the engine's thread (ServerUpkeep) looks at the other daemons within this time: it
+// After a pause, the engine's thread (ServerUpkeep) checks the other daemons within this time: it
 // does so every 0.8 s, and connects again first.
 constexpr auto kTimeToFindOut = std::chrono::seconds(2);
 constexpr int kRoundsAlone = 3;  // guess: a daemon that takes over changes its server meanwhile

@@ -136,7 +136,7 @@ class ClusterBoard {
   // to be over sooner.
   std::atomic<Instant::rep> beaten_at_{0};
   std::atomic<Instant::rep> uncontested_at_{0};          // written by the thread of PeerCheck. Likewise
-  std::atomic<std::int64_t> lease_ms_{0};                // 0: none. A number to look at
+  std::atomic<std::int64_t> lease_ms_{0};                // 0: none. For display
   std::atomic<std::int64_t> oldest_transaction_ms_{-1};  // below 0: none. Likewise
   std::atomic<std::int64_t> synchronous_standbys_{-1};   // below 0: none. Likewise
   std::atomic<std::int64_t> followed_{-1};               // below 0: none. Likewise

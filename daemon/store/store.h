@@ -163,7 +163,7 @@ class Store {
   std::unique_ptr<BatchJournal> journal(std::uint64_t sequence, PayloadParts parts = PayloadParts::kUnknown,
                                         Reader::User user = Reader::kNoUser) LOCKSLEY_EXCLUDES(users_mutex_);
   // Which thread fetches payloads: one that runs jobs and must not wait for a server, or that of
-  // read(), which may, and looks once.
+  // read(), which may wait, and tries once.
   enum class Fetched : std::uint8_t { kByExecutors, kByReader };
   // Its payloads in the store, for executors. `user`: whose batch it is, for executors; users whose
   // payloads come slowly are served round robin. `inside`: StoredBatch::payloads_inside, which need

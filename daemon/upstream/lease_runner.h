@@ -109,7 +109,7 @@ class LeaseRunner final : public UpstreamHost, public BatchObserver {
     LeaseKey key = 0;
     IndexRange range;
     std::uint64_t taken = 0;  // rows that were passed on
-    // What the upstream was told of jobs that run.
+    // The last report to the upstream about a running job.
     struct Told {
       std::optional<std::uint32_t> progress;
       std::string note;

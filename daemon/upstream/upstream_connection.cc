@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kSilence{10};
 // second for an upstream that has moved to another machine.
 constexpr std::chrono::seconds kShortestSilence{1};
 constexpr std::chrono::seconds kLongestSilence{60};
-// Between two looks at the socket's round trip: it changes slowly. A guess.
+// Between two readings of the socket's round trip, which changes slowly. A guess.
 constexpr std::chrono::seconds kRoundTripPeriod{1};
 
 void set_tcp_option(asio::ip::tcp::socket& socket, int name, std::chrono::milliseconds::rep value) {

@@ -104,7 +104,7 @@ class UpstreamConnection final : private LeaseSink {
   void write(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
   // Sends as much as the plain socket takes without waiting. False: the socket is broken.
   bool write_now(Nanoseconds now) LOCKSLEY_REQUIRES(kUpstreamThread);
-  // Closes the socket; the link is told when the last operation on it has ended.
+  // Closes the socket, and notifies the link once the last operation on it has ended.
   void close(std::string why) LOCKSLEY_REQUIRES(kUpstreamThread);
   void end_operation() LOCKSLEY_REQUIRES(kUpstreamThread);
   void arm_timer() LOCKSLEY_REQUIRES(kUpstreamThread);

@@ -12,8 +12,8 @@
 namespace locksley::daemon {
 
 // Counts the bytes of commands that have not arrived whole, of all connections and of each user,
-// and says which connections may read on. A connection that may not waits, and its peer with it,
-// until there is room. So that some commands always end:
+// and says which connections may read on. Any other connection waits until there is room, and its
+// peer with it. These rules ensure that some commands always complete:
 //
 // - A connection reads kLittle of its command whatever the others hold, unless the command is known
 //   to be larger: BEATs and CLAIMs pass by large results.
@@ -25,8 +25,8 @@ namespace locksley::daemon {
 // - The first of all reads until its user has half of the budget. If the budget is used up before,
 //   or if the user's other connections hold part of that half, the last of them gives way, and is
 //   closed. So at a quarter of the budget for the largest command of a single user none is closed.
-// - A connection that is not waiting, and of whose command too little comes, gives way after
-//   kPatience looks, if others of its user wait for room, or the first of another user does.
+// - A connection that may read, but whose command arrives too slowly, gives way after kPatience
+//   checks, if others of its user wait for room, or the first of another user does.
 //
 // Owned by the LinkService; outlives its shares. One thread. Nothing blocks. A set() takes O(1),
 // but O(log n) when a large command is found or ends, and O(users that wait) while some wait.
@@ -40,7 +40,7 @@ class InputBudget {
   // So much comes of a command between looks, in kPatience of them, of the slowest peer that is
   // waited for. Guesses: links are faster, and interruptions are shorter.
   static constexpr std::uint64_t kLeastProgress = 64 * 1024;
-  static constexpr int kPatience = 10;  // looks; the owner looks once a second
+  static constexpr int kPatience = 10;  // checks; the owner checks once a second
 
   // One connection.
   class Owner {
@@ -82,8 +82,8 @@ class InputBudget {
     std::optional<std::uint64_t> room(std::uint64_t awaited);
     void wait();
     bool is_waiting() const { return is_waiting_; }
-    // A look, about once a second after begin_look(). True: it is to give way, since too little has
-    // come of its command for long while others wait.
+    // A check, about once a second after begin_look(). True: it must give way, because its command
+    // has arrived too slowly while others wait.
     bool is_stuck();
 
    private:

@@ -33,8 +33,8 @@ class WorkerPort {
 
   // Called after the batches of an earlier process are restored, and before all other functions.
   void begin() LOCKSLEY_REQUIRES(kIoThread);
-  // `address`: where workers connect, as they are told. The error names the port's address and what
-  // the system said.
+  // `address`: where workers connect; the daemon sends it to them. The error names the port's
+  // address and what the system said.
   std::expected<asio::ip::tcp::endpoint, std::string> listen(BoundPort port, std::string address)
       LOCKSLEY_REQUIRES(kIoThread);
   // Whether listen() has succeeded; whether start() was called.

@@ -60,7 +60,7 @@ class WorkerSession final : public std::enable_shared_from_this<WorkerSession>, 
   void drop(std::string_view reason) LOCKSLEY_REQUIRES(kLinkThread);
   // Drops it, because it has not logged in and a new connection needs its place.
   void give_way() LOCKSLEY_REQUIRES(kLinkThread);
-  // A look at a command of which too little comes while other connections wait for room
+  // Checks for a command that arrives too slowly while other connections wait for room
   // (InputBudget).
   void look_at_input() LOCKSLEY_REQUIRES(kLinkThread);
   // It waits for room, and its worker has seen no sign of this daemon for a while.

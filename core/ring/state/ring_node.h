@@ -6,9 +6,8 @@
 
 namespace locksley {
 
-// A base of RingSeat and of RingQueue, so that a seat has one level whatever is below it: either
-// all its members are queues, or all are seats. Guarded by the ring's mutex
-// (core/ring/state/ring_lock.h).
+// The common base of RingSeat and RingQueue, so that a seat has one kind of level: its members are
+// either all queues, or all seats. Guarded by the ring's mutex (core/ring/state/ring_lock.h).
 struct RingNode {
   RingNode() = default;
   RingNode(const RingNode&) = delete;

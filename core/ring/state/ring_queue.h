@@ -52,7 +52,7 @@ class RingQueue final : public RingNode {
 
   // It has as many executors as it may.
   bool at_slots() const LOCKSLEY_REQUIRES(kFairNodes) { return slots_ != 0 && fair.executors >= slots_; }
-  // It has nothing to run, will have nothing, and no turn of it is left: it leaves the ring.
+  // It has no jobs, gets no more, and has no running turn: it leaves the ring.
   bool is_over() const LOCKSLEY_REQUIRES(kFairNodes) {
     return closed_ && jobs_.empty() && fair.executors == 0 && claimed_ == 0;
   }

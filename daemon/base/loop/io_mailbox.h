@@ -74,9 +74,9 @@ class IoMailbox final : public asio::execution_context::service {
   bool is_served_ LOCKSLEY_GUARDED_BY(mutex_) = false;
   // Whether functions_ has any. Written under the mutex; the thread reads it without.
   std::atomic<bool> has_functions_{false};
-  // Set by the thread before its last look at has_functions_, and reset when it wakes. A post()
-  // that finds it set resets it, too, so that one of many wakes the thread. All seq_cst: either
-  // that look finds the function, or its post() finds this set.
+  // Set by the thread before it reads has_functions_ for the last time, and reset when it wakes. A
+  // post() that finds it set resets it, too, so that only one of many wakes the thread. All
+  // seq_cst: either that read finds the function, or the function's post() finds this set.
   std::atomic<bool> sleeps_{false};
 
   std::vector<Function> running_;  // the thread's: those of run(); kept for its memory

@@ -13,8 +13,8 @@ PoolResizer::PoolResizer(Pool& pool, std::shared_ptr<spdlog::logger> log)
     : pool_(pool), log_(std::move(log)), wanted_(pool.workers()) {}
 
 void PoolResizer::resize(std::uint32_t workers) {
-  // Both: a change that waits for workers to leave may be followed by others, and one that failed
-  // is to be tried again.
+  // Both are checked: other changes may follow one that waits for workers to leave, and a failed
+  // change is tried again.
   if (std::exchange(wanted_, workers) == workers && pool_.workers() == workers) return;
   const auto change = [this, workers](std::jthread before) {
     if (before.joinable()) before.join();

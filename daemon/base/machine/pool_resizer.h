@@ -35,7 +35,7 @@ class PoolResizer {
 
   Pool& pool_;
   const std::shared_ptr<spdlog::logger> log_;
-  // What it was told last. The pool may have another number until that change has ended.
+  // The number of the last call. The pool may have another one until that change has ended.
   std::uint32_t wanted_;
   std::jthread last_;  // of the last change; it joins that of the change before
 };

@@ -155,7 +155,7 @@ Expected<void> ExecPlan::go_on(const Joblog& joblog, const ExecNote& note, clien
   } else {
     logged_failed_ = joblog.logged_after(note.rows, true);
   }
-  // Which jobs it has was decided when it was begun, whatever is asked for now.
+  // Its jobs were chosen when it began; the options of this call do not change them.
   resume_ = note.resume;
   return {};
 }

@@ -55,8 +55,8 @@ class Feed {
        Payloads payloads = {});
 
   client::Expected<void> run();
-  // What the batch is to be called in other commands: its id; user/id if an admin has made it for
-  // another user. Before the daemon has it, a guess (client::likely_name()).
+  // The name of the batch for other commands: its id; user/id if an admin has made it for another
+  // user. Before the daemon has it, a guess (client::likely_name()).
   const std::string& name() const { return name_; }
   // After run(): a command that makes the batch was sent, or was about to be.
   bool has_sent() const { return has_sent_; }

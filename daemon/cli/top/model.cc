@@ -94,8 +94,8 @@ void TopModel::take_workers(const TopSnapshot& snapshot, double seconds) {
     TopWorker worker{.worker = now.worker, .queue_depth = now.queue_depth};
     if (seconds > 0 && figures_.workers.size() < last_->workers.size()) {
       const client::WorkerInfo& before = last_->workers[figures_.workers.size()];
-      // A turn that ends between the looks of the daemon itself may count twice, or not at all, for
-      // once.
+      // A turn that ends while the daemon makes its snapshot may count twice, or not at all, in one
+      // of them.
       worker.busy = std::min(
           per_second(now.busy_us + now.turn_us, before.busy_us + before.turn_us, seconds) / 1e6, 1.0);
       worker.steals_per_second = per_second(now.steals, before.steals, seconds);

@@ -39,7 +39,7 @@ struct TopBatch {
 // last two.
 struct TopFigures {
   TopServer server;
-  bool has_rates = false;  // there were two looks at the same daemon
+  bool has_rates = false;  // there were two snapshots of the same daemon
   double busy = 0;         // of all workers
   double steals_per_second = 0;
   std::optional<double> jobs_per_second;  // of all handlers; absent: the daemon does not say
@@ -53,8 +53,8 @@ struct TopFigures {
   std::string refusal;
 };
 
-// Makes figures of looks at the daemon: rates from the last two, batches' from some seconds. Knows
-// no clock but that of the looks. Used by one thread; nothing blocks or fails.
+// Makes figures from snapshots of the daemon: rates from the last two, those of batches from some
+// seconds. Knows no clock but that of the snapshots. Used by one thread; nothing blocks or fails.
 class TopModel {
  public:
   void take(TopSnapshot snapshot);

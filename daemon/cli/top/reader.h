@@ -16,9 +16,9 @@ class Connection;
 
 namespace locksley::cli {
 
-// Looks at the daemon: all commands of a look go out at once, so that it costs little more than a
-// round trip, however far away the daemon is. Keeps how far it has read the results of the one
-// batch that is looked at closely, in search of failures.
+// Takes snapshots of the daemon. All commands of a snapshot go out at once, so that it costs little
+// more than a round trip, however far away the daemon is. Keeps how far it has read the results of
+// the selected batch, in search of failures.
 //
 // Borrows the connection, used by one thread. Each call blocks until its replies are there,
 // kPatience at most, and fails as Connection does, after which the connection is closed; a command
@@ -29,16 +29,16 @@ class TopReader {
   explicit TopReader(client::Connection& connection) : connection_(connection) {}
 
   client::Expected<TopSnapshot> read_snapshot(const TopDemand& demand);
-  // One command's reply, whatever it says.
+  // One command's reply, which may be an error.
   client::Expected<proto::Reply> ask(const std::vector<std::string>& command);
 
-  // How many batches a look lists: of each state in which they are not over; and of the newest.
+  // How many batches a snapshot lists: of each state in which they are not over; and of the newest.
   static constexpr std::size_t kMostInState = 500;  // guess: more than a person scrolls through
   static constexpr std::size_t kNewest = 100;
 
  private:
   static constexpr std::chrono::seconds kPatience{30};  // a daemon that says nothing for so long is broken
-  static constexpr int kMostPages = 8;  // of one list, which may come in short pages: bounds a look
+  static constexpr int kMostPages = 8;  // of one list, which may come in short pages: bounds a snapshot
   static constexpr std::uint64_t kRowsAtOnce = 1000;
 
   using Command = std::vector<std::string>;

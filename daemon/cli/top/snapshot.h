@@ -1,4 +1,4 @@
-// What `top` sees at one look at the daemon: plain values, as they came over the wire.
+// One snapshot of the daemon for `top`: plain values, as they came over the wire.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,7 @@ struct TopScreen {
   std::string lost = {};      // why there is no connection; empty: there is one
   std::string message = {};   // in the last line, in place of the keys
   bool is_error = false;      // the message
-  std::string prompt = {};    // a question, in place of both, with what is typed behind it
+  std::string prompt = {};    // a question, in place of both, followed by the typed answer
   std::string typed = {};
 };
 

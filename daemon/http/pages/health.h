@@ -25,8 +25,8 @@ struct LaneProgress {
 
 // Detects that jobs wait, an executor is free, and no job is claimed: a wake-up was lost or a
 // worker died, which would be a bug that only a restart cures. Jobs that wait because all executors
-// are busy are not a stall, however long these take; neither are jobs that may not be claimed (a
-// paused batch, or one at its limit of slots).
+// are busy are not a stall, however long the running jobs take; neither are jobs that may not be
+// claimed (a paused batch, or one at its limit of slots).
 //
 // A stall begins with the first snapshot that shows it, and lasts while every later one shows it
 // with nothing claimed and nothing ended in between. So at least two snapshots, more than `bound`

@@ -127,7 +127,7 @@ class LaneHandler {
   std::vector<ProcessRunner*> idle_ LOCKSLEY_GUARDED_BY(kProcessThread);
   std::vector<ProcessRunner*> to_replace_ LOCKSLEY_GUARDED_BY(kProcessThread);
   ProcessRunner* in_replacement_ LOCKSLEY_GUARDED_BY(kProcessThread) = nullptr;
-  // As the ring was told.
+  // The last state that was reported to the ring.
   bool is_on_ LOCKSLEY_GUARDED_BY(kProcessThread) = false;
   std::uint32_t limit_ LOCKSLEY_GUARDED_BY(kProcessThread) = 0;
 

@@ -59,7 +59,7 @@ std::uint64_t ended_jobs(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread) 
   std::uint64_t sum = 0;
   for (const auto& [name, entry] : state.handlers().entries()) {
     for (const auto& count : entry.handler.stats.jobs) {
-      // [handler-stats] relaxed: a number to look at, as exact as the moment of looking.
+      // [handler-stats] relaxed: for display.
       sum += count.load(std::memory_order_relaxed);
     }
   }

@@ -52,7 +52,7 @@ class StreamedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList&) const override { return false; }
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
-  // For tests. Of how many parts the calls above look at each.
+  // For tests: the number of parts, each of which the calls above visit.
   std::size_t parts() const {
     const ReaderLock lock(mutex_);
     return segments_.size();

@@ -18,7 +18,7 @@ struct Place {
     kNamed,    // the user's own, or as `user/id`
     kOnly,     // the only one of this id, of another user
     kSeveral,  // several users have one: `owner` is the first of them
-    kStopped,  // by a look that said so
+    kStopped,  // by the `look` function
   };
   How how = How::kNowhere;
   const Tenant* owner = nullptr;  // null: kNowhere, kStopped

@@ -22,8 +22,7 @@ namespace locksley::daemon {
 Registry::Found find_batch(Registry& registry, const User& by, std::string_view id)
     LOCKSLEY_REQUIRES(kIoThread);
 // Whether the batch that find_batch() would return is in memory alone, so that no change of it is
-// written to the store. False if there is none, or if that cannot be said without a look at the
-// disk. Never blocks.
+// written to the store. False if there is none, or if only the disk could tell. Never blocks.
 bool is_in_memory_alone(Registry& registry, const User& by, std::string_view id) LOCKSLEY_REQUIRES(kIoThread);
 // The batch that find_batch() would load from the store first; 0: it would load none. Never blocks.
 std::uint64_t first_to_load(const Registry& registry, const User& by, std::string_view id)

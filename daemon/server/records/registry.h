@@ -156,12 +156,12 @@ class Registry {
   std::expected<std::uint64_t, std::string> list(const Listing& listing,
                                                  const std::function<bool(BatchRecord&)>& visit)
       LOCKSLEY_REQUIRES(kIoThread);
-  static constexpr std::size_t kLoadCost = 40;  // 20 us, where a look takes 0.5
+  static constexpr std::size_t kLoadCost = 40;  // 20 us; a check takes 0.5
 
-  // A search among the active batches for one for which `is_wanted` holds, in parts: a call looks
-  // at `most` of them. It goes round once from `begin`, and stays at the batch that it has found,
-  // so that the next call looks at that one first. kNone: at no batch did it hold when it was
-  // looked at.
+  // A search among the active batches for one for which `is_wanted` holds, in parts: a call checks
+  // `most` of them. It goes round once from `begin`, and stays at the batch that it has found, so
+  // that the next call checks that one first. kNone: it held for no batch when that batch was
+  // checked.
   struct ActiveSearch {
     std::uint64_t begin = 0;   // where the round began
     std::uint64_t at = 0;      // of the next batch

@@ -53,8 +53,8 @@ class ClientMemory {
       account_->charge(Resource::kInputBytes, input_);
     }
 
-    // False: the connection is to be refused. Its input has grown beyond fair_input(), and the
-    // account, or that of all, is over its limit of unfinished commands.
+    // False: the caller refuses the connection, because its input has grown beyond fair_input(),
+    // and its account, or that of all, is over its limit of unfinished commands.
     bool set_input(std::uint64_t bytes) {
       if (bytes == input_) return true;
       account_->charge(Resource::kInputBytes, bytes);

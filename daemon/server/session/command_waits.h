@@ -30,7 +30,7 @@ class Session;
 // Nothing blocks. A peer that has gone ends the wait.
 class CommandWaits {
  public:
-  // How often a waiting command whose input is full looks for its peer. Guess.
+  // How often a waiting command with full input checks whether its peer is still there. A guess.
   static constexpr auto kLookAtPeer = std::chrono::seconds(1);
   static constexpr auto kLookAtRole = std::chrono::milliseconds(50);  // while output is withheld; guess
 

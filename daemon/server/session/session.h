@@ -57,8 +57,8 @@ class Sessions;
 // Bounds:
 //   - Input of a turn: up to SessionInput::kMostRead, once all commands that have arrived are
 //     executed.
-//   - Input while a command waits: up to SessionInput::kBlockedInput. If that is full, a look each
-//     CommandWaits::kLookAtPeer finds peers that have gone.
+//   - Input while a command waits: up to SessionInput::kBlockedInput. If that is full, a check
+//     every CommandWaits::kLookAtPeer detects peers that have gone.
 //   - Unfinished commands: each may grow to limits.max_command, all of all clients together to
 //     limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before

@@ -57,7 +57,8 @@ class SessionInput {
   std::size_t buffered_bytes() const { return reader_.buffered_bytes(); }
   // As much as is read while a command waits.
   bool is_full() const { return buffered_bytes() >= kBlockedInput; }
-  // The limits of what the peer may send; set_limits() was told whether it is logged in.
+  // The limits for the peer's commands: those of set_limits(), which depend on whether it is logged
+  // in.
   const proto::Limits& limits() const { return reader_.limits(); }
   void set_limits(const proto::Limits& limits) { reader_.set_limits(limits); }
 

@@ -81,8 +81,8 @@ class SessionReplies {
   // taken these over meanwhile. They were right when they were written. Soon this daemon knows that
   // none has, and sends them, or it ends.
   bool is_withheld() const LOCKSLEY_REQUIRES(kIoThread);
-  // More than limits.output_buffer waits for the peer: the connection is to be dropped. Counted and
-  // logged.
+  // Whether more than limits.output_buffer waits for the peer: then the caller drops the
+  // connection. Counted and logged.
   bool is_over_limit() LOCKSLEY_REQUIRES(kIoThread);
   // The connection comes to rest: the store's writer may send a small held reply.
   void offer_early() LOCKSLEY_REQUIRES(kIoThread);

@@ -84,8 +84,8 @@ class Sessions {
   // Whether there is room for one connection more.
   bool make_room() LOCKSLEY_REQUIRES(kIoThread);
   // Calls tell_one() for each session; for very many in slices, as the work `telling`. A call
-  // replaces an unfinished one with the same `telling`: a session that the earlier one had not
-  // reached is told once.
+  // replaces an unfinished one with the same `telling`: for a session that the earlier one had not
+  // reached, tell_one() is called once.
   void tell_all(SlicedWork& telling, void (*tell_one)(Session&)) LOCKSLEY_REQUIRES(kIoThread);
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.

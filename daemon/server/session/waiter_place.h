@@ -24,7 +24,7 @@ class WaiterPlace {
   WaiterPlace(const WaiterPlace&) = delete;
   WaiterPlace& operator=(const WaiterPlace&) = delete;
 
-  // The connection looks at the batch now: changes from here on wake it again.
+  // The connection reads the state of the batch now: later changes wake it again.
   void rearm() { waiter_.is_woken = false; }
 
  private:

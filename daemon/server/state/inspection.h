@@ -36,7 +36,7 @@ struct Explanation {
   double jobs_per_second;
   std::int64_t eta_ms;  // -1: unknown
 };
-// `status`: of this batch. For a batch that waits it looks at up to 65,536 queues: 0.1 ms.
+// `status`: of this batch. For a batch that waits it visits up to 65,536 queues: 0.1 ms.
 Explanation explain(const ServerState& state, BatchRecord& record, const BatchStatus& status)
     LOCKSLEY_REQUIRES(kIoThread);
 

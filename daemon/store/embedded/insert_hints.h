@@ -8,10 +8,11 @@
 namespace locksley::daemon {
 
 // RocksDB keeps the newest rows in a list in the order of their keys, its memtable. By itself it
-// remembers the place of the last row only, and looks for a row that does not come next to it among
-// all rows. With these hints it remembers the last place for each kind of row, and looks for the
-// next row of that kind from there. Rows that follow each other lie near each other: those of new
-// batches are the last, and those of batches that end or are forgotten are a little before.
+// remembers the place of the last row only; a row that does not come next to it is searched among
+// all rows. With these hints it remembers the last place for each kind of row, and searches for the
+// place of the next row of that kind from there. Rows that follow each other lie near each other:
+// those of new batches are the last, and those of batches that end or are forgotten are a little
+// before.
 //
 // RocksDB before version 9.2 takes a hint for a deleted range, too, whose list is another one (pull
 // request 12558 of RocksDB). If a range begins with a key that has a hint, the range is not

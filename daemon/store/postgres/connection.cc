@@ -63,10 +63,10 @@ std::string one_line(std::string_view message) {
 
 constexpr auto kSettingsTime = std::chrono::seconds(3);  // as connect_timeout
 
-// Whatever a role, a database or the server's configuration says of these. That a wait for the
-// standby was cancelled is told only by a warning. In other isolation levels it is an error to
-// update a row that another session has updated meanwhile, such as the row of this daemon. The
-// client has deadlines of its own.
+// These override the settings of the role, the database and the server. Warnings are on because the
+// server reports a cancelled wait for the standby by a warning only. In other isolation levels it
+// is an error to update a row that another session has updated meanwhile, such as the row of this
+// daemon. The client has deadlines of its own.
 std::string session_settings(int version) {
   std::string sql =
       "set client_min_messages = warning; set default_transaction_isolation = 'read committed'; "

@@ -14,14 +14,15 @@ class logger;
 
 namespace locksley::daemon {
 
-// Says once that this daemon may not write any more, whichever thread is told so first. Any thread.
+// Reports once that this daemon may not write any more, on the thread that learns it first. Any
+// thread.
 class Fence {
  public:
   // `on_fenced`: as PostgresOptions says. `place`: of the store, for the log.
   Fence(std::function<void()> on_fenced, std::string place, std::shared_ptr<spdlog::logger> log)
       : on_fenced_(std::move(on_fenced)), place_(std::move(place)), log_(std::move(log)) {}
 
-  // A thread that reads false, and writes, is told by the database.
+  // If a thread reads false and then writes, the database refuses the write.
   bool is_fenced() const { return is_fenced_; }
   // Another daemon has taken over.
   void be_fenced();

@@ -66,8 +66,7 @@ class Joining {
   PgExpected<void> enroll();
   // The row goes, as far as the database can be reached.
   void withdraw();
-  // Says that this daemon lives, and looks at all rows. Makes a row for this daemon, if it has
-  // none.
+  // Beats, and reads all rows. Makes a row for this daemon, if it has none.
   PgExpected<Look> beat_and_read_nodes();
   // Whether it was silent for a lease.
   bool is_silent(const NodeRow& active);

@@ -33,7 +33,7 @@ struct Joined {
 // once it is not alive any more, it never is again.
 //
 // Makes a row for this daemon, and returns once this daemon is the active one. While another daemon
-// is alive it looks once in a tenth of the lease, says that it lives, and watches whether that
+// is alive, it beats and reads the rows once in a tenth of the lease, and watches whether that
 // daemon's beat changes. It takes over when no daemon is alive, or when the beat was the same for a
 // lease, seen by one connection. No clocks of different machines are compared.
 //

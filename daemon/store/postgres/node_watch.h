@@ -42,7 +42,8 @@ class NodeWatch {
   // A daemon that stands by and has not beaten for so long is gone.
   explicit NodeWatch(std::chrono::milliseconds lease) : lease_(lease) {}
 
-  // Takes a look: the rows as they were `at` a moment. The picture of it.
+  // Takes the rows as they were at the instant `at`, and returns the view of the cluster that
+  // follows.
   ClusterView see(const std::vector<NodeRow>& rows, Instant at);
   // Of that look: rows of daemons that have been gone for so long, or are so many, that they can be
   // forgotten.

@@ -19,7 +19,7 @@ struct PostgresOptions {
   config::Replication replication = config::Replication::kRequired;
   std::string name;          // of this daemon, for people
   std::string wire;          // where its clients connect, likewise
-  std::string workers = {};  // where remote workers connect, which are told; empty: nowhere
+  std::string workers = {};  // where remote workers connect; sent to them; empty: nowhere
   // Another daemon whose row has not changed for so long may be fenced.
   std::chrono::milliseconds lease = std::chrono::seconds(5);
   // How long a commit waits for its reply once the server has taken all of it, or for the server to

@@ -1,4 +1,4 @@
-// Finds the server that is to be written. Internal to daemon/store/postgres.
+// Finds the server to write to. Internal to daemon/store/postgres.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@
 
 namespace locksley::daemon {
 
-// Of the servers that a URL names, the one that is to be written.
+// Finds, among the servers that a URL names, the one to write to.
 //
 // After a promotion there may be two that can be written: an old primary that was paused or cut off
-// comes back, and takes commands until it is told that another server was promoted. Its standby has
+// comes back, and takes commands until it learns that another server was promoted. Its standby has
 // left it, so a commit there waits without end; its rows are old, and the row of a daemon that took
 // over meanwhile is not among them. Each promotion begins a new timeline of the server's log, with
 // the next number: the server with the highest number is the one. A daemon that has seen a number

@@ -33,7 +33,7 @@ std::expected<std::optional<FoundRow>, EngineError> first_row_in_batch(Connectio
                                                                        std::chrono::milliseconds patience,
                                                                        const std::stop_token& stop);
 
-// As EngineReading::highest_batch(). By the primary keys: one look for each shard and table.
+// As EngineReading::highest_batch(). By the primary keys: one look-up for each shard and table.
 std::expected<std::uint64_t, EngineError> read_highest_batch(ConnectionPool& pool);
 
 }  // namespace locksley::daemon

@@ -28,9 +28,9 @@ class logger;
 
 namespace locksley::daemon {
 
-// A thread that says that the daemon lives while nothing is committed, looks at the other daemons,
-// measures how large the tables are, and gives the room of deleted rows back. It has a connection
-// of its own, and makes another one after a loss.
+// A thread that beats while nothing is committed, checks the other daemons, measures the sizes of
+// the tables, and frees the space of deleted rows. It has a connection of its own, and makes
+// another one after a loss.
 //
 // A member of the engine, from the constructor to the destructor, which waits for the rest of a
 // round: a beat, looks and measurements, of up to a lease each if the server is silent.
@@ -68,10 +68,10 @@ class ServerUpkeep {
   };
 
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // A beat and a measurement, if they are due, a look at the other daemons, and room. After an
-  // error the connection is of no use.
+  // A beat and a measurement, if they are due, a check of the other daemons, and the freeing of
+  // space. After an error the connection cannot be used any more.
   PgExpected<void> run_due();
-  // Only the look at the other daemons.
+  // Only the check of the other daemons.
   PgExpected<void> check_nodes();
   // Unless it has a connection that is of use.
   PgExpected<void> connect(Instant deadline);

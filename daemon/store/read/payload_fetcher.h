@@ -165,7 +165,7 @@ class PayloadFetcher {
   // Evicts rows until the user, which has a part, may read one more. False: it waits.
   bool make_room(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
   // Posts tasks for the rows that wait, if they have room now. Called when rows have gone, when a
-  // task has ended, and when an executor looks for a row that waits: time alone may have made room.
+  // task has ended, and when an executor asks for a row that waits: room may come with time alone.
   void post_tasks() LOCKSLEY_REQUIRES(mutex_);
   void post_task(Reader::User user) LOCKSLEY_REQUIRES(mutex_);
 

@@ -15,11 +15,11 @@
 namespace locksley::daemon {
 
 // A thread that reads the store for callers that must not wait for the disk, such as the I/O
-// thread. There is one, so a slow read delays only other reads; or several, if the constructor is
-// told so. They serve users round robin, so that however much one asks for, another waits for one
-// task of each user that reads; and not at all if there are as many threads as users that read, and
-// each user has OfUser::kOne. start() starts the first thread. A task that finds no thread free
-// starts another one. A thread sleeps while there are no tasks.
+// thread. There is one, so a slow read delays only other reads; or several, if the constructor says
+// so. They serve users round robin, so a user waits for one task of each other user, however many
+// tasks these have; and not at all if there are as many threads as users that read, and each user
+// has OfUser::kOne. start() starts the first thread. A task that finds no thread free starts
+// another one. A thread sleeps while there are no tasks.
 //
 // Owned by the Store, by its PayloadFetcher, and by Batches. Any thread may post. As many tasks run
 // at a time as there are threads, or users that have tasks with OfUser::kOne; those of one user

@@ -62,7 +62,7 @@ class StoredPayloads final : public PayloadSource {
     SharedChunk chunk{};                      // null: it cannot be read now
     PayloadFetcher::SharedWants lies_with{};  // if it still lies in the fetcher
   };
-  // How one fetch looks for its chunks.
+  // The search of one fetch for its chunks.
   struct Search {
     PayloadFetcher::Look look;
     std::optional<Instant> until{};  // once it has waited for the fetcher: until when it waits

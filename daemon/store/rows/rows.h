@@ -93,7 +93,7 @@ struct CustomerRow {
 };
 
 // Whether the row leaves the pattern out, so that a row of payloads must have it, as its only
-// payload. A look at the batch then reads some hundred bytes, however long its pattern is.
+// payload. To read the batch then takes some hundred bytes, however long its pattern is.
 bool lies_apart(const AcceptedRow::Range& range);
 
 // The bytes of the texts of a batch in the row of its acceptance, and of the batches that it waits

@@ -12,8 +12,8 @@ struct BatchStatus;
 namespace locksley::daemon {
 
 // The row of a batch's end has at most so many ranges of failed jobs. More are in rows of their
-// own, with so many each, and are read only for a retry. So a look at a batch that is over takes
-// some 20 us, however many of its jobs failed.
+// own, with so many each, and are read only for a retry. So it takes some 20 us to read a batch
+// that is over, however many of its jobs failed.
 inline constexpr std::uint64_t kFailedRangesInRow = 1024;
 
 // Which rows a batch that is over has, as far as it is known: forgetting it then deletes no row

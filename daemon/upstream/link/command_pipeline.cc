@@ -3,7 +3,8 @@
 namespace locksley::daemon {
 namespace {
 
-// Later than this, a look for silence says more of this process than of the upstream. A guess.
+// If a check for silence comes later than this, this process was late, and not the upstream. A
+// guess.
 constexpr std::chrono::milliseconds kLate{1'000};
 
 }  // namespace

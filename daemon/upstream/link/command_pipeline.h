@@ -52,7 +52,7 @@ class CommandPipeline {
 
   // ---- Time ----
 
-  // The latest instant that the link was told: that of the commands which are sent now.
+  // The `now` of the link's last call: the instant of the commands that are sent now.
   Nanoseconds now() const { return now_; }
   void advance(Nanoseconds now) { now_ = std::max(now_, now); }
 
@@ -147,7 +147,7 @@ class CommandPipeline {
   // The upstream's silence counts from then: it sent bytes, or took some of many that wait, or this
   // process was paused.
   Nanoseconds silent_since_{};
-  bool was_late_ = false;  // to look for silence, since bytes came last
+  bool was_late_ = false;  // with a check for silence, since bytes came last
 };
 
 }  // namespace locksley::daemon

@@ -16,9 +16,9 @@ namespace locksley::daemon {
 
 // Says with BEAT, now and then, which job of each lease is the next to start. These BEATs come too
 // rarely for a lease that waits here behind other jobs, while idle machines could run its jobs. So
-// it looks at each lease kLook after its begin, and sends a BEAT if none of its jobs has begun,
-// once for each lease; and another one when one of them has begun: a worker that is lost has lost
-// only jobs that have begun, as far as the upstream knows.
+// it checks each lease kLook after its begin, and sends a BEAT if none of its jobs has begun, once
+// for each lease; and another one when one of them has begun, because the upstream counts a loss
+// only for jobs that have begun as far as it knows.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. It decides when
 // a BEAT is due; the link, whose phase it does not know, calls it.
@@ -43,15 +43,14 @@ class LeaseBeats {
   void came(const HeldLease& lease);
   // Its jobs were given to the host.
   void begun(const HeldLease& lease) { new_leases_.emplace_back(lease.key, pipeline_.now()); }
-  // A lease has ended. Nearly every one ends before its look is due, and no timer is to be set for
-  // it.
+  // A lease has ended. Nearly every lease ends before its check is due, and then needs no timer.
   void drop_ended_looks();
 
-  // When advance() is to be called; none: no lease is to be told of.
+  // When the owner calls advance(); none: no lease needs a report.
   std::optional<Nanoseconds> next_beat() const;
   // Sends the BEAT that is due.
   void advance();
-  // When check_leases() is to be called.
+  // When the owner calls check_leases().
   std::optional<Nanoseconds> next_check() const;
   // Looks at leases whose look is due. True: there is news for a BEAT.
   bool check_leases();

@@ -63,7 +63,7 @@ class LeaseLifecycle {
   // They are no concern of this link any more.
   void forget_all();
   // Leases that went back to the upstream with the connection, and have no result to hand in, are
-  // forgotten. `keeps_ready`: those that have not begun are to be reclaimed.
+  // forgotten. `keeps_ready`: those that have not begun are kept, to be reclaimed.
   void connection_lost(bool keeps_ready);
 
   // ---- Replies ----

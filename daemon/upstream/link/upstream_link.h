@@ -176,7 +176,7 @@ class UpstreamLink {
 
   // ---- Time ----
 
-  // When advance() is to be called next; none: not before another call.
+  // When the owner calls advance() next; none: not before another call.
   std::optional<Nanoseconds> next_timer() const;
   void advance(Nanoseconds now);
   // The same for report_waiting(). BEATs come too rarely: while a lease waits here behind other

@@ -133,7 +133,7 @@ void ClaimDesk::wait(RemoteWorker& worker, ClaimCommand command, std::vector<Ser
   }
   for (const ServedLane& served : worker.waiting->lanes) {
     waiting_[served.lane].add(worker, served.gates);
-    // The last look for jobs follows in serve_waiting().
+    // The last search for jobs follows in serve_waiting().
     served.lane->want_remote_work(true);
   }
   clock_.arm(worker, until);

@@ -116,9 +116,9 @@ std::expected<std::uint32_t, std::string_view> ReclaimDesk::reclaim_queued(const
     return attempt >= first && lease.reclaim(batch, command.jobs, attempt, command.width, losses, most_parts);
   };
   // Each restart of the daemon has made all attempt numbers one higher; they begin with 1. Failed
-  // attempts survive restarts: so a job that has not failed is still at the attempt of which the
-  // worker was told by an earlier process, however many restarts there have been since. Whether one
-  // that has failed is, is not known: its number may be that of a later attempt.
+  // attempts survive restarts: so a job that has not failed is still at the attempt that an earlier
+  // process leased to the worker, however many restarts there were since. For a job that has failed
+  // this is not known: its number may be that of a later attempt.
   const bool was_numbered_lower =
       command.attempt != 0 && command.attempt < std::numeric_limits<std::uint32_t>::max();
   const bool is_of_this_life = command.former && leases_.is_of_this_life(*command.former);

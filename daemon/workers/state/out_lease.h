@@ -140,14 +140,13 @@ struct LeaseOrders {
     std::uint64_t at;
     Nanoseconds planned;
     bool is_for_idle_worker;  // else for batches that wait for its slots
-    // When the worker was told first, by a push or with the reply to a BEAT; none: it has yet to
-    // be.
+    // When the worker first got the order, by a push or with the reply to a BEAT; none: not yet.
     std::optional<Nanoseconds> told = std::nullopt;
   };
 
   // The worker has been asked for jobs, or will be.
   bool is_cut() const { return cut || cut_pushed; }
-  // The worker is told of the cut, if there is one.
+  // The worker gets the order to cut now, if there is one.
   void note_told(Nanoseconds now) {
     if (cut && !cut->told) cut->told = now;
   }

@@ -12,8 +12,8 @@
 
 namespace locksley::daemon {
 
-// CLAIMs are in groups that want the same gates: so one look for jobs is enough for all CLAIMs of a
-// group, and those that want other jobs than there are take no time, however many they are.
+// CLAIMs are in groups that want the same gates: so one search for jobs is enough for all CLAIMs of
+// a group, and CLAIMs for gates without jobs take no time, however many they are.
 //
 // Owned by ClaimDesk. One thread. The workers outlive their CLAIMs here.
 class WaitingClaims {

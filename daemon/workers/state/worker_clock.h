@@ -1,5 +1,5 @@
-// What time it is for the link, when it looks at each worker again, and from when on a worker is
-// silent or a job is late.
+// The link's clock: the present instant, the next check of each worker, and from when on a worker
+// is silent or a job is late.
 #pragma once
 
 #include <algorithm>
@@ -36,11 +36,11 @@ class WorkerClock {
   // The worker is looked at then, or earlier.
   void arm(RemoteWorker& worker, Nanoseconds at);
   void disarm(RemoteWorker& worker);
-  // When the first worker is to be looked at; none: no worker is.
+  // When the next check of a worker is due; none: no worker is.
   std::optional<Nanoseconds> first_due() const {
     return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->first);
   }
-  // A worker that is to be looked at now.
+  // A worker whose check is due now.
   std::optional<Id> due_worker() const {
     return timers_.empty() || timers_.begin()->first > now_ ? std::nullopt
                                                             : std::optional(timers_.begin()->second);

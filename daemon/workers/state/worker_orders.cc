@@ -21,7 +21,7 @@ void WorkerOrders::push_orders(RemoteWorker& worker) {
     if (order->kind == Order::Kind::kStop) {
       if (std::exchange(out->orders.stop_pushed, true)) continue;
     } else {
-      // A worker that has not answered for as long as a lease lasts is told once more.
+      // A worker that has not answered for as long as a lease lasts gets the order once more.
       std::optional<Nanoseconds>& pushed = out->orders.cut_pushed;
       if (pushed && clock_.now() - *pushed < worker.lease_time) continue;
       pushed = clock_.now();

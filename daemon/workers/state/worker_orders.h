@@ -1,4 +1,4 @@
-// What workers are told about their leases: CUT, STOP, DRAIN and NONE.
+// The orders to workers about their leases: CUT, STOP, DRAIN and NONE.
 #pragma once
 
 #include <cstddef>

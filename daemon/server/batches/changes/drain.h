@@ -27,12 +27,12 @@ class Drain {
 
   // `on_idle` is called once, within the call or later.
   void begin(std::function<void()> on_idle) LOCKSLEY_REQUIRES(kIoThread);
-  // Something has changed: looks for a batch for which on_idle has to wait, in slices if there are
-  // very many, and calls on_idle if there is none. Nothing before begin().
+  // Called after a change: searches for a batch for which on_idle has to wait, in slices if there
+  // are very many, and calls on_idle if there is none. No effect before begin().
   void call_if_idle() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
-  // Looks at a few batches. True: there are more to look at.
+  // Checks a few batches. True: there are more to check.
   bool look_for_busy() LOCKSLEY_REQUIRES(kIoThread);
 
   Registry& registry_;

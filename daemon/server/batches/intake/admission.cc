@@ -51,7 +51,7 @@ std::uint64_t row_bytes(const auto& options, const auto& after) {
   return Retention::kRowBytes + text_bytes(options, after);
 }
 
-// What is to be written takes in the store, at most.
+// How many bytes the writes of the command take in the store, at most.
 std::uint64_t stored_bytes_of(const Admission::Demand& demand) {
   if (!demand.is_stored) return 0;
   const std::uint64_t bytes = bytes_of(demand);

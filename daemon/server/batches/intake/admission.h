@@ -87,7 +87,7 @@ class Admission {
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  // What is to be admitted. The caller uses the customer.
+  // The jobs and bytes that a command asks for. The caller uses the customer.
   struct Demand {
     Customer& customer;
     std::string_view handler;
@@ -106,7 +106,7 @@ class Admission {
   // For SUBMIT, RUN, OPEN and ADD.
   Admitted reserve(const Demand& demand) LOCKSLEY_REQUIRES(kIoThread);
   // For RETRY: this many jobs of the batch, which are charged to it again by Registry::go_on() or
-  // update(). The reservation is to be held until then, and not committed.
+  // update(). The caller holds the reservation until then, and does not commit it.
   Admitted reserve_retry(BatchRecord& record, std::uint64_t jobs) LOCKSLEY_REQUIRES(kIoThread);
 
   // From now on everything is refused.

@@ -137,8 +137,8 @@ class Retention {
   bool go_on_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // For tests. At how many tenants evictions have looked, to find those that lose batches.
   std::uint64_t tenants_looked_at() const LOCKSLEY_REQUIRES(kIoThread) { return tenants_looked_at_; }
-  // `schedule` is called when there is more to evict or to retire: go_on_until() is to be called
-  // until it returns true. By default all is done at once.
+  // `schedule` is called when there is more to evict or to retire: the owner then calls
+  // go_on_until() until it returns true. By default all is done at once.
   void do_later(std::function<void()> schedule) LOCKSLEY_REQUIRES(kIoThread) {
     schedule_ = std::move(schedule);
   }
@@ -308,13 +308,13 @@ class Retention {
   // The batches that are over.
   RetentionBooks books_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::vector<Searches> searches_ LOCKSLEY_GUARDED_BY(kIoThread);  // by Tenant::number
-  // When part-read batches are to be looked at again, with their sequence numbers. Each is here
-  // once; its reader may have been seen since. Some that are not part-read may be here as well.
+  // When part-read batches are checked again, with their sequence numbers. Each is here once; its
+  // reader may have been seen since. Some that are not part-read may be here as well.
   using Returns = std::set<std::pair<Instant, std::uint64_t>>;
   Returns returns_ LOCKSLEY_GUARDED_BY(kIoThread);
   // Stored ones, in the order of their ends; some may be gone already.
   std::deque<std::uint64_t> ended_ LOCKSLEY_GUARDED_BY(kIoThread);
-  Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // as retire() was told
+  Ticket settled_ LOCKSLEY_GUARDED_BY(kIoThread) = 0;  // the last argument of retire()
 };
 
 }  // namespace locksley::daemon

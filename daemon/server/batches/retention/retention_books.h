@@ -49,7 +49,7 @@ class KeptBatches {
 
   void add_stored(std::uint64_t sequence, const EvictableBytes& bytes);
   void add_ephemeral(std::uint64_t sequence, const EvictableBytes& bytes);
-  // It leaves memory. `bytes`: as it was added, but for what change_stored() was told. Without
+  // It leaves memory. `bytes`: as at its addition, with the changes of change_stored(). Without
   // effect if it is not there.
   void remove(std::uint64_t sequence, const EvictableBytes& bytes);
   // The batch takes other bytes in the store than before. Without effect if it is not there, or is
@@ -109,8 +109,7 @@ class KeptBatches {
   std::uint64_t first_retired_ = 0;
 };
 
-// The batches of all tenants that are over. It is told what happens to each, and decides nothing:
-// Retention does.
+// The finished batches of all tenants. It records the changes of each; Retention alone decides.
 //
 // A member of Retention. The I/O thread only. Only allocation fails.
 class RetentionBooks {

@@ -14,7 +14,7 @@ namespace locksley::daemon {
 namespace {
 
 constexpr double kAnyBurden = -1;
-constexpr int kMostTried = 16;  // batches that a call looks at; some 3 us
+constexpr int kMostTried = 16;  // batches that a call checks; some 3 us
 
 // Until when a batch that is over is being read, as far as is known at `at`; not later than that:
 // it is not being read.
@@ -57,13 +57,13 @@ class Victims {
       return &givers_.heaviest();
     return asker_ != nullptr && gives_(*asker_) ? asker_ : nullptr;
   }
-  // next() has lost a batch, or is to be looked at again.
+  // The tenant of next() has lost a batch, or must be checked again.
   void changed(Tenant& victim) {
     if (&victim == asker_) return;
     if (gives_(victim)) return givers_.change_heaviest(burden_of(victim));
     gives_nothing(victim);
   }
-  // next(), which is not the asker, has nothing to give, whatever it has.
+  // The tenant of next(), which is not the asker, has no batch to evict.
   void gives_nothing(Tenant& victim) {
     givers_.remove_heaviest();
     note_other(victim);
@@ -96,7 +96,7 @@ void Retention::evict(Tenant* asker) {
 void Retention::limits_changed() { evict_for({.is_limit = true}); }
 
 void Retention::evict_for(const Cause& cause) {
-  if (!causes_.empty()) {  // go_on_until() comes to this cause after the others
+  if (!causes_.empty()) {  // go_on_until() serves this cause after the others
     if (std::ranges::find(causes_, cause) == causes_.end()) causes_.push_back(cause);
     return;
   }

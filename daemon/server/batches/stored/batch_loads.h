@@ -37,7 +37,7 @@ class BatchLoads {
   BatchLoads(const BatchLoads&) = delete;
   BatchLoads& operator=(const BatchLoads&) = delete;
 
-  // Whether batches are to be loaded here. If not, a look-up loads them itself, in some 20 us.
+  // Whether callers have to load batches here. If not, a look-up loads them itself, in some 20 us.
   bool are_wanted() const;
   // The store's reader loads the retired batch of this sequence number. `on_load` is called once,
   // at once or later, and must not look up a batch by itself. The error says why the batch cannot

@@ -7,10 +7,10 @@
 
 namespace locksley::daemon {
 
-// While it lives, a SIGHUP does not end the process: one that comes while no part takes signals, at
-// the start or the end of the daemon, waits for the part that takes them next, or for none.
-// Otherwise a SIGHUP during the start would end the daemon, and systemd, for which that is a clean
-// end, would not start it again.
+// While it lives, a SIGHUP does not end the process. One that arrives while no part takes signals,
+// at the start or the end of the daemon, waits for the part that takes them next; at the end there
+// may be none. Otherwise a SIGHUP during the start would end the daemon, and systemd, for which
+// that is a clean end, would not start it again.
 //
 // In main(), around the parts. Uses no thread and nothing of the loop.
 class KeptHangups {

@@ -26,8 +26,8 @@ struct JobAttempts {
   friend bool operator==(const JobAttempts&, const JobAttempts&) = default;
 };
 
-// How long a job waits for its next attempt, after so many failures that count: a random time of at
-// most 100 ms after the first one, of at most twice as much after each further one, up to 5 min.
+// How long a job waits for its next attempt, after so many failures that count: a random time, at
+// most 100 ms after the first failure; this bound doubles with each further failure, up to 5 min.
 // `random`: 64 random bits.
 //
 // The limit grows exponentially, so that retries do not load a service that is down for long. The

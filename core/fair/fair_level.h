@@ -65,9 +65,10 @@ class FairLevel {
     const FairNode& fair = top().fair;
     return time_of(fair.has_pending() && has_one() ? fair.settled_key() : fair.key);
   }
-  // Where the clock moves, but not past the least start of all ready nodes, when a turn of `node`
-  // that used `service` was settled and the node is not ready: to where the turn would have begun
-  // if only settled turns had been charged. So the clock counts later what time_to_pass() left out.
+  // The value to which the clock moves, but not past the least start of all ready nodes, after a
+  // turn of `node` that used `service` was settled and the node is not ready: the start of that
+  // turn if only settled turns had been charged. So the clock counts later what time_to_pass() left
+  // out.
   VirtualTime settled_start(const Node& node, std::int64_t service) const LOCKSLEY_REQUIRES(kFairNodes) {
     return time_of(node.fair.settled_key() - charge_of(node.fair, service));
   }

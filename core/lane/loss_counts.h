@@ -18,11 +18,11 @@ namespace locksley {
 //
 // Owned by the code that has the leases. One thread at a time; nothing blocks; only allocation can
 // fail. About 100 bytes for each counted job, at most `most_jobs` of them: if there are more, the
-// counts of batches that are over are dropped, and if that is not enough, all counts of the tenant
-// that has most of them, then of the next one, until an eighth is free. So the jobs of a tenant
-// with few losses are counted, however many jobs others lose. A batch that was destroyed before all
-// its lost jobs ended keeps the memory of its object, more than 1 KB, until its counts are dropped:
-// they refer to it by a weak_ptr.
+// counts of batches that are over are dropped. If that is not enough, all counts of the tenant with
+// the most counts are dropped, then those of the next one, until an eighth is free. So the jobs of
+// a tenant with few losses are counted, however many jobs others lose. A batch that was destroyed
+// before all its lost jobs ended keeps the memory of its object, more than 1 KB, until its counts
+// are dropped: they refer to it by a weak_ptr.
 class LossCounts {
  public:
   // `most_losses`: a job that was lost this often is not run again; at least 1.

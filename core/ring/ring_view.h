@@ -22,7 +22,8 @@ struct TenantView {
   Nanoseconds busy{};  // worker time settled since the tenant first came
   double share = 0;    // the fraction of the lane that is due to it now; 0 if it has nothing to run
   // Fractions of the lane's service in the recent time (time constant 5 s) in which the tenant had
-  // something to run: what it got, and what was due to it. 0 if it had nothing for 5 s.
+  // something to run: the part that it got, and the part that was due to it. 0 if it had nothing
+  // for 5 s.
   double received = 0;
   double due = 0;
   bool is_idle = true;  // without queues but internal ones: kept for its counters

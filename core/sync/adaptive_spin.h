@@ -15,9 +15,9 @@ namespace locksley {
 // a thread looks only while its waits turn out to be short. The model is the haltpoll governor of
 // the Linux kernel.
 //
-// Looking is not free for others. The thread yields the processor after each look; but on a machine
+// Looking is not free for others. The thread yields the processor after each poll. But on a machine
 // where as many threads want to run as there are processors, a thread that was woken may still wait
-// for the looker, a time slice at worst. So a looker that had to wait for the processor itself
+// for the polling one, a time slice at worst. So a looker that had to wait for the processor itself
 // stops looking for kCrowdedFor.
 //
 // A member of the thread that waits; that thread only. poll() takes about kLongest at most, and a

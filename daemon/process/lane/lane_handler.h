@@ -86,8 +86,8 @@ class LaneHandler {
   }
   // A worker of it could not be started, or ended before it read a byte of its first job. Whether
   // the job goes back to its batch, as if it had not begun. It does if a worker of the handler has
-  // worked before, until kSpareTime after the first of these ends: then new code, or something that
-  // the program needs at its start, is broken, and an operator has the time to repair it. The jobs
+  // worked before, until kSpareTime after the first of these failures: then new code, or something
+  // that the program needs at its start, is broken, and an operator has time to repair it. The jobs
   // of a program that has never worked fail, so that its author learns why.
   bool spares_job(Nanoseconds now) LOCKSLEY_REQUIRES(kProcessThread);
   static constexpr std::chrono::minutes kSpareTime{5};  // guess: to see it, and to go back

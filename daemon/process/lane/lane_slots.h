@@ -47,9 +47,10 @@ class NumberSet {
   std::vector<std::uint64_t> words_;
 };
 
-// The slots of a lane. Each has one job at a time, and keeps a few processes, of which those
-// without a job wait for their handler's next turn: one where slots have names, because a name is
-// given to a process at its start and stands for something that one process uses, and else two.
+// The slots of a lane. Each has one job at a time, and keeps a few processes; those without a job
+// wait for their handler's next turn. A slot keeps two processes, but only one if slots have names,
+// because a process gets the name at its start and the name stands for something that one process
+// uses.
 //
 // Owned by a ProcessLane. The process thread only. Nothing blocks or fails.
 class LaneSlots {

@@ -22,10 +22,9 @@ inline Nanoseconds pause_after(std::uint32_t failures) {
   return std::min(kLongest, kFirst * (std::int64_t{1} << std::min(failures, 10U)));
 }
 
-// How long a process stays after its first answer, although another handler could use its slot, if
-// that answer came so long after its start: as long, so that at most about half of the slot's time
-// goes into starts. Not longer than 30 s (a guess: few programs take longer to load), since a first
-// job may be long.
+// How long a process stays after its first answer although another handler could use its slot: as
+// long as its start took, so that at most about half of the slot's time goes into starts. Not
+// longer than 30 s (a guess: few programs take longer to load), since a first job may be long.
 inline Nanoseconds stay_after(Nanoseconds start) {
   constexpr Nanoseconds kLongest = std::chrono::seconds(30);
   return std::min(kLongest, start);

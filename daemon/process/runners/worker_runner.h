@@ -24,14 +24,14 @@ namespace locksley::daemon {
 // retires it when it has run max_jobs jobs, or has grown beyond max_memory. All jobs of a turn are
 // written at once, so that the worker never waits for the next. It answers in order; with
 // worker_protocol 2, in any order. When the worker dies, the first job that it has not answered
-// ends with that failure, unless the worker had answered others and had not read this one, and the
-// others return to the ring: the batch waits for a back-off (FairRing), while the lane runs jobs of
-// other batches with a new process.
+// ends with that failure, unless the worker had answered others before and had not read this one.
+// The other jobs return to the ring. Their batch waits for a back-off (FairRing), while the lane
+// runs jobs of other batches with a new process.
 //
 // Owned by its slot; the process thread only (ProcessRunner). Nothing blocks: pipes are
-// non-blocking. A worker that ends before it has read a byte of its first job cannot work at all:
-// the runner pauses, twice as long after each such failure, and takes one from the handler's
-// concurrency meanwhile; the job returns for a while, if the handler has worked before
+// non-blocking. A worker that ends before it has read a byte of its first job cannot work at all.
+// The runner then pauses, twice as long after each such failure, and takes one from the handler's
+// concurrency meanwhile. The job returns to the ring for a while if the handler has worked before
 // (LaneHandler::spares_job()).
 class WorkerRunner final : public ProcessRunner {
  public:

@@ -25,9 +25,9 @@ constexpr CommandGroups bit_of(proto::CommandGroup group) {
   return static_cast<CommandGroups>(1U << static_cast<unsigned>(group));
 }
 
-// Whether a configured user may use the handler only if the user's `handlers` name it: `sleep` and
-// `spin`, which are for demonstrations and occupy a worker of the pool for as long as the payload
-// says, and `fib`, whose sub-jobs with a large payload occupy all workers for minutes.
+// Whether a configured user may use the handler only if the user's `handlers` name it. So it is for
+// `sleep` and `spin`, which are for demonstrations and occupy a worker of the pool for as long as
+// the payload says, and for `fib`, which with a large payload occupies all workers for minutes.
 bool is_opt_in(std::string_view handler);
 
 // A user as it is configured. Immutable: a change of the configuration makes a new object. Shared

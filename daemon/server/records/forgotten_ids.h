@@ -8,10 +8,10 @@
 
 namespace locksley::daemon {
 
-// Remembers the last kMost ids of batches of their own that admins have forgotten by FORGET. By its
-// id alone an admin means its own batch, or else the only one of that id; so a FORGET that is
-// repeated, because its reply was lost, would forget the batch of another user that has the same
-// id.
+// Remembers the last kMost ids of batches of their own that admins have forgotten by FORGET. An id
+// without a user means the admin's own batch, or else the only batch of that id. So without this
+// memory a FORGET that is repeated, because its reply was lost, would forget the batch of another
+// user with the same id.
 //
 // A member of Registry. The I/O thread only. Nothing blocks or fails. Each call takes O(kMost):
 // some 0.3 us for the 1,024 numbers.

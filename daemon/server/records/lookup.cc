@@ -28,9 +28,9 @@ struct Place {
 // Which batch an id means. A user finds its own batches. An admin finds its own first, then
 // `user/id`, then the only one of this id.
 //
-// This is the only place that decides whose batch a command is about. `look` says what is known of
-// an id of a tenant; it is asked in this order, and kStop ends the search, so no batch of a later
-// place is found while an earlier one is in doubt.
+// This is the only place that decides whose batch a command is about. `look` looks up an id of one
+// tenant. It is called for the tenants in this order, and kStop ends the search, so no batch of a
+// later tenant is found while that of an earlier one is uncertain.
 template <class LookAt>
 Place find_place(const Tenants& tenants, const User& by, std::string_view id, const LookAt& look) {
   const auto place = [&](Look seen, Place::How how, const Tenant& owner, std::string_view its_id) {

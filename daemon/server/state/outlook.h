@@ -20,8 +20,8 @@ enum class Progress : std::uint8_t {
 struct Prospects {
   Progress progress = Progress::kExpected;
   std::optional<double> measured = std::nullopt;  // none: too few jobs have ended, or the batch stands still
-  // For an estimate where nothing is measured: how many jobs the batch's share of the lane lets run
-  // at once; the average cost of a job so far (0: not known); for how long no job has ended.
+  // For an estimate without measurements: how many jobs the batch's share of the lane lets run at
+  // once; the average cost of a job so far (0: not known); for how long no job has ended.
   double slots = 0;
   std::chrono::duration<double> job_cost{0};
   std::chrono::duration<double> silence{0};

@@ -15,9 +15,9 @@ struct LiveCopy {
 };
 
 // Copies the database as it is at one moment of the call, with the part of its log that is written
-// by then, and nothing that the store has beside RocksDB's files: opened, the copy is a store that
-// did not end in order. Tables, which never change, become hard links where the folder is on the
-// same file system, and are copied elsewhere; all else is copied. Commits go on; no memtable is
+// by then. Files of the store that are not RocksDB's are not copied, so the copy opens like a store
+// that did not end in order. Tables, which never change, become hard links where the folder is on
+// the same file system, and are copied elsewhere; all else is copied. Commits go on; no memtable is
 // flushed for it; the database deletes no file meanwhile.
 //
 // Not for the writer's thread: it blocks on the disk, and returns once the folder and its files are

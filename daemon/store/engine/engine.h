@@ -86,9 +86,9 @@ struct FoundRow {
 // opening takes.
 enum class ReadingWait : std::uint8_t { kBriefly, kNot };
 
-// With which connection to another machine a reading asks. kOpen: one that is open and in no use,
-// or the reading fails at once with kNotOpen: to connect takes seconds if that machine, or a server
-// of names, is silent.
+// Which connection to another machine a reading uses. kOpen: one that is open and unused; if there
+// is none, the reading fails at once with kNotOpen, since connecting takes seconds if that machine,
+// or a name server, is silent.
 enum class ReadingConnection : std::uint8_t { kAny, kOpen };
 
 // The values of rows, in the order of their keys; none: there is no such row.
@@ -147,9 +147,9 @@ class Engine {
   // impossible.
   virtual EngineDone reopen() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
-  // Room, where it is short. check_room(): whether so many bytes more can be written and all of it
-  // be deleted again; the error is a sentence for the operator. has_last_room(): the same with less
-  // to spare, for the last writes of a process.
+  // Free space. check_room(): whether so many more bytes can be written, and all rows deleted
+  // afterwards; the error is a sentence for the operator. has_last_room(): the same with a smaller
+  // reserve, for the last writes of a process.
   virtual EngineDone check_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   virtual bool has_last_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Gives up the space that was reserved for deletions.

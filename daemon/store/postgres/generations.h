@@ -18,9 +18,9 @@ namespace locksley::daemon {
 //
 // A table whose rows have all been deleted is truncated. That gives its room back at once, also
 // beside a session that is idle in a transaction; vacuum would have to wait for that session. Once
-// half of a generation has been deleted, or a third of the rows in a table of moved rows, its
-// remaining rows may move to the table of the generation before, or to one that is kept empty for
-// this; then its own table is truncated. See compaction.h.
+// half of a generation's rows have been deleted, or a third of those in a table of moved rows, the
+// remaining rows may move to the table of the generation before, or to a table that is kept empty
+// for this. Then its own table is truncated. See compaction.h.
 //
 // A value, which SharedGenerations guards. The table locksley_generation says the same.
 class Generations {

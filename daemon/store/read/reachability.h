@@ -15,10 +15,10 @@ namespace locksley::daemon {
 // Whether the rows of an engine can be read now, for threads that must not wait for a database that
 // is away: those that read payloads.
 //
-// A reading that gets no reply in time says so. If the engine does not reply to a question with a
-// short answer either, a thread of its own asks that again and again until there is a reply, and
-// until then no other thread needs to try. So a payload that is large for its network, or a reading
-// that waits for a disk, holds up the thread that reads it, and no other (PayloadFetcher).
+// A reading that gets no reply in time says so. If the engine does not even reply to a short
+// question, a thread of its own repeats the question until there is a reply. Until then no other
+// thread needs to try. So a payload that is large for its network, or a reading that waits for a
+// disk, holds up the thread that reads it, and no other (PayloadFetcher).
 //
 // A member of the Store; the Engine outlives it. is_reachable(): any thread; does not block.
 // stop(): the thread that stops the store; it waits for a question that is under way, for some

@@ -38,9 +38,9 @@ class Reader {
   // Where a task waits among those of its user. Other users have their turns in either case.
   enum class Place : std::uint8_t {
     kLast,
-    // For a task that goes on with the work of the one that posts it, and holds much memory
-    // meanwhile: where many such works of a user wait, one after the other has memory, not all at a
-    // time. That needs a reader of one thread, or OfUser::kOne.
+    // For a task that continues the work of the task that posts it, and holds much memory
+    // meanwhile. If many such works of a user wait, they run one after the other, and do not hold
+    // memory all at once. That needs a reader of one thread, or OfUser::kOne.
     kFirst,
   };
 

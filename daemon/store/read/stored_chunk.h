@@ -34,8 +34,8 @@ std::expected<SharedChunk, EngineError> read_chunk(Engine& engine, std::uint64_t
                                                    std::uint64_t index, std::chrono::milliseconds patience,
                                                    const std::stop_token& stop = {});
 
-// How long a reading of payloads waits for a reply: twice as long as the last one took, since
-// payloads may be large, and the link slow; after one that has failed, twice as long as that
+// How long a reading of payloads waits for a reply: twice as long as the last reading took, since
+// payloads may be large, and the link slow. After a failure: twice as long as the failed reading
 // waited.
 struct ChunkPatience {
   static constexpr std::chrono::milliseconds kFirst{1000};   // guesses

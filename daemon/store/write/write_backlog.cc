@@ -52,9 +52,8 @@ bool brings_jobs(const StoreWrite& write) {
   return std::holds_alternative<AcceptBatch>(write) || std::holds_alternative<AddJobs>(write);
 }
 
-// If these changes count the jobs from `first` on, with payloads of so many bytes, which were
-// refused: makes them those of a batch without these jobs, which is open, so that its client can
-// add them again.
+// If these changes count the refused jobs from `first` on, with payloads of so many bytes: removes
+// these jobs from the counts, and reopens the batch, so that its client can add them again.
 void uncount(ChangesRow& row, std::uint64_t first, std::uint64_t bytes) {
   if (row.jobs <= first) return;
   row.jobs = first;

@@ -61,10 +61,10 @@ class WriteBacklog {
   };
   // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones
   // of their batch, which was not known when they were put (AddJobs::settled): their indexes are
-  // too high. Changes that follow such jobs of their batch do not count them any more, and leave
-  // the batch open; and a batch that was to start after a refused one needs it ok now, so that it
-  // does not run if the daemon crashes before it has cancelled it. If there is no room for the rest
-  // either, the disk is_full(), and the group must not be written. `ticket`: the group's.
+  // too high. Changes that follow such jobs of their batch no longer count them, and leave the
+  // batch open. A batch that was to start after a refused one is changed to require its success: so
+  // it does not run if the daemon crashes before it has cancelled it. If there is no room for the
+  // rest either, the disk is_full(), and the group must not be written. `ticket`: the group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
   // At the last look: the disk is full, and nothing else is wrong.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }

@@ -17,8 +17,8 @@ namespace locksley::daemon {
 // Writes gather in a group until the writer takes it, or until it is full: then the next one
 // gathers. The groups are taken in the order of their tickets. Large writes, and those that follow
 // them, go into later groups (StagedWrites). A write that brings jobs, and alone costs as much as a
-// full group, shares its group with no other but those that follow it: the disk may have no room
-// for it, and then its group is refused.
+// full group, shares its group only with writes that follow it, because the whole group is refused
+// if the disk has no room for it.
 //
 // A member of GroupCommit, guarded by it. Nothing blocks. Only allocation fails. put() is O(1) on
 // average while nothing is staged (else as StagedWrites::takes()), the others are O(1).

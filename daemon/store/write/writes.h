@@ -142,11 +142,12 @@ inline std::size_t cost_of(const StoreWrite& write) {
   return kCostOfWrite;
 }
 
-// The memory of results, and of patterns of earlier versions, that wait for the disk; of a step at
-// least kCostOfWrite: very many steps of one job each, as after a retry of scattered jobs, take the
-// writer long, and a client's write waits behind them. Of the lists of jobs only as many as the
-// results of a few thousand jobs may have: longer ones are those of a retry, or of the end of a
-// batch, and executors are not to wait for them. A retry is charged for its lists (WriteCharges).
+// The memory of results, and of patterns of earlier versions, that wait for the disk. A step counts
+// at least kCostOfWrite, because very many steps of one job each, as after a retry of scattered
+// jobs, take the writer long, and a client's write waits for them. Of the lists of jobs only as
+// many as the results of a few thousand jobs may have: longer ones are those of a retry, or of the
+// end of a batch, and executors are not to wait for them. A retry is charged for its lists
+// (WriteCharges).
 inline std::size_t weight_of(const StoreWrite& write) {
   constexpr std::size_t kMostRanges = 4096;
   if (const auto* move = std::get_if<MovePattern>(&write)) return move->row.range->payload->size();

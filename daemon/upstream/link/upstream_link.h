@@ -153,9 +153,9 @@ class UpstreamLink {
   // After a series of calls: asks for more leases, unless that is put off.
   void flush(Nanoseconds now);
   // True after a lease that came when the upstream had had no job for a while. So the next CLAIM is
-  // not urgent, and goes with the results of this lease, in one message; or by claim_put_off(),
-  // which the caller calls once it has nothing else to do, and soon in any case: until then other
-  // slots may be idle.
+  // not urgent, and goes in one message with the results of this lease, or by claim_put_off(). The
+  // caller calls that once it has nothing else to do, and soon in any case, because other slots may
+  // be idle until then.
   bool puts_off_claims() const { return claims_.puts_off(); }
   // And the results with which they would go are expected soon, as the last lease was short.
   bool expects_results_soon() const { return puts_off_claims() && lifecycle_.was_last_short(); }

@@ -179,9 +179,9 @@ struct OutLease {
   // Whether one of its jobs may have begun: the lease is, or was, in front on a slot, or the worker
   // has said so. Not if the worker has given it back without a word.
   bool may_have_begun() const;
-  // How many of the jobs that the lease holds, the lowest ones, have begun: those below the `next`
-  // of its BEATs; and one for each of the `in_front` slots on which it is in front, unless the link
-  // knows better (ReportedJobs::is_complete()).
+  // How many of the lease's jobs have begun; these are the lowest ones. They are the jobs below the
+  // `next` of its BEATs, and one for each of the `in_front` slots on which it is in front, unless
+  // the link knows better (ReportedJobs::is_complete()).
   std::uint64_t begun(std::uint32_t in_front) const;
   // The lowest job that has not started, as far as the link knows. None: all its jobs have.
   std::optional<std::uint64_t> first_not_started() const;

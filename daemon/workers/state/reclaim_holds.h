@@ -13,9 +13,9 @@
 
 namespace locksley::daemon {
 
-// For a while only RECLAIM gets jobs of some handlers: after a restart, after the process was
-// absent for so long that workers have given their connections up, and when a connection closes
-// whose worker may have given it up. Then the gates of these handlers are held.
+// Periods in which only RECLAIM gets jobs of some handlers: after a restart; after the process was
+// stopped for so long that workers have given up their connections; and after a connection was
+// closed that its worker may have given up. Then the gates of these handlers are held.
 //
 // A member of WorkerLink; the lanes outlive it. One thread. O(gates that are held). Nothing blocks.
 // Only allocation fails. Destroyed, it ends all holds.

@@ -32,9 +32,9 @@ class StoredBatches;
 // Decides whether jobs may be accepted: by the limits that hold for all, by the quotas of their
 // user, by the room in memory and in the store, and by the state of the daemon and its disk.
 //
-// All checks come first, and none has an effect that a refusal would have to undo. (Pending news of
-// batches is applied before anything is refused for want of room: jobs that have ended take none.)
-// What is admitted is charged at once, and the charge is held by a Reservation: it is refunded,
+// All checks come first, and none has an effect that a refusal would have to undo. (Before a
+// refusal for lack of room, pending news of batches is applied, since jobs that have ended take no
+// room.) An admitted demand is charged at once. A Reservation holds the charge, and refunds it
 // unless a batch takes it over. Room in the store is made by commit() and not before: so a command
 // that is refused, here or after its admission, evicts nothing, and has nothing evicted later.
 //

@@ -8,9 +8,9 @@
 
 namespace locksley::daemon {
 
-// The deletions for which clients wait: FORGET and CUSTOMER DEL. One that finds nothing may be a
-// repetition, and its reply says that the deletion is done: it waits for the last of those that are
-// under way, and fails as long as the disk has not taken one of them.
+// The deletions for which clients wait: FORGET and CUSTOMER DEL. A FORGET that finds nothing may be
+// a repetition, and its reply says that the deletion is done. So it waits for the last deletion
+// that is under way, and fails while the disk has not taken one of these.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks. Only allocation fails. put() is O(log n),
 // settled() O(groups with deletions that have their outcome now).

@@ -23,10 +23,10 @@ namespace locksley::daemon {
 
 struct StoredBatch;
 
-// When batches of an earlier process start, end by their deadline, and are forgotten: StoreClock
-// applied to all of them, and its second look, for which the wall-clock times are kept meanwhile
-// (24 bytes for each batch that is over, 32 for each that has a delay or a deadline). Without a
-// doubt about the clock nothing is kept.
+// When batches of an earlier process start, end by their deadline, and are forgotten. It applies
+// StoreClock to all of them, twice; for the second time it keeps their wall-clock times (24 bytes
+// for each batch that is over, 32 for each that has a delay or a deadline). Without a doubt about
+// the clock nothing is kept.
 //
 // Owned by Batches. The I/O thread only. Nothing blocks or fails.
 class RestoredTimes {

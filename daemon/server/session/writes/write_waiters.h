@@ -14,8 +14,8 @@
 namespace locksley::daemon {
 
 // A queue of waiters for each user. When there is room to write (WriteCharges), the first waiter of
-// the queue is woken, and once it has had its turn, the next, as long as there is room: so a
-// thousand connections of one user are not all woken for the room of one command.
+// the queue is woken; after its turn the next one, as long as there is room. So a thousand
+// connections of one user are not all woken for the room of one command.
 //
 // A member of Sessions. The I/O thread only. Nothing blocks.
 class WriteWaiters {

@@ -83,6 +83,8 @@ class Pool {
   // the first post().
   void on_post_error(std::function<void(std::exception_ptr)> function);
 
+  // The counters of each worker that has a thread, in the order of their numbers. Each counter is
+  // exact; together they are of about one moment.
   std::vector<WorkerSnapshot> snapshot() const;
   // How often each thief stole from each victim, for the pairs with at least one steal. Empty in a
   // pool of more than Worker::kMostVictims workers.

@@ -37,14 +37,15 @@ struct alignas(kCacheLine) WorkerStats {
   OwnedCounter steals;          // steals that succeeded
   OwnedCounter steal_attempts;  // victims that were searched
   OwnedCounter stolen;          // jobs and tasks that were stolen
-  OwnedCounter parks;
-  OwnedCounter empty_wakes;  // unparked, and found no work
-  OwnedCounter claims;
-  OwnedCounter busy_ns;
+  OwnedCounter parks;           // times that it parked
+  OwnedCounter empty_wakes;     // unparked, and found no work
+  OwnedCounter claims;          // turns that it claimed
+  OwnedCounter busy_ns;         // in turns that have ended
   DurationHistogram ring_wait;  // how long a queue with jobs waited for its claim
 };
 
-// One worker at one moment.
+// One worker at about one moment. The counters count since the worker's first start and never
+// decrease; WorkerStats says what each counts. Times in nanoseconds.
 struct WorkerSnapshot {
   std::uint32_t worker;
   std::uint64_t queue_depth;  // jobs that thieves may take from its claim, and tasks in its deque

@@ -25,7 +25,7 @@ class LoginWaits {
   // Half of the connections, and as many checks as wait of one source (CheckQueue::kMostOfSource).
   static constexpr std::size_t kMostOfNetwork = 32;
 
-  // A request that has asked. Owned by the function that the Authenticator calls.
+  // A request that waits for the check. Owned by the function that the Authenticator calls.
   class Wait {
    public:
     // `answer` is called once.

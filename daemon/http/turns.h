@@ -11,8 +11,8 @@
 namespace locksley::daemon {
 
 // Requests are long work (Slices), each in the line of its user: however many connections one user
-// has, a request or a command of another waits for one request of theirs. While little is asked
-// for, a request has its turn at once.
+// has, a request or a command of another waits for one request of theirs. While there are few
+// requests, each has its turn at once.
 //
 // A plain value, of the I/O thread. `slices` outlives every run of the io_context.
 struct HttpTurns {

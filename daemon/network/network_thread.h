@@ -31,16 +31,15 @@ inline constexpr ThreadRole kNetworkThread;
 // much at a time have lines of their own, of which a round serves fewer, so that one with a short
 // command does not wait for all of them.
 //
-// An order is there for the thread as soon as it is given: a reply waits for nothing else that the
-// I/O thread has to do. Only an order that finds the thread asleep wakes it. While it works on that
-// one, it takes those that follow, all that there are with one lock, so under load one wake-up does
-// for many.
+// The thread can take an order as soon as it is given, so a reply waits for no other work of the
+// I/O thread. An order wakes the thread only if it sleeps. While it executes orders, it takes all
+// that follow with one lock, so under load one wake-up serves many orders.
 //
-// Not Asio, which changes what epoll watches for each wait: here a socket is registered once,
-// edge-triggered, and costs no further call but reads, writes and its share of a wait.
+// It does not use Asio, which changes the set of epoll for each wait. Here a socket is registered
+// once, edge-triggered, and costs no further call but reads, writes and its share of a wait.
 //
 // Owned by NetworkThreads; the ReadyRelays outlive it. The I/O thread only, but for what run()
-// calls. Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it looks for
+// calls. Nothing blocks but stop(). Only start() fails. At rest it sleeps; before that it polls for
 // a while, as the I/O thread does (core/sync/adaptive_spin.h).
 class NetworkThread {
  public:

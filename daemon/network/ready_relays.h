@@ -1,4 +1,4 @@
-// What the network threads tell the I/O thread.
+// The news of the network threads for the I/O thread.
 #pragma once
 
 #include <memory>

@@ -72,8 +72,8 @@ class Relay {
   // True: the network thread is to be told.
   bool order(Order order, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
-  // Whose connection it is: that of a stranger, to begin with. The network thread learns of it with
-  // its next orders.
+  // The user whose connection it is; at first that of a stranger. The network thread learns of it
+  // with its next orders.
   void set_line(LineNumber line, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
   // The I/O thread's end; null once that is closed.
@@ -86,7 +86,8 @@ class Relay {
   // when there is room. `wants_much`: the last read filled its space, so that there may be more
   // than a small buffer holds.
   std::size_t room_for_input(bool wants_much, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
-  // What was read, perhaps nothing. Needs: no more than room_for_input(). True: News::kInput.
+  // The bytes that were read, perhaps none. Needs: no more than room_for_input(). True:
+  // News::kInput.
   bool push_input(std::string_view bytes, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
   // True: News::kInput.
   bool end_input(OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
@@ -96,7 +97,7 @@ class Relay {
     bool reports, shuts, closes;
     LineNumber line;  // whose connection it is
   };
-  // Once each time that the I/O thread has told: from here on it tells again.
+  // Called once for each notification of the I/O thread: its next order notifies again.
   Orders take_orders(OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
   // Exchanges the output with `into`, which is empty. True: News::kRoom.
   bool take_output(RelayBuffer& into, OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
@@ -104,7 +105,7 @@ class Relay {
   struct Failed {
     bool tells_input, tells_room;
   };
-  // Nothing more can be sent. What has come can still be taken.
+  // No more bytes can be sent. Received bytes can still be taken.
   Failed fail(OwnedCounter& waits) LOCKSLEY_EXCLUDES(mutex_);
 
  private:

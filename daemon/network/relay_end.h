@@ -27,8 +27,8 @@ class RelayOwner {
 };
 
 // The I/O thread's end of a connection whose socket a network thread has: what a non-blocking
-// socket is to a connection of the I/O thread alone. What it takes over the network thread sends,
-// and what that has received it returns.
+// socket is to a connection of the I/O thread alone. The network thread sends the bytes that it
+// takes, and it returns the bytes that the network thread has received.
 //
 // Owned by the Transport of a connection. The network thread and the owner outlive it. The I/O
 // thread only. Nothing blocks, but for the mutex of the relay. A peer that has gone is an end of

@@ -98,9 +98,9 @@ class Transport {
   void expect_more() { readable_ = true; }
   // The peer sends nothing more.
   bool is_at_end() const { return at_end_; }
-  // Whether the peer has closed its side, or gone, as far as the kernel has been told: asks it,
-  // whatever is still to be read. The kernel is told of a close only once it has taken in all bytes
-  // that were sent before. Needs: not closed.
+  // Asks the kernel whether the peer has closed its side, or gone, also while there are bytes to
+  // read. The kernel learns of a close only after it has received all bytes that were sent before.
+  // Needs: not closed.
   bool is_gone() const;
   // How many bytes the socket took, none or some; nothing if the peer has gone. Again after
   // wait_writable().
@@ -109,7 +109,7 @@ class Transport {
   // megabytes.
   static constexpr std::size_t kMostAtOnce = TlsChannel::kMostAtOnce;
   // Whether the kernel has all that send() took, or the peer has gone: closing loses nothing of it.
-  // If not, the owner is called when it is so.
+  // If false, the owner is called once it is true.
   bool is_sent();
 
   // Calls `owner.socket_is_ready()` once, as soon as the socket is readable or writable; no effect

@@ -1,4 +1,4 @@
-// Runs a program that checks something, and returns what it says.
+// Runs a program that checks something, and returns its output.
 #pragma once
 
 #include <chrono>

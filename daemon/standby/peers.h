@@ -1,4 +1,4 @@
-// What the other daemons on the same database say of this one, once the database does not confirm
+// Asks the other daemons on the same database about this one, once the database does not confirm
 // that it lives.
 #pragma once
 
@@ -34,13 +34,13 @@ enum class PeerVerdict : std::uint8_t {
 };
 
 // The verdict on the active daemon `self`, which the database has not confirmed to be alive for
-// `unconfirmed`. What a peer saw before that does not count: this daemon may have become the active
-// one since. `replies`: one for each peer; none: it did not reply.
+// `unconfirmed`. Views from before that do not count, since this daemon may have become the active
+// one afterwards. `replies`: one for each peer; none: it did not reply.
 PeerVerdict judge(std::int32_t self, std::chrono::milliseconds unconfirmed,
                   std::span<const std::optional<PeerReply>> replies);
 
-// Ends an active daemon that has lost its database and may have lost its batches: it must not show
-// clients what may be old, nor run jobs that another daemon runs, too.
+// Ends an active daemon that has lost its database and may have lost its batches: it must neither
+// send clients outdated replies nor run jobs that another daemon runs, too.
 //
 // Once two fifths of the lease are left it asks all daemons that stood by, at their ports for
 // clients, four times a second. If one of them says that another daemon is active, or if none has

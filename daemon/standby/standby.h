@@ -26,7 +26,7 @@ class logger;
 namespace locksley::daemon {
 
 // The ports of a daemon while another one is active, and while this one reads the batches that it
-// has taken over; and what its operator and systemd see of it in that time. README.md has the
+// has taken over; and its messages to the operator and to systemd in that time. README.md has the
 // steps.
 //
 // A member of StoreParts (daemon/parts.h). All members are called on main's thread. The first
@@ -66,8 +66,8 @@ class Standby {
   // connection that was open executes anything any more, and signals have the effect that they had
   // before. Without effect if wait() was never called.
   void hand_over();
-  // After hand_over(), once others take the signals: sends those again that came and that were left
-  // for them: a SIGTERM or SIGINT that came after the last wait(), and a SIGHUP.
+  // After hand_over(), once the serving parts take the signals: sends them those that arrived
+  // before: a SIGTERM or SIGINT after the last wait(), and a SIGHUP.
   void resend_signals() LOCKSLEY_EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,5 @@
-// What a connection to the upstream daemon says of itself: in the log, and to its lane's meter.
+// The reports of a connection to the upstream daemon: log lines, and the counters of its lane's
+// meter.
 #pragma once
 
 #include <cstddef>

@@ -90,7 +90,7 @@ class UpstreamConnection final : private LeaseSink {
   // socket if it asks for that.
   void serve() LOCKSLEY_REQUIRES(kUpstreamThread);
   void take_results() LOCKSLEY_REQUIRES(kUpstreamThread);
-  // While leases run, the upstream is told now and then what their jobs have said.
+  // While leases run, sends the notes and logs of their jobs to the upstream from time to time.
   void arm_news_timer() LOCKSLEY_REQUIRES(kUpstreamThread);
   void connect() LOCKSLEY_REQUIRES(kUpstreamThread);
   // From here on the connection has so long.
@@ -131,7 +131,7 @@ class UpstreamConnection final : private LeaseSink {
   bool news_timer_is_armed_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   Nanoseconds timer_at_ LOCKSLEY_GUARDED_BY(kUpstreamThread){};      // 0: not armed
   std::size_t operations_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = 0;  // on the socket, that have not ended
-  // Until the link is connected, or told why not.
+  // Until the link has learned that it is connected, or why not.
   bool is_connecting_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_open_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;
   bool is_closing_ LOCKSLEY_GUARDED_BY(kUpstreamThread) = false;

@@ -13,7 +13,7 @@
 namespace locksley::daemon {
 
 // A change by HTTP does not wait for room to write, as those of connections do (WriteCharges): a
-// person who stops a flood of commands is not to wait for them. Instead, at most kMostOfUser
+// person who stops a flood of commands must not wait for these. Instead, at most kMostOfUser
 // changes of a user wait for their outcome. There is no bound for all users together, so that none
 // pays for another; the configuration bounds the number of users.
 //

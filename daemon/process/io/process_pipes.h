@@ -54,9 +54,9 @@ std::expected<Descriptor, std::string> make_memory_file(std::string_view payload
 // /dev/null, for reading.
 std::expected<Descriptor, std::string> open_null();
 
-// Reads the output of a process as it arrives, until the other end is closed or the reader is told
-// to stop. Owned by the owner of the process; one thread, that of its executor. Nothing blocks. A
-// read error counts as the end.
+// Reads the output of a process as it arrives, until the other end is closed or finish() is called.
+// Owned by the owner of the process; one thread, that of its executor. Nothing blocks. A read error
+// counts as the end.
 class OutputReader {
  public:
   // Gets the bytes of each read, which are valid until it returns. If it returns false, reading

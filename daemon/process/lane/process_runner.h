@@ -1,4 +1,4 @@
-// What runs the jobs of one slot: one process at a time.
+// The interface of runners. A runner runs the jobs of one slot, in one process at a time.
 #pragma once
 
 #include <cstdint>

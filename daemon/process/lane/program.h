@@ -14,7 +14,7 @@
 
 namespace locksley::daemon {
 
-// What a process learns of its job, by environment variables.
+// The facts about its job that a process gets as environment variables.
 struct JobVariables {
   std::string_view batch;
   std::uint64_t index = 0;

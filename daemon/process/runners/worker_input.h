@@ -17,8 +17,8 @@ namespace locksley::daemon {
 class WorkerInput {
  public:
   enum class Rest { kNone, kLost };
-  // `on_closed` is called when the process has closed its input, and is told whether jobs are lost
-  // by that.
+  // `on_closed` is called when the process has closed its input; its argument says whether that
+  // loses jobs.
   WorkerInput(ProcessExecutor executor, std::function<void(Rest)> on_closed)
       : pipe_(executor), on_closed_(std::move(on_closed)) {}
   WorkerInput(const WorkerInput&) = delete;

@@ -58,11 +58,11 @@ class CommandPipeline {
 
   // ---- The connection ----
 
-  // It is made: nothing is wrong with it, and the silence counts from now on.
+  // The connection is made: there is no trouble, and the silence counts from now on.
   void start();
-  // It is gone: no bytes and no awaited replies are left. trouble() stays.
+  // The connection is gone: drops all bytes and awaited replies. trouble() stays.
   void clear();
-  // The connection is of no use from here on. The first reason is kept.
+  // The connection cannot be used from here on. The first reason is kept.
   void fail(std::string why) {
     if (trouble_.empty()) trouble_ = std::move(why);
   }

@@ -32,7 +32,7 @@ class ConnectionAttempts {
   // When the next attempt is due, while there is no connection.
   Nanoseconds next_at() const { return next_at_; }
 
-  // What an attempt came to, or the connection that came of it.
+  // The result of an attempt, or of the connection that it made.
   struct Outcome {
     std::string_view trouble;
     bool has_joined = false;

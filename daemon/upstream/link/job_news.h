@@ -1,4 +1,4 @@
-// What a NOTE tells the upstream of one job. A value; any thread, and nothing blocks.
+// The content of a NOTE to the upstream about one job. A value; any thread, and nothing blocks.
 #pragma once
 
 #include <cstdint>

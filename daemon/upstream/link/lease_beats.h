@@ -32,9 +32,9 @@ class LeaseBeats {
   // A guess: jobs begin within microseconds where a slot is free, and a person hardly notices so
   // long a pause.
   static constexpr std::chrono::milliseconds kLook{50};
-  // Whether a lease that waits has begun is looked at as often, and more and more seldom while none
-  // begins: after a sixteenth of the time that the last one has waited, at most after this.
-  // Guesses.
+  // The longest pause between checks whether a waiting lease has begun. The checks start as often
+  // as kLook, and become rarer while none begins: the pause is a sixteenth of the time that the
+  // last lease has waited. Guesses.
   static constexpr std::chrono::seconds kSeldomLook{1};
 
   // JOIN has succeeded: from one BEAT to the next.
@@ -52,7 +52,7 @@ class LeaseBeats {
   void advance();
   // When the owner calls check_leases().
   std::optional<Nanoseconds> next_check() const;
-  // Looks at leases whose look is due. True: there is news for a BEAT.
+  // Checks the leases whose check is due. True: there is news for a BEAT.
   bool check_leases();
   // Sends the news; the next BEAT counts from now on.
   void beat_now();
@@ -65,7 +65,7 @@ class LeaseBeats {
   void beat();
   // From one BEAT to the next. O(leases).
   Nanoseconds interval() const;
-  // Looks at the leases that wait, if that is due. True: one has begun.
+  // Checks the leases that wait, if that is due. True: one has begun.
   bool look_at_waiting();
 
   UpstreamHost& host_;

@@ -60,7 +60,7 @@ class LeaseLifecycle {
   // Those that run are asked to stop.
   void stop_all();
   void lose_all();
-  // They are no concern of this link any more.
+  // Drops all leases and their state.
   void forget_all();
   // Leases that went back to the upstream with the connection, and have no result to hand in, are
   // forgotten. `keeps_ready`: those that have not begun are kept, to be reclaimed.

@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// Which leases there are, which name each has on this connection, and which slots they take. What
-// happens to a lease is not decided here.
+// Which leases there are, which name each has on this connection, and which slots they take.
+// LeaseLifecycle decides what happens to a lease.
 //
 // A member of the link, and used by its parts; one thread; nothing blocks or fails. A reference to
 // a lease is good until forget(). Memory: two leases a slot, and leases whose results the upstream

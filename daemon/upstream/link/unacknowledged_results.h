@@ -51,7 +51,7 @@ class UnacknowledgedResults {
   // jobs the run had; none: it has gone before.
   std::optional<std::uint64_t> drop(HeldLease* lease, std::uint64_t id);
   void drop_all_of(HeldLease& lease);
-  // What was sent has to be sent again.
+  // Sent results have to be sent again.
   void connection_lost();
 
   std::uint64_t bytes() const { return bytes_; }

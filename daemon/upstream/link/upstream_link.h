@@ -128,10 +128,11 @@ class UpstreamLink {
   proto::OutputBuffer& output() { return pipeline_.output(); }
   // The connection took the first `bytes` of output(), which are gone from it.
   void sent(std::size_t bytes, Nanoseconds now) { pipeline_.sent(bytes, now); }
-  // The connection is of no use: the owner closes it, and calls disconnected().
+  // Whether the connection cannot be used any more: then the owner closes it, and calls
+  // disconnected().
   bool is_broken() const { return !trouble().empty() && phase_ != Phase::kDown; }
   bool is_joined() const { return phase_ == Phase::kReclaiming || phase_ == Phase::kServing; }
-  // What the upstream said of itself at the last JOIN; as new before the first. While there is a
+  // The upstream's properties at the last JOIN; default values before the first. While there is a
   // connection without a JOIN, no handler is not_served.
   const JoinReply& joined() const { return joined_; }
   // Why there is no connection, or why it is broken; empty: nothing is wrong.
@@ -168,7 +169,7 @@ class UpstreamLink {
   void drain(Nanoseconds now);
   // The same, and running jobs are asked to stop.
   void stop(Nanoseconds now);
-  // The same, and what runs is given up: LEAVE hands it back, and results that come later are
+  // The same, and running jobs are given up: LEAVE hands them back, and their later results are
   // dropped.
   void leave(Nanoseconds now);
   // After drain() or stop(): nothing is held, and the upstream knows all results.

@@ -10,7 +10,7 @@
 
 namespace locksley::daemon {
 
-// Finds the end of each reply in received bytes: RESP3, incrementally. What was scanned is not
+// Finds the end of each reply in received bytes: RESP3, incrementally. Scanned bytes are not
 // scanned again when more bytes come, and nothing is allocated for the elements of a reply;
 // ReplyCursor reads its values.
 //

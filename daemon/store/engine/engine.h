@@ -1,5 +1,5 @@
-// What the store needs of a database below it. Encoding, group commit, tickets, recovery and what
-// happens when the disk fails are the store's, whatever the engine.
+// The interface to the database below the store. Encoding, group commit, tickets, recovery and the
+// policy for a failing disk belong to the store, for every engine.
 #pragma once
 
 #include <chrono>
@@ -128,23 +128,23 @@ class Engine {
   // ---- The writer's thread ----
 
   virtual std::unique_ptr<Group> new_group() = 0;
-  // All of it or nothing, also after a crash. After an error the caller calls reopen() first: the
-  // writes of the failed commit may be there or not.
+  // Commits all changes or none, also after a crash. After an error the caller calls reopen()
+  // first: the writes of the failed commit may be there or not.
   virtual EngineDone commit(Group& group, Sync sync) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Large values before the group that they belong to: writes the group and clears it, so that they
-  // are not in memory twice. A crash, or a later error, may leave them or not; the commit that
-  // follows makes them as durable as itself.
+  // For large values, before the commit of the group that they belong to: writes this group and
+  // clears it, so that the values are not in memory twice. After a crash or a later error they may
+  // be there or not. The commit that follows makes them as durable as itself.
   virtual EngineDone write_ahead(Group& group) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // The most bytes of a group that is one of many: more would take so long that others wait. A
   // group of a single write may have more. By default there is no bound.
   virtual std::size_t group_bytes() const { return std::numeric_limits<std::size_t>::max(); }
   // As many bytes as a group should have for write_ahead().
   virtual std::size_t write_ahead_bytes() const = 0;
-  // Makes all that was committed survive a power loss.
+  // Makes all committed rows survive a power loss.
   virtual EngineDone sync() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // After an error. If it succeeds, all that was acknowledged before is safe, and no later commit
-  // depends on what failed. If not, the engine is open for reading only, or closed if even that is
-  // impossible.
+  // Called after an error. If it succeeds, all acknowledged rows are safe, and no later commit
+  // depends on the failed one. If not, the engine is open for reading only, or closed if even that
+  // is impossible.
   virtual EngineDone reopen() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
   // Free space. check_room(): whether so many more bytes can be written, and all rows deleted
@@ -154,16 +154,15 @@ class Engine {
   virtual bool has_last_room(std::uint64_t bytes) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
   // Gives up the space that was reserved for deletions.
   virtual void use_reserve() LOCKSLEY_REQUIRES(kStoreWriter) = 0;
-  // Gives the room of deleted rows back: those of the batches with these numbers, the last one
-  // included.
+  // Frees the space of the deleted rows of the batches from `first` to `last`, both included.
   virtual EngineDone reclaim(std::uint64_t first, std::uint64_t last) LOCKSLEY_REQUIRES(kStoreWriter) = 0;
 
   // ---- Any thread ----
 
   // For messages: its folder, or its address.
   virtual const std::string& place() const = 0;
-  // A name of this database that no other one has, and that stays the same as long as it exists. A
-  // copy of an embedded one has another name.
+  // A unique name of this database, which stays the same as long as it exists. A copy of an
+  // embedded database has another name.
   virtual const std::string& id() const = 0;
   // Whether readings wait for another machine, and so may take very long.
   virtual bool is_on_network() const { return false; }

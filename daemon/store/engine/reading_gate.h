@@ -14,7 +14,7 @@ namespace locksley::daemon {
 // and closes the engine. close() blocks until there is no reading; enter() as its `wait` says.
 class ReadingGate {
  public:
-  // Whether there may be a reading; if so, leave() ends it.
+  // Whether the reading may begin; if so, the caller ends it by leave().
   bool enter(ReadingWait wait) LOCKSLEY_EXCLUDES(mutex_);
   void leave() LOCKSLEY_EXCLUDES(mutex_);
   void open() LOCKSLEY_EXCLUDES(mutex_);

@@ -1,4 +1,4 @@
-// Which jobs of a batch have failed, as the store has them.
+// Reads from the store which jobs of a batch have failed.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct FailedJobList {
   std::uint64_t jobs = 0;
 };
 
-// Reads the rows of failed jobs of one batch, a part at a time: so others that read wait for one
+// Reads the rows of failed jobs of one batch, a part at a time, so that other readers wait for one
 // part only.
 //
 // Owned by the tasks of the Reader that read the parts; the Store outlives it. One thread at a
@@ -37,7 +37,7 @@ class FailedJobsReading {
   // Reads the next part, for a millisecond or two. True: that was the last. The error is for the
   // client.
   std::expected<bool, std::string> read_part();
-  // What was read. Needs: the last read_part() returned true. Once.
+  // The list that was read. Needs: the last read_part() returned true. Call it once.
   FailedJobList take();
 
  private:

@@ -68,21 +68,20 @@ class PayloadFetcher {
     // the longest over a link of 10 KB/s.
     std::chrono::milliseconds first_reading = ChunkPatience::kFirst;
     std::chrono::milliseconds longest_reading = std::chrono::minutes(10);
-    // How much may lie here, of all users, until executors ask for it; then a row is read only if
-    // another one goes. A guess. Each thread may exceed it by a payload.
+    // How many bytes of all users may lie here until executors ask for them. Above that a row is
+    // read only if another one is evicted. A guess. Each thread may exceed it by a payload.
     std::uint64_t most_held_bytes = std::uint64_t{64} << 20;
-    // What has lain here for so long, while other rows of its user wait for room, goes: its batch
-    // was paused, perhaps, or its job runs elsewhere. A guess: much longer than a batch pauses that
-    // waits for payloads.
+    // A row that has lain here for so long is evicted while other rows of its user wait for room:
+    // its batch may be paused, or its job may run elsewhere. A guess: much longer than a batch
+    // pauses that waits for payloads.
     std::chrono::milliseconds longest_held{10'000};
-    // The only row of a user makes room for other users once it has lain here for so long. It may
-    // be larger than all of the room, and would be read again and again. A guess: longer than a
-    // batch takes to come back while it need not wait for slots.
+    // The only row of a user makes room for other users once it has lain here for so long.
+    // Otherwise a row that is larger than all of the room would be read again and again. A guess:
+    // longer than a batch takes to come back if it need not wait for slots.
     std::chrono::milliseconds shortest_held{1000};
   };
 
-  // The payloads that the executors of one batch want. Made by open(); its owner calls close() at
-  // the end.
+  // The requests of the executors of one batch. Made by open(); its owner calls close() at the end.
   class Wants;
   using SharedWants = std::shared_ptr<Wants>;
 
@@ -131,7 +130,7 @@ class PayloadFetcher {
     SharedWants wants;
     SharedWant want;
   };
-  // What one user has here.
+  // The rows and tasks of one user.
   struct Part {
     std::uint64_t bytes = 0;     // of `held`, with the overhead
     std::list<Held> held;        // in the order of their arrival

@@ -41,8 +41,8 @@ class Reachability {
 
  private:
   void run() LOCKSLEY_EXCLUDES(mutex_);
-  // Looks for a payload that never exists. That waits for a lock of the table, too: so a locked
-  // table counts as unreachable.
+  // Asks for a payload that never exists. The question waits for a lock of the table, too, so a
+  // locked table counts as unreachable.
   bool replies(std::uint64_t batch, std::chrono::milliseconds patience, const std::stop_token& stop) const;
 
   Engine& engine_;

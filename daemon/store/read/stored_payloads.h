@@ -49,8 +49,8 @@ class StoredPayloads final : public PayloadSource {
   // Copies the payloads into `scratch`: the views are valid until it changes.
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override
       LOCKSLEY_EXCLUDES(mutex_);
-  // At most kMostChunks of some 128 KiB: a large payload is a chunk by itself, which is of no use
-  // to another job, and is not kept. Besides what lies in the fetcher.
+  // At most kMostChunks of some 128 KiB: a large payload is a chunk by itself, which no other job
+  // needs, and is not kept. Without the rows that lie in the fetcher.
   std::uint64_t memory_bytes() const override LOCKSLEY_EXCLUDES(mutex_);
   void drop_cached() override LOCKSLEY_EXCLUDES(mutex_);
 

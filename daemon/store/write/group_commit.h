@@ -38,8 +38,8 @@ namespace locksley::daemon {
 // a slow disk, of which the sync takes little.
 inline constexpr std::size_t kMostInGroup = 4U << 20;
 
-// How many steps, and ranges of failed jobs, the store puts into one row, how much into one group,
-// and of how many bytes the writer itself merges the steps; less in tests.
+// How many steps, and ranges of failed jobs, the store puts into one row; the size of a group; and
+// up to how many bytes of steps the writer itself merges. Smaller in tests.
 struct RowSizes {
   std::uint64_t steps = StepCompactor::kSteps;
   std::uint64_t failed_ranges = kFailedRangesInRow;
@@ -64,7 +64,7 @@ struct GroupPatience {
 // began the next group with the first of these writes, the others would have to wait for the group
 // after that. So after a group the writer waits until there are as many writes as there were
 // clients, if these were at least kManyClients and the next group is to be synced; at most as long
-// as GroupPatience says. So a write waits longer than without this by the time of a commit at most.
+// as GroupPatience says. So this prolongs the wait of a write by the time of one commit at most.
 //
 // Owned by the Store; the Engine outlives it. start() and stop(): one thread. All other members:
 // any thread. put() never blocks on the disk; wait_for_room() blocks, for workers; stop() waits for
@@ -80,8 +80,8 @@ struct GroupPatience {
 // disk works: else they could come as fast as the backlog is written.
 //
 // Jobs for which the disk has no room are refused before anything is written. If there is no room
-// for anything else either, the outcome is that of a failure; only deletions of batches are written
-// then.
+// for other writes either, the outcome is that of a failure, and only deletions of batches are
+// written.
 class GroupCommit {
  public:
   GroupCommit(Engine& engine, config::Durability durability, std::shared_ptr<spdlog::logger> log,
@@ -175,8 +175,8 @@ class GroupCommit {
   void await_expected() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
   // An attempt to write the backlog, or the next part of it.
   void retry() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
-  // Frees results, retries and syncs, each if it is time. False: nothing was due. Called after each
-  // group, too: else clients that write all the time would put it off for ever.
+  // Frees results, retries and syncs, each if it is time. False: nothing was due. Also called after
+  // each group: otherwise clients that write all the time would postpone it for ever.
   bool do_what_is_due() LOCKSLEY_REQUIRES(kStoreWriter, mutex_);
 
   // ---- One group ----

@@ -30,11 +30,11 @@ class PendingWrites {
   void add(StoreWrite&& write);
   // All of them; replaced ones are std::monostate.
   const Writes& all() const { return writes_; }
-  // The same, and none is left. The next ones come into the memory of `spare`, which is empty: a
-  // write is large, and is not moved again and again while their number grows.
+  // Takes all of them out. The next ones come into the memory of `spare`, which is empty: writes
+  // are large, and need not be moved again and again while their number grows.
   Writes take(Writes spare = {});
-  // The first `count` of all(), which are not here any more. O(all()). Needs: all that are
-  // std::monostate were replaced.
+  // Takes out the first `count` of all(). O(all()). Needs: all that are std::monostate were
+  // replaced.
   Writes take_first(std::size_t count);
 
   bool empty() const { return writes_.empty(); }

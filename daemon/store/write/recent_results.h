@@ -17,9 +17,9 @@ namespace locksley::daemon {
 //
 // A member of GroupCommit, which guards it; the writer's thread alone. A batch that has been
 // destroyed has no rows, but its entry takes memory, and so does the control block of its
-// shared_ptr. So each time that there are twice as many entries as after the last look, all of them
-// are looked at, and those of such batches go: O(1) for each that is added. Nothing blocks. Only
-// allocation fails.
+// shared_ptr. So each time that there are twice as many entries as after the last check, all
+// entries are checked, and those of destroyed batches are removed: O(1) for each added entry.
+// Nothing blocks. Only allocation fails.
 class RecentResults {
  public:
   // The memory that an entry takes besides its rows: the entry itself and the control block of its
@@ -44,7 +44,7 @@ class RecentResults {
     std::uint64_t end;  // of their rows
     std::size_t bytes;
   };
-  // Guess: less than a megabyte, so that small numbers are never looked at.
+  // A guess: less than a megabyte, so that small numbers are never checked.
   static constexpr std::size_t kFewest = 4096;
 
   std::deque<Entry> entries_;

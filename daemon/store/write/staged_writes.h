@@ -29,9 +29,9 @@ namespace locksley::daemon {
 // followers once later groups gather (begin_group()): writes that are put then come after it
 // anyhow.
 //
-// A change that has the outcome of batches for which its batch waits must be in the store before
-// these are deleted, and their deletion does not wait for anything that is here. So besides
-// following the jobs that are added, such a change goes ahead of them, without them (tell_ahead()).
+// A change may record the outcome of batches for which its batch waits. It must be in the store
+// before these batches are deleted, and their deletion does not wait for staged writes. So such a
+// change is written twice: ahead of the added jobs, without them (tell_ahead()), and after them.
 //
 // A member of WriteQueue, and guarded as it is. Nothing blocks. Only allocation fails. However many
 // writes are staged, by however many users: the calls for a write are O(1) on average, and
@@ -61,22 +61,21 @@ class StagedWrites {
   StagedWrites& operator=(const StagedWrites&) = delete;
 
   bool empty() const { return staged_.empty(); }
-  // Whether writes that are here go into the group of this ticket.
+  // Whether staged writes go into the group of this ticket.
   bool has_group(Ticket ticket) const;
   // The group of this ticket gathers now, and all before it do not any more.
   void begin_group(Ticket ticket) { gathering_ = ticket; }
-  // Whether the write belongs here: because it is large, or because it follows one that is here.
+  // Whether the write is to be staged: because it is large, or because it follows a staged one.
   bool takes(const StoreWrite& write, std::size_t cost) const;
   // `first`: the ticket of the first group that may have parts: no write that was put before comes
   // after it. Returns the ticket of the write.
   Ticket add(StoreWrite&& write, std::size_t cost, Urgency urgency, Ticket first);
-  // Before add() of a change that tells_of_ends(). Each write of the same batch that is here
-  // already would replace it by an earlier row, so the change follows each of them, as it is
-  // without the jobs that are added later. Returns the change without any of these jobs, which goes
-  // into the group that gathers; none: it does not follow jobs that are added to a batch which the
-  // store has.
+  // Before add() of a change that tells_of_ends(). Each staged write of the same batch would
+  // replace it by an earlier row, so the change follows each of them, without the jobs that are
+  // added later. Returns the change without any of these jobs, which goes into the group that
+  // gathers; none: it does not follow jobs that are added to a batch which the store has.
   std::optional<ChangeBatch> tell_ahead(const ChangeBatch& change);
-  // The highest ticket of a step that is here; 0: there is none.
+  // The highest ticket of a staged step; 0: there is none.
   Ticket last_step() const { return with_steps_ == nullptr ? 0 : with_steps_->ticket; }
   // A write of nothing for which a client waits, with that step. Needs: there is one. Returns its
   // ticket.
@@ -94,8 +93,8 @@ class StagedWrites {
     std::uint64_t bytes = 0;
   };
   void part_written(const Written& written);
-  // A part could not be written. All that is here goes with its own group, whole; while the disk
-  // fails, it is refused there.
+  // A part could not be written. All staged writes go whole with their own groups, which are
+  // refused while the disk fails.
   void write_whole();
   // Appends the writes that go into the group of this ticket. Returns for how many of them a client
   // waits.

@@ -1,4 +1,4 @@
-// Which batches' steps are merged, and when.
+// Decides which batches' steps are merged, and when.
 #pragma once
 
 #include <cstddef>

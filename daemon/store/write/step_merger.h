@@ -13,7 +13,7 @@
 
 namespace locksley::daemon {
 
-// The row that says what some steps of a batch say together.
+// One row in place of some steps of a batch.
 struct MergedSteps {
   std::uint64_t sequence = 0;
   std::uint64_t first = 0;   // the numbers of the steps: they are these and all between
@@ -51,9 +51,9 @@ class StepMerger {
 
   // The steps below number `below` are committed. False: the system has no thread for it.
   bool ask(std::uint64_t sequence, std::uint64_t below) LOCKSLEY_EXCLUDES(mutex_);
-  // What was asked for is not wanted any more, whether it is merged or not.
+  // Drops the request for this batch, whether it is merged already or not.
   void withdraw(std::uint64_t sequence) LOCKSLEY_EXCLUDES(mutex_);
-  // What has been merged; each once.
+  // The next merged row; each once. None: there is none.
   std::optional<MergedSteps> take() LOCKSLEY_EXCLUDES(mutex_);
 
  private:

@@ -16,7 +16,7 @@ using Ticket = std::uint64_t;
 struct Outcome {
   Ticket up_to = 0;
   std::string error;  // empty: they are on the disk
-  // Those that were kept are on the disk now; clients have their replies already.
+  // The kept writes are on the disk now; clients have their replies already.
   bool is_of_kept_ones = false;
 };
 

@@ -54,32 +54,34 @@ class WriteBacklog {
 
   // ---- A group that is about to be written ----
 
-  // What was taken out of a group, since there is no room for it.
+  // The writes that were taken out of a group for lack of room.
   struct Refusal {
     std::string why;        // empty: all of the group may be written
-    bool has_jobs = false;  // something that brings jobs was taken out
+    bool has_jobs = false;  // writes that bring jobs were taken out
   };
-  // Takes out what brings jobs if there is no room for it, or if jobs among it follow refused ones
-  // of their batch, which was not known when they were put (AddJobs::settled): their indexes are
-  // too high. Changes that follow such jobs of their batch no longer count them, and leave the
-  // batch open. A batch that was to start after a refused one is changed to require its success: so
-  // it does not run if the daemon crashes before it has cancelled it. If there is no room for the
-  // rest either, the disk is_full(), and the group must not be written. `ticket`: the group's.
+  // Takes out the writes that bring jobs if there is no room for them, or if their jobs follow
+  // refused ones of their batch, which was not known when they were put (AddJobs::settled): their
+  // indexes are too high. Changes that follow such jobs of their batch no longer count them, and
+  // leave the batch open. A batch that was to start after a refused one is changed to require its
+  // success: so it does not run if the daemon crashes before it has cancelled it. If there is no
+  // room for the rest either, the disk is_full(), and the group must not be written. `ticket`: the
+  // group's.
   Refusal refuse_without_room(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
-  // At the last look: the disk is full, and nothing else is wrong.
+  // At the last check: the disk is full, and there is no other error.
   bool is_full() const LOCKSLEY_REQUIRES(kStoreWriter) { return is_full_; }
 
   // ---- A group that was not written ----
 
-  // On a full disk: writes what makes room among `writes`, and takes it out. What was kept of
-  // batches that are deleted is dropped; returns how much that weighed (weight_of()). With
-  // deletions, the outcomes of the deleted batches are written for those that waited for them
-  // (tells_of_ends()): their changes stay kept, and may be written only much later.
+  // On a full disk: writes those of `writes` that make room, and takes them out. Drops the kept
+  // writes of deleted batches, and returns their weight (weight_of()). With deletions, the outcomes
+  // of the deleted batches are written for those that waited for them (tells_of_ends()), because
+  // their own changes stay kept, and may be written only much later.
   std::size_t write_deletions(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Refuses those of `writes` that bring jobs; corrects those that were put before earlier refusals
   // were known. `ticket`: the group's. See refuse_without_room().
   void note_refused(Writes& writes, Ticket ticket) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Keeps the rest, but for what brings jobs, which it takes out as refuse_without_room() does.
+  // Keeps the rest, except writes that bring jobs, which it takes out as refuse_without_room()
+  // does.
   void keep(Writes writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // ---- What is kept ----
@@ -89,7 +91,7 @@ class WriteBacklog {
   // Whether the backlog has deletions of batches.
   bool keeps_deletions() const LOCKSLEY_REQUIRES(kStoreWriter) { return kept_deletions_ != 0; }
 
-  // The disk has just failed: the next attempt is a pause away.
+  // The disk has just failed: the next attempt comes after a pause.
   void begin_pause() LOCKSLEY_REQUIRES(kStoreWriter);
   Nanoseconds next_attempt() const LOCKSLEY_REQUIRES(kStoreWriter) { return next_attempt_; }
   // The length of the pause before it.
@@ -107,18 +109,19 @@ class WriteBacklog {
   // (weight_of()).
   std::size_t drop(const std::unordered_set<std::uint64_t>& batches, Writes& writes)
       LOCKSLEY_REQUIRES(kStoreWriter);
-  // Of a batch that was refused for its size nothing was written. With its deletion goes all else
-  // that was put about it, such as its last step: nothing would delete that. Returns as drop().
+  // No row of a batch that was refused for its size was written. With its deletion all other writes
+  // about it are dropped, such as its last step, because nothing would delete their rows. Returns
+  // as drop().
   std::size_t drop_never_written(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Corrects writes that were put before a refusal was known. Returns whether there are jobs that
   // follow refused ones of their batch.
   bool correct(Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // Whether the disk has room for these writes; sets is_full_.
   EngineDone check_room(const Writes& writes) LOCKSLEY_REQUIRES(kStoreWriter);
-  // Gives back the room of deleted batches, so that the room that is looked for next may be there.
+  // Frees the space of deleted batches before the next check for room.
   EngineDone reclaim() LOCKSLEY_REQUIRES(kStoreWriter);
-  // Adds to `told` what `writes`, which are kept or will be, have of the ends of other batches.
-  // `others`: batches of which nothing is needed.
+  // Adds to `told` those parts of `writes`, which are kept or will be, that report the ends of
+  // other batches. `others`: batches whose ends are not needed.
   void tell_of_ends(std::span<const StoreWrite> writes, const std::unordered_set<std::uint64_t>& others,
                     Writes& told) const LOCKSLEY_REQUIRES(kStoreWriter);
   // Returns those parts of the kept writes that report the ends of batches which the first `count`
@@ -129,8 +132,8 @@ class WriteBacklog {
   std::size_t first_part() const LOCKSLEY_REQUIRES(kStoreWriter);
   // The part of write_kept() for the disk.
   std::expected<Writes, EngineError> try_to_write_kept(std::size_t& dropped) LOCKSLEY_REQUIRES(kStoreWriter);
-  // The batches whose discards among `writes` may be written before all else that is kept: nothing
-  // else of theirs is.
+  // The batches whose discards among `writes` may be written before the other kept writes, because
+  // none of these is about them.
   std::unordered_set<std::uint64_t> batches_with_discards_only(const Writes& writes) const
       LOCKSLEY_REQUIRES(kStoreWriter);
 
@@ -149,8 +152,8 @@ class WriteBacklog {
   std::size_t kept_deletions_ LOCKSLEY_GUARDED_BY(kStoreWriter) = 0;
   bool is_full_ LOCKSLEY_GUARDED_BY(kStoreWriter) = false;
   // The refused jobs of a batch, until jobs come that were added after the refusal was known, or
-  // the batch is deleted. Writes of other batches do not show that all that follow have come: some
-  // may be staged.
+  // the batch is deleted. Writes of other batches do not prove that no more of these jobs come:
+  // some may be staged.
   struct Refused {
     Ticket group = 0;             // the last one
     bool is_acceptance = false;   // the batch itself was refused

@@ -39,8 +39,8 @@ class WriteGroup {
 
   void add(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
   // The same as add() for writes that no group has had before. If one of them forgets a batch, the
-  // writes of that batch before it are left out, and what only they would have written is not
-  // deleted.
+  // writes of that batch before it are left out, and rows that only these would have written are
+  // not deleted.
   void add_new(std::span<const StoreWrite> writes) LOCKSLEY_REQUIRES(kStoreWriter);
 
   // Payloads of a write that a later group has.
@@ -48,8 +48,8 @@ class WriteGroup {
 
   // The error is that of the first write that failed.
   EngineDone finish(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
-  // In place of finish(), if there is nothing but a part, which is safe with the write that it
-  // belongs to.
+  // In place of finish(), if the group has only a part: the write that the part belongs to will
+  // make it safe.
   EngineDone finish_part(Engine::Sync sync) LOCKSLEY_REQUIRES(kStoreWriter);
 
  private:

@@ -46,7 +46,7 @@ class WriteQueue {
     return std::max(gathering_.empty() ? gathering_ticket_ - 1 : gathering_ticket_, staged_.last());
   }
 
-  // The ticket of the group that gathers: no write has a later one, but for those that are staged.
+  // The ticket of the group that gathers: no write but a staged one has a later one.
   Ticket gathering() const { return gathering_ticket_; }
 
   bool empty() const { return gathering_.empty() && !has_full_or_staged(); }

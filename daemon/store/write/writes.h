@@ -123,8 +123,8 @@ inline std::size_t ranges_in(const BatchStep& step) {
   return step.ended.size() + step.failed.size() + step.requeued.size() + step.job_attempts.size();
 }
 
-// How long the writer needs for it, as the number of bytes that a slow disk writes in that time.
-// Nothing for a write of nothing.
+// How long the writer needs for it, as the number of bytes that a slow disk writes in that time. 0
+// for an empty write.
 inline std::size_t cost_of(const StoreWrite& write) {
   if (std::holds_alternative<std::monostate>(write)) return 0;
   const auto bytes_of = [](const std::shared_ptr<const proto::ArgumentList>& payloads) -> std::size_t {
@@ -144,9 +144,9 @@ inline std::size_t cost_of(const StoreWrite& write) {
 
 // The memory of results, and of patterns of earlier versions, that wait for the disk. A step counts
 // at least kCostOfWrite, because very many steps of one job each, as after a retry of scattered
-// jobs, take the writer long, and a client's write waits for them. Of the lists of jobs only as
-// many as the results of a few thousand jobs may have: longer ones are those of a retry, or of the
-// end of a batch, and executors are not to wait for them. A retry is charged for its lists
+// jobs, take the writer long, and a client's write waits for them. Lists of jobs count only up to
+// the length that the results of a few thousand jobs may have: longer lists come from a retry, or
+// from the end of a batch, and executors must not wait for them. A retry is charged for its lists
 // (WriteCharges).
 inline std::size_t weight_of(const StoreWrite& write) {
   constexpr std::size_t kMostRanges = 4096;

@@ -26,10 +26,10 @@ struct StoreSizes {
 
 // The store's share of a full disk: room that only deletions may use.
 //
-// The store refuses what would leave less than `room` bytes free. Other programs do not know that
-// limit, so a file of `reserve` bytes, RESERVE, takes some room away from them as long as little is
-// free. When the disk is full all the same, the file is deleted, and the store has that room to
-// delete batches in.
+// The store refuses writes that would leave less than `room` bytes free. Other programs do not know
+// that limit, so a file of `reserve` bytes, RESERVE, occupies some space while little is free. If
+// the disk is full all the same, the file is deleted, and the store can delete batches in that
+// space.
 //
 // Owned by the engine; its writer's thread only. Each call makes a system call or two. Nothing
 // fails: a file that cannot be made is missing.

@@ -18,7 +18,7 @@ namespace locksley::daemon {
 // Opens it in the folder EngineOptions::path, for one daemon at a time. `env`: for tests that make
 // the disk fail, outlives the engine; null: the system's.
 OpenEngine embedded_engine(rocksdb::Env* env = nullptr);
-// What a repair has left.
+// The result of a repair.
 struct RepairReport {
   std::uint64_t batches = 0;            // that are there
   std::vector<std::string> aside = {};  // tables that could not be read, now in the folder `lost`

@@ -1,4 +1,4 @@
-// From where RocksDB looks for the place of a new row. Internal to daemon/store/embedded.
+// Where RocksDB begins its search for the place of a new row. Internal to daemon/store/embedded.
 #pragma once
 
 #include <rocksdb/slice_transform.h>

@@ -21,7 +21,7 @@ std::expected<void, StoreRefusal> make_store_folder(const std::string& folder);
 bool is_open_to_others(const std::string& folder);
 
 // How many descriptors check_access() holds at once. RocksDB's repair has few files open at a time,
-// and sets a table aside that it cannot open, be it for want of a descriptor.
+// and sets aside a table that it cannot open, even if only for lack of descriptors.
 enum class Held : std::size_t { kOne = 1, kAsForRepair = 64 };
 
 // Opens each file of the store for reading, and asks whether this process may write where it will

@@ -1,5 +1,5 @@
-// The lock file of a RocksDB database, which the process has that has opened it. Internal to
-// daemon/store/embedded.
+// The lock file of a RocksDB database, which the process that has the database open holds. Internal
+// to daemon/store/embedded.
 #pragma once
 
 #include <rocksdb/status.h>

@@ -64,7 +64,7 @@ struct MigrationError {
 class Migration {
  public:
   enum class Phase : std::uint8_t { kCopying, kComparing };
-  // What this run has read of the source in this phase.
+  // How much of the source this run has read in this phase.
   struct Progress {
     Phase phase = Phase::kCopying;
     Table table = Table::kPayloads;
@@ -94,7 +94,7 @@ class Migration {
   template <class Value>
   using Result = std::expected<Value, MigrationError>;
 
-  // What the marks of the two stores say.
+  // The state of the two stores, by their marks.
   enum class Start : std::uint8_t {
     kNew,         // the target is empty
     kUnfinished,  // it is a copy of this source

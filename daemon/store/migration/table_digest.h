@@ -1,4 +1,4 @@
-// What two tables are compared by.
+// The digest by which two tables are compared.
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ class Compaction {
         limits_(limits),
         ways_{Way{MovePlanner(Table::kPayloads, sizes)}, Way{MovePlanner(Table::kResults, sizes)}} {}
 
-  // Once. kDone, or what hinders it: kLocked, kForbidden or kFenced. After an error the connection
-  // is of no use.
+  // Runs once. Returns kDone, or the obstacle: kLocked, kForbidden or kFenced. After an error the
+  // connection cannot be used any more.
   PgExpected<Freed> run(PgConnection& connection);
 
  private:

@@ -16,11 +16,11 @@ namespace locksley::daemon {
 // decides in which. Once the newest generation has enough bytes, new batches begin another one, in
 // an empty table.
 //
-// A table whose rows have all been deleted is truncated. That gives its room back at once, also
-// beside a session that is idle in a transaction; vacuum would have to wait for that session. Once
-// half of a generation's rows have been deleted, or a third of those in a table of moved rows, the
-// remaining rows may move to the table of the generation before, or to a table that is kept empty
-// for this. Then its own table is truncated. See compaction.h.
+// A table whose rows have all been deleted is truncated. That frees its space at once, even if a
+// session is idle in a transaction; vacuum would have to wait for that session. Once half of a
+// generation's rows have been deleted, or a third of those in a table of moved rows, the remaining
+// rows may move to the table of the generation before, or to a table that is kept empty for this.
+// Then its own table is truncated. See compaction.h.
 //
 // A value, which SharedGenerations guards. The table locksley_generation says the same.
 class Generations {

@@ -17,7 +17,7 @@
 
 namespace locksley::daemon {
 
-// What became of a transaction.
+// The outcome of a transaction.
 struct Written {
   enum class Outcome : std::uint8_t {
     kDone,
@@ -31,8 +31,8 @@ struct Written {
   std::string warning = {};  // of kDone: the server's warning, which does not change the outcome
 };
 
-// How far a transaction's rows are safe once it is done: kAhead: as soon as a later transaction is
-// that is kSafe.
+// When the rows of a committed transaction are safe. kSafe: at once. kAhead: once a later
+// transaction with kSafe is committed.
 enum class Safety : std::uint8_t { kSafe, kAhead };
 
 // Who writes: the daemon, by its row in locksley_node, in an epoch of that row. Each new connection

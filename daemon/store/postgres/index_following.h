@@ -103,7 +103,7 @@ class IndexFollowing {
   void give_up(std::string_view why, std::chrono::milliseconds pause);
 
   static constexpr auto kPatience = std::chrono::seconds(2);  // guess: a takeover may wait for one statement
-  // If there are more changed ones, so many are read again at each look.
+  // If there are more changed batches, so many are read again at each check.
   static constexpr std::size_t kMostChanged = 10'000;
   static constexpr std::size_t kReadAtOnce = 2'000;
   static constexpr std::int64_t kListsAtOnce = 256;

@@ -12,8 +12,8 @@
 
 namespace locksley::daemon {
 
-// Vacuum gives the room of deleted rows back, but not while a session is idle in a transaction.
-// Each batch leaves about a kilobyte of deleted rows in the index. So once the table is larger than
+// Vacuum frees the space of deleted rows, but not while a session is idle in a transaction. Each
+// batch leaves about a kilobyte of deleted rows in the index. So once the table is larger than
 // twice its live rows by TableSizes::least(), and by a sixteenth of all live bytes, the table is
 // truncated and its rows are written anew.
 //
@@ -39,7 +39,7 @@ class IndexRewrite {
   TableSizes& sizes_;
   const std::int32_t node_;
   const std::chrono::milliseconds reply_;
-  std::uint64_t live_ = 0;  // bytes, at the last look
+  std::uint64_t live_ = 0;  // bytes, at the last check
   Instant next_look_{};
 };
 

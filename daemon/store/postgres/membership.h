@@ -19,7 +19,7 @@ class logger;
 
 namespace locksley::daemon {
 
-// What a daemon has once it is the active one.
+// The state of a daemon that has just become the active one.
 struct Joined {
   std::int32_t node = 0;  // the number of this daemon's row
   // Of the daemon that was active before; null: this one has not stood by.

@@ -10,7 +10,7 @@
 
 namespace locksley::daemon {
 
-// What a table holds.
+// The bytes of a table.
 struct TableBytes {
   std::uint64_t live = 0;  // about what its rows take
   std::uint64_t size = 0;  // of the table with its index, and with rows that were deleted
@@ -50,11 +50,11 @@ class MovePlanner {
 
   MovePlanner(Table table, const TableSizes& sizes) : table_(table), sizes_(sizes) {}
 
-  // The generations that may be over, in the order in which they should be measured: those of which
-  // nothing is known come first. What was known of others is forgotten.
+  // The generations that may be over, in the order in which they should be measured: those without
+  // a measurement come first. Measurements of other generations are dropped.
   std::vector<Span> to_measure(const Generations& generations);
-  // What its table holds. None: it could not be measured; the last figures stand, or zeros if there
-  // are none.
+  // The bytes of its table. None: they could not be measured; the last figures stand, or zeros if
+  // there are none.
   void set(const Span& span, std::optional<TableBytes> bytes);
 
   struct Move {
@@ -87,7 +87,7 @@ class MovePlanner {
   void forget();
 
  private:
-  // What was measured. Rows may have been deleted since.
+  // The last measurement. Rows may have been deleted since.
   struct Known {
     Span span;
     TableBytes bytes;

@@ -33,8 +33,8 @@ struct NodeRow {
   bool stands_by() const { return !is_alive && committed == kNeverActive; }
 };
 
-// What one daemon sees of all of them, look by look: whose beats change. No clocks of different
-// machines are compared.
+// One daemon's view of all daemons, from one check to the next: whose beats change. No clocks of
+// different machines are compared.
 //
 // One thread at a time. Nothing blocks or fails.
 class NodeWatch {
@@ -45,8 +45,8 @@ class NodeWatch {
   // Takes the rows as they were at the instant `at`, and returns the view of the cluster that
   // follows.
   ClusterView see(const std::vector<NodeRow>& rows, Instant at);
-  // Of that look: rows of daemons that have been gone for so long, or are so many, that they can be
-  // forgotten.
+  // After that check: rows of daemons that have been gone for so long, or are so many, that they
+  // can be deleted.
   const std::vector<NodeRow>& outdated() const { return outdated_; }
 
  private:

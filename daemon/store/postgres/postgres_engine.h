@@ -13,7 +13,7 @@
 
 namespace locksley::daemon {
 
-// What an engine on a database is made with. The times are those of README.md.
+// The options of an engine on a database. README.md explains the times.
 struct PostgresOptions {
   std::string url;
   config::Replication replication = config::Replication::kRequired;

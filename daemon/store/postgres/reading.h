@@ -1,5 +1,5 @@
-// What readings of the tables have in common. Internal to daemon/store/postgres. Any thread;
-// nothing blocks or fails.
+// Constants and functions for all readings of the tables. Internal to daemon/store/postgres. Any
+// thread; nothing blocks or fails.
 #pragma once
 
 #include <chrono>

@@ -31,7 +31,8 @@ PgExpected<bool> has_changes(PgConnection& connection, Instant deadline);
 // error likewise.
 std::expected<std::optional<std::uint64_t>, std::string> prepare_changes(PgConnection& connection);
 
-// Whether a commit on this server means as much as `replication` says. The error likewise.
+// Whether a commit on this server gives the guarantee that `replication` asks for. The error
+// likewise.
 std::expected<void, std::string> check_promises(PgConnection& connection, config::Replication replication);
 
 // The SQL of the tables.

@@ -63,7 +63,7 @@ class ServerEngine final : public Engine {
   EngineDone sync() override LOCKSLEY_REQUIRES(kStoreWriter);
   EngineDone reopen() override LOCKSLEY_REQUIRES(kStoreWriter);
 
-  // What the server has free is not known here: a full disk is an error of a commit.
+  // The free space of the server is not known here: a full disk is an error of a commit.
   EngineDone check_room(std::uint64_t) override { return {}; }
   bool has_last_room(std::uint64_t) override { return true; }
   void use_reserve() override {}

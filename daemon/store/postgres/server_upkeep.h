@@ -1,4 +1,4 @@
-// What the active daemon does on a PostgreSQL server beside its writer. Internal to
+// The work of the active daemon on a PostgreSQL server besides its writer's. Internal to
 // daemon/store/postgres.
 #pragma once
 
@@ -33,7 +33,7 @@ namespace locksley::daemon {
 // another one after a loss.
 //
 // A member of the engine, from the constructor to the destructor, which waits for the rest of a
-// round: a beat, looks and measurements, of up to a lease each if the server is silent.
+// round: a beat, checks and measurements, of up to a lease each if the server is silent.
 class ServerUpkeep {
  public:
   // What it shares with the engine, which outlives it.
@@ -73,12 +73,13 @@ class ServerUpkeep {
   PgExpected<void> run_due();
   // Only the check of the other daemons.
   PgExpected<void> check_nodes();
-  // Unless it has a connection that is of use.
+  // Connects, unless it has a usable connection.
   PgExpected<void> connect(Instant deadline);
   PgExpected<void> beat(Instant deadline);
   // Forgets those that have gone.
   PgExpected<void> look_at_nodes(Instant deadline);
-  // Of the database. Before beat(), which waits for one: so it is seen that there is none.
+  // Counts the standbys of the database. Called before beat(), which waits for one, so that the
+  // lack of standbys is noticed.
   PgExpected<void> count_standbys(Instant deadline);
   // The sizes of the tables, unless they are locked, and the oldest transaction.
   PgExpected<void> measure(Instant deadline);

@@ -1,4 +1,5 @@
-// What the writer of a ServerEngine and its upkeep share. Internal to daemon/store/postgres.
+// The state that the writer of a ServerEngine and its upkeep share. Internal to
+// daemon/store/postgres.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,8 @@ struct SharedGenerations {
   bool are_unknown LOCKSLEY_GUARDED_BY(mutex) = true;
 
   // For the upkeep. A busy writer has the mutex nearly always, so it lets the upkeep go first
-  // between two groups. False: it has not for 50 ms; a writer that waits for a server is not waited
-  // for.
+  // between two groups. False: the writer has not done so for 50 ms; the upkeep does not wait for a
+  // writer that waits for a server.
   bool lock_between_groups() LOCKSLEY_TRY_ACQUIRE(true, mutex) {
     constexpr auto kPatience = std::chrono::milliseconds(50);
     upkeep_waits_ = true;

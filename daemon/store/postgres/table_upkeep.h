@@ -1,4 +1,4 @@
-// Gives the room of deleted payloads and results back. Internal to daemon/store/postgres.
+// Frees the space of deleted payloads and results. Internal to daemon/store/postgres.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ PgExpected<std::optional<TableBytes>> bytes_of_index(PgConnection& connection, I
 PgExpected<std::optional<MoveStep>> next_step(PgConnection& connection, const Generations::Span& span,
                                               std::uint64_t most, Instant deadline);
 
-// What became of an attempt to free a table.
+// The outcome of an attempt to free a table.
 enum class Freed : std::uint8_t {
   kDone,       // it was truncated
   kMoved,      // some of its rows have moved, others are left

@@ -85,7 +85,7 @@ struct ChangesRow {
   }
 };
 
-// What CUSTOMER SET has said of a customer of a user.
+// The settings of a user's customer (CUSTOMER SET).
 struct CustomerRow {
   std::string user;
   std::string customer;

@@ -12,7 +12,7 @@
 
 namespace locksley::daemon {
 
-// What the rows of a batch's steps say together, one row after the other.
+// Adds up the rows of a batch's steps, one row after the other.
 //
 // A part of a BatchAssembly, or on the stack of merge_steps(); one thread. Memory: for each range
 // of jobs that have ended, that have failed, or whose attempts are known; not for each step.

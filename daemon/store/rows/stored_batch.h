@@ -23,7 +23,7 @@ struct StoredBatch {
   ChangesRow changes;  // of default values if there is no such row
   BatchHistory history;
   std::uint64_t payload_bytes = 0;  // that the store has
-  // What is known of its rows, as in StoredRows.
+  // As in StoredRows.
   PayloadParts parts = PayloadParts::kUnknown;
   bool has_changes = false;
   bool has_results_inside = false;

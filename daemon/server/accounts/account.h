@@ -1,4 +1,4 @@
-// What a user, or all users together, may cause the daemon to hold.
+// Accounts: which resources of the daemon each user, and all users together, have in use.
 #pragma once
 
 #include <algorithm>
@@ -14,25 +14,25 @@
 
 namespace locksley::daemon {
 
-// What users can hold, in bytes where the name says so, else in numbers. Each is bounded for a
-// user, and most for all users together.
+// The resources that users can hold: in bytes where the name says so, else a count. Each is bounded
+// for each user, and most also for all users together.
 enum class Resource : std::uint8_t {
   kQueuedJobs,    // accepted, not ended
   kQueuedBytes,   // payloads, and patterns of ranges, in memory
   kPayloadBytes,  // payloads of batches that are not over, in memory or in the store
   kBatches,       // not over; those of RUN, too
-  kRecordBytes,  // what else memory keeps of batches: records, the batches that they wait for, the store's index
-  kStoredBytes,  // of batches in the store
-  kClientBytes,  // replies that wait, events to be matched, names of subscriptions, queues of MULTI
+  kRecordBytes,   // other memory of batches: records, the batches that they wait for, the store's index
+  kStoredBytes,   // of batches in the store
+  kClientBytes,   // replies that wait, events to be matched, names of subscriptions, queues of MULTI
   kConnections,
   kInputBytes,      // commands that have not arrived whole
   kUnsettledBytes,  // payloads that memory has no room for, until the disk has them
-  kWriteBytes,      // what waits for the writer of the store, as WriteCharges counts it
+  kWriteBytes,      // waits for the store's writer, as WriteCharges counts it
 };
 inline constexpr std::size_t kResources = 11;
 
-// What a client can do where this resource is full, beside waiting; for the end of an error. Empty:
-// nothing.
+// What a client can do, besides waiting, when this resource is full: the end of an error text.
+// Empty: nothing.
 std::string_view what_makes_room(Resource resource);
 
 // The names of a resource outside the daemon. A test compares the table with the keys of the
@@ -56,11 +56,12 @@ inline constexpr std::array<ResourceName, kResources> kResourceNames{{
     {Resource::kUnsettledBytes, "unsettled_bytes", "max_queued_bytes", "limits.max_queued_bytes"},
     {Resource::kWriteBytes, "write_bytes", "", ""},
 }};
-// Results in memory are counted by core (ResultAccount), since workers charge them. Their names, as
-// in ResourceName.
+// Core counts the results in memory (ResultAccount), since workers charge them. Their names, as in
+// ResourceName.
 inline constexpr std::string_view kResultName = "result_bytes";
 inline constexpr std::string_view kResultLimit = "max_result_bytes";
-// What is kept about failed jobs, also counted by core; it may be half of that limit, besides.
+// What memory keeps about failed jobs. Core counts it, too; it may take half of kResultLimit in
+// addition to the results.
 inline constexpr std::string_view kFailureName = "failure_bytes";
 
 // An account: counters, each with a limit. Accounts form a tree; what is charged to one is charged
@@ -127,8 +128,7 @@ class Account {
   std::uint64_t most_now(Resource resource) const {
     return leaves_room(resource) ? std::min(limit(resource), parent_->free(resource)) : limit(resource);
   }
-  // What it may hold while the other accounts of its parent hold nothing; kNoLimit: as much as it
-  // likes.
+  // What it may hold while the other accounts of its parent hold nothing; kNoLimit: unlimited.
   std::uint64_t most_alone(Resource resource) const {
     if (!leaves_room(resource) || !parent_->has_limit(resource)) return limit(resource);
     return std::min(limit(resource), parent_->limit(resource) / 2);
@@ -151,10 +151,10 @@ class Account {
   Account* parent() const { return parent_; }
   ResultAccount& results() { return results_; }
   const ResultAccount& results() const { return results_; }
-  // What is kept about failed jobs. Half of the limit of results.
+  // What memory keeps about failed jobs. Its limit is half of that of results.
   ResultAccount& failures() { return failures_; }
   const ResultAccount& failures() const { return failures_; }
-  // Of results, and so of failures.
+  // Sets the limit of results, and with it that of failures.
   void set_result_limit(std::uint64_t bytes, std::uint64_t spare = 0) {
     results_.set_limit(bytes, spare);
     failures_.set_limit(bytes == kNoLimit ? kNoLimit : bytes / 2, spare / 2);
@@ -175,13 +175,13 @@ class Account {
   ResultAccount failures_;
 };
 
-// The beginning of a refusal: what is full, and how much of it is in use. `limit`: how the client
-// calls the limit. `most`: what may be in use now, which is less than the account's limit if others
-// leave less.
+// The beginning of a refusal: which resource is full, and how much of it is in use. `limit`: the
+// limit's name for the client. `most`: how much may be in use now: less than the account's limit if
+// other accounts leave less.
 std::string queue_full_text(std::string_view limit, std::uint64_t most, const Account& full,
                             Resource resource);
-// Why no job of the account's batches can start: which account's limit of results is reached.
-// Needs: one is.
+// Why no job of the account's batches can start: names the account whose limit of results is
+// reached. Needs: there is one.
 std::string results_at_limit(const Account& account);
 // The same for what is kept about failed jobs: why no more jobs of the account are accepted.
 std::string failures_at_limit(const Account& account);

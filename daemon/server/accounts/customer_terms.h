@@ -20,24 +20,25 @@ struct CustomerTerms {
   std::uint32_t slots = 0;       // jobs at once; 0: no limit
   proto::CustomerRate rate;      // of starts
   std::uint64_t max_jobs = 0;    // accepted and not ended; 0: no limit
-  bool has_users_limit = false;  // `max_jobs` is of users.NAME.customers, not of `customers`
+  bool has_users_limit = false;  // `max_jobs` comes from users.NAME.customers, not from `customers`
 
   friend bool operator==(const CustomerTerms&, const CustomerTerms&) = default;
 };
 
-// The terms of a customer without settings of this user; null: of a user that is not configured.
+// The terms of this user's customers that have no settings. `user` is null if the user is not
+// configured.
 CustomerTerms default_terms(const config::Customers& customers, const config::User* user);
 CustomerTerms with_settings(CustomerTerms defaults, const proto::CustomerSettings& settings);
 
-// The same in the units of the scheduler.
+// The terms in the units of the scheduler.
 GroupLimits limits_of(const CustomerTerms& terms);
 
-// The limits of customers, for which the lanes ask when a customer comes
-// (Lane::Groups::on_customer()): the default of each user, and the settings of customers that have
-// some, at 150 bytes and the name for each.
+// The limits of customers: the default of each user, and the settings of customers that have some,
+// each with 150 bytes and its name. A lane asks for the limits when a customer comes
+// (Lane::Groups::on_customer()).
 //
-// Shared by Customers, which changes it, and by the lanes; the last of them drops it. Every call
-// may be made from any thread; it takes a mutex for a look-up, O(log n). Nothing blocks for longer,
+// Shared by Customers, which changes it, and by the lanes; the last of them drops it. Any thread
+// may call each function, which holds a mutex for one look-up, O(log n). Nothing blocks for longer,
 // or fails.
 class CustomerLimits {
  public:
@@ -45,7 +46,7 @@ class CustomerLimits {
   CustomerLimits(const CustomerLimits&) = delete;
   CustomerLimits& operator=(const CustomerLimits&) = delete;
 
-  // A user that is not known: no limits, and the weight 1.
+  // An unknown user has no limits, and the weight 1.
   GroupLimits of(std::string_view user, std::string_view customer) const LOCKSLEY_EXCLUDES(mutex_);
   void set_default(std::string_view user, const CustomerTerms& terms) LOCKSLEY_EXCLUDES(mutex_);
   bool knows(std::string_view user) const LOCKSLEY_EXCLUDES(mutex_);

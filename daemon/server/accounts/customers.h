@@ -29,11 +29,11 @@ struct Customer {
 
   Tenant* const tenant;
   const std::string name;
-  const std::uint64_t number;  // grows with each that comes; the order of CUSTOMER LIST
+  const std::uint64_t number;  // higher for each new customer; the order of CUSTOMER LIST
   proto::CustomerSettings settings;
   std::uint64_t uses = 0;  // unfinished batches, and commands that bring one
-  // Below the user's. Null: it is not used; the account of the customer with the empty name stays
-  // after its first use.
+  // A child of the user's account. Null: the customer is not in use. The customer with the empty
+  // name keeps its account after its first use.
   std::unique_ptr<Account> account;
 
   CustomerTerms terms() const { return with_settings(tenant->customer_terms, settings); }
@@ -46,8 +46,8 @@ struct Customer {
 //
 // Charges. Jobs, batches and payloads that have not ended are charged to the account of their
 // customer, and so to those above it; all else to the account of the user, since a batch that is
-// over keeps no customer in memory. What a customer with a name itself takes while it is used is
-// charged to the user's Resource::kRecordBytes, from the first use to the last.
+// over keeps no customer in memory. The memory of a customer with a name is charged to the user's
+// Resource::kRecordBytes, from its first use to its last.
 //
 // Owned by the Registry; Tenants outlives it. Batches that are not over refer to their customer.
 // The I/O thread only. Nothing blocks. A look-up is O(log n), and O(1) for the customer with the
@@ -70,18 +70,18 @@ class Customers {
     ++customer.uses;
     return customer;
   }
-  // Ends a use. The customer may be gone afterwards. Needs: all charges of the use are refunded.
+  // Ends a use, and may destroy the customer. Needs: the charges of the use are refunded.
   void drop(Customer& customer);
   // Null: it has neither unfinished batches nor settings.
   Customer* find(const Tenant& tenant, std::string_view name) const;
 
-  // Sets all of its settings; empty ones are the default's. The customer may be gone afterwards.
-  // Charges the user for the memory of the settings. The caller tells the lanes.
+  // Replaces all settings of the customer; for an empty one the default counts. May destroy the
+  // customer. Charges the user for the settings. The caller informs the lanes.
   void set(Tenant& tenant, std::string_view name, const proto::CustomerSettings& settings);
-  // How many bytes a customer is charged while it is used: itself, its account, its place in a
-  // lane. Measured over 100,000.
+  // The charge for a customer in use, in bytes: the object, its account, its place in a lane.
+  // Measured over 100,000.
   static constexpr std::uint64_t kUseBytes = 1400;
-  // How many bytes the settings of one more customer are charged.
+  // The charge for the settings of one more customer, in bytes.
   static std::uint64_t record_bytes(std::string_view name) { return kSettingsBytes + name.size(); }
 
   // Visits the listed customers of the user (null: of all users, one user after the other), newest
@@ -92,12 +92,12 @@ class Customers {
                      const std::function<bool(const Customer&)>& visit) const;
 
   // Puts the defaults of the configuration in force. Returns the users whose default has changed:
-  // the caller tells the lanes. O(users).
+  // the caller informs the lanes. O(users).
   std::vector<const Tenant*> set_defaults(const config::Config& config);
 
  private:
-  // Bytes of a customer with settings alone: the object with its heap, its place in two maps, its
-  // limits. Measured over 200,000.
+  // Bytes of a customer that only has settings: the object with its heap, its place in two maps,
+  // its limits. Measured over 200,000.
   static constexpr std::uint64_t kSettingsBytes = 450;
 
   Customer& make(Tenant& tenant, std::string_view name);

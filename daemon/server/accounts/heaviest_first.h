@@ -17,13 +17,13 @@ namespace locksley::daemon {
 template <class Owner>
 class HeaviestFirst {
  public:
-  // Not after the first call of another function.
+  // Call it for all owners before any other function.
   void add(Owner& owner, double burden) { owners_.push_back({burden, owners_.size(), &owner}); }
-  // The last owner was added.
+  // Call it once, after the last add().
   void complete() { std::ranges::make_heap(owners_, is_behind); }
 
   bool empty() const { return owners_.empty(); }
-  // These three only if not empty().
+  // Needs, from here on: not empty().
   Owner& heaviest() const { return *owners_.front().owner; }
   double burden() const { return owners_.front().burden; }
   void change_heaviest(double burden) {

@@ -21,7 +21,7 @@ struct Tenant {
   Tenant(std::uint32_t number_in, std::string_view name_in, Account& all)
       : number(number_in), name(name_in), account(&all, "users." + name + ".") {}
 
-  const std::uint32_t number;  // stands for the name where memory keeps something of many batches
+  const std::uint32_t number;  // in place of the name where memory has an entry for each of many batches
   const std::string name;
   std::uint32_t weight = 1;
   Account account;
@@ -30,8 +30,8 @@ struct Tenant {
   std::uint64_t customers_with_settings = 0;  // how many
   Customer* nameless = nullptr;               // the one with the empty name; null before the first batch
 
-  // `used` divided by the weight. Where a user must lose batches or connections, it is the one with
-  // the greatest burden.
+  // `used` divided by the weight. If some user must lose batches or connections, the one with the
+  // greatest burden does.
   double burden(std::uint64_t used) const { return static_cast<double>(used) / weight; }
 };
 

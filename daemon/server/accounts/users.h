@@ -70,8 +70,8 @@ using UserRef = std::shared_ptr<const User>;
 std::string no_permission_error(const User& user, std::string_view command);
 std::string no_handler_permission_error(const User& user, std::string_view handler);
 
-// Sets the limits of the account of all, and what follows from them for each tenant. Call it after
-// Users::replace(), and before the first charge.
+// Sets the limits of the account of all users, and the limits of each tenant that follow from them.
+// Call it after Users::replace(), and before the first charge.
 void set_limits_of_all(Tenants& tenants, const config::Config& config);
 
 // The users in force. Owned by ServerState; the I/O thread only. Nothing blocks.
@@ -86,7 +86,8 @@ class Users {
   std::vector<std::pair<std::string, GroupLimits>> replace(const std::map<std::string, config::User>& users)
       LOCKSLEY_REQUIRES(kIoThread);
 
-  // If not, no client has to log in, and the user of every connection is everybody().
+  // If no users are configured, no client has to log in, and the user of every connection is
+  // everybody().
   bool are_configured() const LOCKSLEY_REQUIRES(kIoThread) { return !by_name_.empty(); }
   const UserRef& everybody() const { return everybody_; }
 
@@ -97,7 +98,7 @@ class Users {
   // The same user as it is now; null if it was removed.
   UserRef current_of(const User& user) const LOCKSLEY_REQUIRES(kIoThread);
 
-  // The limits of the tenants that have a limit, or another weight than 1.
+  // The limits of the tenants with a limit, or with a weight other than 1.
   const std::map<std::string, GroupLimits>& limits() const LOCKSLEY_REQUIRES(kIoThread) { return limits_; }
 
  private:

@@ -67,7 +67,7 @@ class RunOutputs {
   std::unique_ptr<std::uint64_t[], Free> places_;
   std::uint64_t total_ = 0;
   char* begin_ = nullptr;
-  std::vector<Large> large_;  // outputs that are copied at last
+  std::vector<Large> large_;  // outputs that are copied last, in kCopy
   std::string error_;
 };
 

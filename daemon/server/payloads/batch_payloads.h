@@ -21,8 +21,8 @@ namespace locksley::daemon {
 // Opens the payloads of one batch in the store. Empty: the batch is not in the store.
 using OpenStored = std::function<std::unique_ptr<PayloadSource>()>;
 
-// Returns a range with its pattern, which it may read from the store: it may block, and then throws
-// what that throws. Null: the pattern cannot be read now.
+// Returns a range with its pattern. If it reads the pattern from the store, it may block, and
+// throws as the store's reads do. Null: the pattern cannot be read now.
 using OpenRange = std::function<std::shared_ptr<const RangePayloads>()>;
 
 // A payload, whose bytes stay where they are for as long as `owner` lives.
@@ -42,10 +42,10 @@ struct HeldPayload {
 // their lifetime itself; the rest of the daemon does not ask.
 //
 // Owned by its batch. Executors call fetch() and range(), any number at once; any thread may call
-// drop_cached(). All other functions, also memory_bytes(), belong to the I/O thread; it hands the
-// result of open_range() to another one. Only a fetch() or a range() that reads the store blocks,
-// and only these can fail, or have nothing now (core/batch/payload.h); the others can run out of
-// memory.
+// drop_cached(). All other functions, also memory_bytes(), belong to the I/O thread, which hands
+// the result of open_range() to another thread. Only a fetch() or a range() that reads the store
+// blocks, and only these can fail, or have nothing now (core/batch/payload.h); the others can run
+// out of memory.
 class BatchPayloads : public PayloadSource {
  public:
   // Whether failed jobs may run again (RETRY) after the batch is over.
@@ -63,10 +63,10 @@ class BatchPayloads : public PayloadSource {
   enum class Repetition : std::uint8_t { kImpossible, kPossible };
   virtual Released release(FailedJobs failed_jobs, Repetition repetition) = 0;
 
-  // The payload of a job of the batch. None if it is not in memory, or if to compute it would take
+  // The payload of a job of the batch. None if it is not in memory, or if computing it would take
   // long.
   virtual std::optional<HeldPayload> in_memory(std::uint64_t index) = 0;
-  // Opens the range that the payloads are computed from, on another thread. Empty: they are not
+  // For another thread: opens the range from which the payloads are computed. Empty: they are not
   // computed.
   virtual OpenRange open_range() const { return {}; }
   // Whether a second submission with the same id has the same jobs.
@@ -80,13 +80,13 @@ class BatchPayloads : public PayloadSource {
 
   // Where the payloads of an ADD are kept.
   enum class Place : std::uint8_t { kMemory, kStore };
-  // Appends payloads; before the lane learns of the jobs. kStore: they are in the store before a
-  // job runs.
+  // Appends payloads, before the lane gets their jobs. kStore: they are in the store before a job
+  // runs.
   virtual void add(const std::shared_ptr<const proto::ArgumentList>&, Place) { refuse(); }
   // Removes the last `count` payloads, of which no worker knows.
   virtual void withdraw(std::uint64_t /*count*/) { refuse(); }
-  // Frees payloads while the stream goes on and no job is queued or running: all those in memory,
-  // but for those that share a block with `wanted` (ascending).
+  // Frees payloads while the stream goes on and no job is queued or running: all in memory except
+  // those that share a block with `wanted` (ascending).
   virtual Released keep_only(std::span<const IndexRange> /*wanted*/) {
     refuse();
     return {};

@@ -12,14 +12,14 @@
 namespace locksley::daemon {
 
 // The hash of the lengths and bytes of all payloads of a batch. It tells a repeated submission from
-// a different batch with the same id. An adversary could only deceive itself: ids belong to one
-// user.
+// a different batch with the same id. A forged collision harms only the user that made it: ids
+// belong to one user.
 using Digest = Hash128::Value;
 
 // Computes the digest of a list part by part, for a thread that must not work for long.
 //
-// A local of the caller, as the list is, which stays as it is meanwhile. One thread. Nothing
-// blocks. The constructor throws std::bad_alloc.
+// A local variable of the caller, as is the list, which must not change meanwhile. One thread.
+// Nothing blocks. The constructor throws std::bad_alloc.
 class DigestInParts {
  public:
   // The payloads are the arguments from `first` on.

@@ -27,10 +27,10 @@ inline OpenStoredRange opens_range(Store* store, std::uint64_t sequence, std::in
 }
 
 // The payloads of a SUBMIT with RANGE: computed from the range. Its pattern is in memory until the
-// batch is over, and afterwards as long as failed jobs may need it. Then it lies in the store
-// alone, if the store has a row of it: if failed jobs run again, fetch() or range() reads it, which
-// may block. If that fails, fetch() throws as the store's reads do, and range() is null. Nothing
-// else blocks or fails.
+// batch is over, and afterwards as long as failed jobs may need it. In that case, if the store has
+// a row of the pattern, the pattern is in the store alone: fetch() or range() reads it when failed
+// jobs run again, and may block. If the read fails, fetch() throws as the store's reads do, and
+// range() is null. Nothing else blocks or fails.
 class RangedPayloads final : public BatchPayloads {
  public:
   // `open_stored`: empty if the store has no row of the pattern.
@@ -109,7 +109,7 @@ class RangedPayloads final : public BatchPayloads {
   const std::int64_t high_;
   const std::optional<Digest> digest_;  // of the pattern
   const OpenStoredRange open_stored_;
-  // At most one of these is there; none: no job can run again.
+  // At most one of the two is not null; both null: no job can run again.
   std::shared_ptr<RangePayloads> payloads_;
   std::shared_ptr<StoredRange> stored_;
 };

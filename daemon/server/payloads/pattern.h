@@ -14,8 +14,8 @@
 
 namespace locksley::daemon {
 
-// The text in which each "{}" stands for the number of a job, with the facts that admission and
-// repetitions need: to scan a text of many megabytes takes long.
+// The text in which each "{}" stands for the number of a job. Admission and repetitions use its
+// places and digest, since reading a text of many megabytes takes long.
 struct Pattern {
   SharedText text;
   std::uint64_t places = 0;                     // how many "{}" it has

@@ -17,12 +17,12 @@ namespace locksley::daemon {
 // The payloads of a SUBMIT or a RUN, left in the blocks in which they were received.
 //
 // Workers fetch without a lock: the list does not change until release(), which is called when the
-// batch is over, so that no worker can still want a payload. Nothing blocks or fails until then.
+// batch is over: no worker fetches a payload any more. Nothing blocks or fails until then.
 // Afterwards payloads are read from the store, if failed jobs run again.
 class ReceivedPayloads final : public BatchPayloads {
  public:
-  // Copies them into a block of their own where they would keep far more memory than they need.
-  // `digest`: of the payloads, if it is known already.
+  // Copies the payloads into a block of their own if they would keep far more memory than they
+  // need. `digest`: of the payloads, if it is known already.
   explicit ReceivedPayloads(proto::ArgumentList payloads, OpenStored open_stored = {},
                             std::optional<Digest> digest = {});
 

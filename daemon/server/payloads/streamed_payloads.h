@@ -25,8 +25,8 @@ namespace locksley::daemon {
 //
 // The I/O thread adds and, once the batch is over, releases; any number of workers fetch meanwhile
 // (one shared lock for each fetch, and one fetch serves many jobs). Bytes in memory never move, so
-// views live until release() or keep_only(). A fetch from the store may block, and throws what that
-// throws.
+// views live until release() or keep_only(). A fetch from the store may block, and throws as the
+// store's reads do.
 class StreamedPayloads final : public BatchPayloads {
  public:
   // An ADD of at most this many bytes, and payloads, is copied. Guess: a quarter of a block; some
@@ -52,7 +52,7 @@ class StreamedPayloads final : public BatchPayloads {
   bool is_same(const proto::ArgumentList&) const override { return false; }
 
   std::size_t fetch(std::uint64_t first, std::span<std::string_view> out, std::string& scratch) override;
-  // For tests: the number of parts, each of which the calls above visit.
+  // For tests. How many parts the calls above look at.
   std::size_t parts() const {
     const ReaderLock lock(mutex_);
     return segments_.size();

@@ -14,8 +14,9 @@
 
 namespace locksley::daemon {
 
-// A batch of RUN has no id and is in no list. Those with a sequence number are held here and found
-// by it; the others are only counted and visited: their commands hold them.
+// The batches of RUN that are not over; they have no id and are in no list. Those with a sequence
+// number are owned here, and found by it. The others are only counted and visited here: their
+// commands own them.
 //
 // A member of the Registry. The I/O thread only. O(1). Only allocation fails.
 class ActiveRuns {
@@ -27,7 +28,7 @@ class ActiveRuns {
     records_.push_back(record.get());
     if (record->sequence != 0) by_sequence_.emplace(record->sequence, record);
   }
-  // It is over. Needs: it is one of them, and the caller holds it.
+  // The batch is over. Needs: it was added, and the caller holds it.
   void remove(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread) {
     BatchRecord* const last = records_.back();
     records_[last->place_among_runs = record.place_among_runs] = last;
@@ -39,8 +40,8 @@ class ActiveRuns {
     const auto found = by_sequence_.find(sequence);
     return found == by_sequence_.end() ? nullptr : found->second.get();
   }
-  // Visits at most `most` of them; a visit may end some. Pass size() as `left` at the first call.
-  // True: each that was there at the first call was visited, or is over.
+  // Visits at most `most` batches; a visit may end batches. Pass size() as `left` in the first
+  // call. True: each batch of the first call was visited, or is over.
   bool visit(std::size_t& left, std::size_t most, const std::function<void(BatchRecord&)>& visit) const {
     // From the last to the first: when one ends, the last one, visited already, takes its place.
     for (; most != 0; --most) {

@@ -38,9 +38,9 @@ class BatchCharges {
   // ---- Before a batch has the jobs ----
 
   // What a customer, and its tenant, is charged for jobs before they are accepted. refund() undoes
-  // charge(); assign() hands the charge to the batch, which bears it until its jobs have ended, and
-  // uses the customer until it is over. `memory_bytes` is an estimate; the batch is charged what
-  // its payloads really hold.
+  // charge(); assign() moves the charge to the batch, which keeps it until its jobs have ended, and
+  // uses the customer until the batch is over. `memory_bytes` is an estimate; the batch is charged
+  // what its payloads really hold.
   struct Charge {
     std::uint64_t jobs = 0;
     std::uint64_t batches = 0;
@@ -75,9 +75,9 @@ class BatchCharges {
   std::uint64_t queued_jobs() const LOCKSLEY_REQUIRES(kIoThread) {
     return tenants_.account_of_all().used(Resource::kQueuedJobs);
   }
-  // About how many bytes memory keeps of a batch that is not in the store alone, besides its
-  // payloads and results. `options`: those of the command that makes it, or its own. `waits`: for
-  // how many batches it waits, at most.
+  // About how many bytes the record of a batch takes in memory, without payloads and results.
+  // `options`: of the command that makes the batch, or of the batch. `waits`: the most batches for
+  // which it waits.
   static std::uint64_t record_bytes(const auto& options, std::size_t waits) {
     return record_bytes_with(
         options.id.size() + options.name.size() + options.customer.size() + options.trace.size(), waits);

@@ -7,10 +7,10 @@
 
 namespace locksley::daemon {
 
-// Ids for batches whose client chose none: 13 characters of lower-case base 32, six of them the
-// second of their making (so ids sort by age, and those of an earlier life of the daemon do not
-// come again), seven at random (2^35). They fit into a std::string without allocation. The caller
-// checks whether an id is in use already. Used by one thread at a time. Ids are not secrets.
+// Ids for batches whose client chose none: 13 characters of lower-case base 32. Six are the second
+// in which the id was made, so ids sort by age, and a restarted daemon does not repeat earlier ids.
+// Seven are random (2^35). Ids fit into a std::string without allocation. The caller checks whether
+// an id is in use already. Used by one thread at a time. Ids are not secrets.
 class BatchIds {
  public:
   BatchIds() : random_(std::random_device{}()) {}

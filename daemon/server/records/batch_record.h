@@ -31,7 +31,7 @@ struct Tenant;
 // BatchRecord::waiters refers to it.
 struct BatchWaiter {
   Wakeup& wakeup;
-  bool is_woken = false;  // woken, and has not looked since
+  bool is_woken = false;  // woken, and has not checked the batch since
   std::size_t place = 0;  // among the waiters
 };
 
@@ -79,13 +79,13 @@ class BatchRecord final : public Batch {
   // Persistent: the row of a stored batch says whether it came by OPEN. A RUN is never stored.
   const Origin origin;
   // LIST orders by it, and the store knows the batch by it; grows with each accepted batch. 0: a
-  // RUN of which nothing is ever due, and whose handler cannot be removed. Persistent.
+  // RUN for which nothing is ever due, and whose handler cannot be removed. Persistent.
   const std::uint64_t sequence;
 
-  // A RUN of which nothing is due. Constant once a worker may have it. Not persistent.
+  // A RUN for which nothing is due. Constant once a worker may have the batch. Not persistent.
   bool only_end_is_news = false;
-  // Its user's, in the ChangeQueue and among the Slices. Written by BatchCharges::tenant_of().
-  // Constant once a worker may have the batch. Not persistent.
+  // The line of its user, in the ChangeQueue and among the Slices. Written by
+  // BatchCharges::tenant_of(). Constant once a worker may have the batch. Not persistent.
   LineNumber line = kDaemonsLine;
 
   // What the client asked for in addition to core's BatchOptions, and what commands changed since.
@@ -95,8 +95,8 @@ class BatchRecord final : public Batch {
     std::chrono::milliseconds retain{0};  // how long it stays after its end
     std::uint64_t jobs = 0;               // accepted; grows while it is streamed in
     bool is_closed = false;               // no more jobs will be added
-    bool has_no_deadline = false;         // RETRY has let it go on after its end; its deadline was for before
-    std::string stop_reason;              // of a batch that was cancelled
+    bool has_no_deadline = false;  // RETRY made it go on after its end, and its deadline no longer counts
+    std::string stop_reason;       // of a batch that was cancelled
   } terms LOCKSLEY_GUARDED_BY(kIoThread);
 
   // The batches for which it waits. Written by Dependencies. Persistent: `all`, and which of them
@@ -113,12 +113,12 @@ class BatchRecord final : public Batch {
   // the store.
   struct Stored {
     Ticket ticket = 0;  // of the last write about it; 0: there was none
-    // Of the last write that brought jobs of it: its acceptance, or an ADD. What reports jobs fails
-    // with this one, since the store refuses jobs that follow refused jobs of their batch, but may
-    // take changes that do.
+    // Of the last write with jobs of the batch: its acceptance, or an ADD. A reply that reports
+    // jobs fails with this write: the store refuses jobs that follow refused jobs of their batch,
+    // but may accept changes that follow them.
     Ticket jobs_ticket = 0;
-    // Jobs of it were refused: those that were put before that was known follow them and will be
-    // refused as well, at the latest with this ticket. Until then no jobs are added.
+    // The store refused jobs of the batch. Jobs that were put before that was known will be refused
+    // as well, at the latest with this ticket. Until then no jobs are added.
     Ticket refused_until = 0;
     Ticket end_ticket = 0;            // once this is on the disk, its end is; 0: it is not over
     std::uint64_t text_bytes = 0;     // in the row of its acceptance (text_bytes() in store/rows)
@@ -144,8 +144,8 @@ class BatchRecord final : public Batch {
   } charged LOCKSLEY_GUARDED_BY(kIoThread);
   // Place among the active batches of RUN. Written by ActiveRuns. Not persistent.
   std::size_t place_among_runs LOCKSLEY_GUARDED_BY(kIoThread) = 0;
-  // The error with which a RUN is answered that was cancelled because of a limit; empty: it was
-  // not. Written by ResultRelief. Not persistent.
+  // The error reply to a RUN that was cancelled because of a limit; empty: it was not. Written by
+  // ResultRelief. Not persistent.
   std::string refusal LOCKSLEY_GUARDED_BY(kIoThread);
   // How many RETRYs of very many jobs are on their way; while one puts its jobs into the ring,
   // another may begin. Written by Intake, which wakes the waiters for kReadRows once it is 0 again.
@@ -155,8 +155,9 @@ class BatchRecord final : public Batch {
   // The registry has not yet seen that it is over. Written by the Registry. Not persistent: it
   // follows from the state that the store has.
   bool is_active LOCKSLEY_GUARDED_BY(kIoThread) = true;
-  // It is over, and its payloads have made room for others: its failed jobs cannot run again.
-  // Written by Retention. Not persistent: only batches that are in memory alone lose payloads.
+  // It is over, and its payloads were evicted for those of others: its failed jobs cannot run
+  // again. Written by Retention. Not persistent: only batches that are in memory alone lose
+  // payloads.
   bool has_lost_payloads LOCKSLEY_GUARDED_BY(kIoThread) = false;
 
   // When something is due; kNever: nothing is. Written by Registry::schedule(). Not persistent:
@@ -211,14 +212,14 @@ class BatchRecord final : public Batch {
   static constexpr std::uint64_t kItsEnd = ~std::uint64_t{0};
   static constexpr std::uint64_t kReadRows = kItsEnd - 1;
   static constexpr std::uint64_t kLogBytes = kItsEnd - 2;
-  // Wakes all who wait for one of these, and who have looked since they were woken last:
-  // kWokenAtOnce of them within this call, the others in slices.
+  // Wakes the connections that wait for this, unless they were woken and have not checked the batch
+  // since: kWokenAtOnce of them within this call, the others in slices.
   void wake_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) { wake_all({kReadRows, kReadRows}, slices); }
   void wake_log_readers(Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
     wake_all({kLogBytes, kLogBytes}, slices);
   }
-  // The same for those who wait for one of the first `rows` rows; if the batch is over, for all who
-  // wait for anything.
+  // The same for connections that wait for one of the first `rows` rows; if the batch is over, for
+  // all that wait.
   void wake_for_news(std::uint64_t rows, Slices& slices) LOCKSLEY_REQUIRES(kIoThread) {
     if (is_over()) return wake_all({0, kItsEnd}, slices);
     if (rows != 0) wake_all({0, rows - 1}, slices);
@@ -226,21 +227,21 @@ class BatchRecord final : public Batch {
   static constexpr std::size_t kWokenAtOnce = 64;  // guess: some 20 us, where the waiters are in no cache
   struct Waiters {
     std::vector<Waiter> all LOCKSLEY_GUARDED_BY(kIoThread);  // in no order
-    // How many wait for rows that the batch does not have yet. Read by workers after they published
-    // rows; counted before the waiter looks whether there are any, so that one of the two sees the
-    // other.
+    // How many connections wait for rows that the batch does not have yet. A worker reads it after
+    // it has published rows; a connection is counted before it checks for rows. So at least one of
+    // the two sees the other.
     std::atomic<std::uint32_t> for_rows{0};
   } waiters;
 
  private:
-  // Those with a Waiter::row from `first` to `last`, both included.
+  // The waiters with a Waiter::row from `first` to `last`, both included.
   struct WaitedFor {
     std::uint64_t first;
     std::uint64_t last;
   };
   void wake_all(WaitedFor what, Slices& slices) LOCKSLEY_REQUIRES(kIoThread);
-  // Wakes kWokenAtOnce of those who wait for one of these, among the first `left` waiters. Returns
-  // how many of the waiters are left.
+  // Wakes kWokenAtOnce of the waiters that wait for `what`, among the first `left`. Returns how
+  // many of the waiters are left.
   std::size_t wake_some(WaitedFor what, std::size_t left) LOCKSLEY_REQUIRES(kIoThread);
 };
 

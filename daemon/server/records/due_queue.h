@@ -1,4 +1,4 @@
-// What is due of batches, and when.
+// What is due for batches, and when.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ enum class Due : std::uint8_t {
   kProgress,  // a progress event is published
 };
 
-// Instants, each with a tenant's batch and the action that is due then. Tenants take turns, each
-// with its earliest due item. So a tenant with very many due batches does not delay the others. A
-// plain container of the I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for
-// earliest() and no other, so that the thread does not wake while nothing is due.
+// What is due for batches, in the order of time. Tenants take turns, each with its earliest due
+// item. So a tenant with very many due batches does not delay the others. A plain container of the
+// I/O thread; O(log n), next_due() O(tenants). Its owner arms one timer for earliest() and no
+// other, so that the thread does not wake while nothing is due.
 class DueQueue {
  public:
   struct Item {
@@ -68,8 +68,8 @@ class DueQueue {
 
   // Instant::max(): it is empty.
   Instant earliest() const { return firsts_.empty() ? Instant::max() : firsts_.begin()->at; }
-  // What is due at `at` of the tenant whose turn it is; it stays in the queue. None: nothing is
-  // due.
+  // The item that is due at `at`, of the tenant whose turn it is; the item stays in the queue.
+  // None: nothing is due.
   std::optional<Item> next_due(Instant at) {
     if (earliest() > at) return std::nullopt;
     do {
@@ -88,7 +88,7 @@ class DueQueue {
   }
 
   std::vector<Items> by_tenant_;  // by number
-  Items firsts_;                  // of each tenant that has something the first
+  Items firsts_;                  // the first item of each tenant that has any
   std::size_t last_ = 0;          // the tenant that had the last turn
 };
 

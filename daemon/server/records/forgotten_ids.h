@@ -1,4 +1,4 @@
-// The ids of their own batches that admins have forgotten.
+// The ids of batches that admins owned and have forgotten.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace locksley::daemon {
 
-// Remembers the last kMost ids of batches of their own that admins have forgotten by FORGET. An id
-// without a user means the admin's own batch, or else the only batch of that id. So without this
-// memory a FORGET that is repeated, because its reply was lost, would forget the batch of another
-// user with the same id.
+// Remembers the ids of the last kMost batches that admins owned and have forgotten by FORGET. If an
+// admin gives an id alone, that means its own batch, or else the only batch with that id. So
+// without this list, a FORGET that is repeated, because its reply was lost, would forget another
+// user's batch with the same id.
 //
 // A member of Registry. The I/O thread only. Nothing blocks or fails. Each call takes O(kMost):
 // some 0.3 us for the 1,024 numbers.

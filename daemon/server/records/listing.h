@@ -20,7 +20,7 @@ namespace locksley::daemon {
 // Which batches a page has.
 struct ListDemand {
   std::uint64_t cursor = 0;  // 0: begins with the newest batch; else ListPage::next of the page before
-  std::uint64_t count = 0;   // the most batches
+  std::uint64_t count = 0;   // at most so many batches
   bool active_only = false;
   const Tenant* tenant = nullptr;  // null: of all tenants
   // Filters; empty: every batch passes. `matches_status` needs the status, which costs a lock, so

@@ -15,8 +15,9 @@ namespace locksley::daemon {
 
 // The records of retired batches that were loaded last, and which loads another thread has begun.
 //
-// The records hold kMostBytes at most, or the latest alone: what a batch keeps about failed jobs
-// counts in no account before they are queued again (Batch::restore()), and a client may ask
+// The records take at most kMostBytes, unless the latest alone takes more. No account bounds them:
+// what a batch keeps about failed jobs counts in none before the jobs are queued again
+// (Batch::restore()), and a client may ask
 // for the STATUS of many old batches.
 //
 // A member of the Registry. The I/O thread only. Nothing blocks. Only allocation fails.
@@ -39,8 +40,7 @@ class LoadedBatches {
   // Needs: it is not one of them.
   void add(Record record) {
     records_.push_back(std::move(record));
-    // No account is charged for these records. The latest stays, however large it is: its caller
-    // needs it.
+    // The latest stays, however large it is: its caller needs it.
     std::size_t first = records_.size() - 1;
     for (std::uint64_t bytes = records_[first]->memory_bytes(); first != 0; --first) {
       bytes += records_[first - 1]->memory_bytes();
@@ -48,7 +48,7 @@ class LoadedBatches {
     }
     records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  // The batch is no longer retired. Rows that another thread has read of it are outdated.
+  // The batch is no longer retired. What another thread has read of it is outdated.
   void remove(std::uint64_t sequence) {
     std::erase_if(records_, [sequence](const Record& record) { return record->sequence == sequence; });
     outdate(sequence);

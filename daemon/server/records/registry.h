@@ -85,7 +85,7 @@ class Registry {
     std::uint64_t to_load = 0;      // the sequence number of the batch that find() would load first; 0: none
   };
   Known find_known(const Tenant& tenant, std::string_view id) const LOCKSLEY_REQUIRES(kIoThread);
-  // Of batches that another thread loads.
+  // The records that were loaded last, and the loads that another thread has begun.
   LoadedBatches& loaded() LOCKSLEY_REQUIRES(kIoThread) { return loaded_; }
   // Whether the id is in use. Loads nothing, so it compares hashes of retained batches: in very
   // rare cases it returns true for an id that is free.
@@ -100,7 +100,8 @@ class Registry {
   // Removes a batch that is over. False, without effect, if it is not over or is not registered.
   bool forget(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
-  // An admin has forgotten its own batch of this id; whether it has (ForgottenIds).
+  // Remembers that an admin has forgotten its own batch with this id; and whether it has
+  // (ForgottenIds).
   void admin_forgot(const Tenant& admin, std::string_view id) LOCKSLEY_REQUIRES(kIoThread) {
     forgotten_.add(retained_.hash_of(admin.number, id));
   }
@@ -140,28 +141,27 @@ class Registry {
 
   // Visits batches, newest first, beginning with the newest before `cursor` (0: the newest of all),
   // until `visit` returns false. Returns the cursor to go on from, 0 if there are no more batches;
-  // a cursor stays valid while batches come and go. `active_only` passes over batches that are
-  // over, at no cost; `tenant` passes over batches of other tenants. Ends after `most` batches,
-  // including those of other tenants; a batch that has to be loaded counts as kLoadCost. The error
-  // is that of find().
+  // a cursor stays valid while batches come and go. `active_only` skips batches that are over, at
+  // no cost; `tenant` skips batches of other tenants. Ends after `most` batches, including those of
+  // other tenants; a batch that has to be loaded counts as kLoadCost. The error is that of find().
   struct Listing {
     std::uint64_t cursor = 0;
     bool active_only = false;
     const Tenant* tenant = nullptr;  // null: of all
     std::size_t most = 0;
-    // Asked now and then while batches of other tenants are passed over: true ends it. Empty:
+    // Asked now and then while batches of other tenants are skipped: true ends the visit. Empty:
     // never.
     std::function<bool()> is_late = {};
   };
   std::expected<std::uint64_t, std::string> list(const Listing& listing,
                                                  const std::function<bool(BatchRecord&)>& visit)
       LOCKSLEY_REQUIRES(kIoThread);
-  static constexpr std::size_t kLoadCost = 40;  // 20 us; a check takes 0.5
+  static constexpr std::size_t kLoadCost = 40;  // a load takes 20 us, a visit 0.5 us
 
-  // A search among the active batches for one for which `is_wanted` holds, in parts: a call checks
-  // `most` of them. It goes round once from `begin`, and stays at the batch that it has found, so
-  // that the next call checks that one first. kNone: it held for no batch when that batch was
-  // checked.
+  // A search among the active batches for one for which `is_wanted` holds, in parts: a call looks
+  // at `most` of them. It goes round once from `begin`, and stays at the batch that it has found,
+  // so that the next call looks at that one first. kNone: it held for no batch at the time when the
+  // search looked at that batch.
   struct ActiveSearch {
     std::uint64_t begin = 0;   // where the round began
     std::uint64_t at = 0;      // of the next batch
@@ -189,7 +189,7 @@ class Registry {
       LOCKSLEY_REQUIRES(kIoThread);
 
   DueQueue& due() LOCKSLEY_REQUIRES(kIoThread) { return due_; }
-  // Sets or moves what is due of a batch; kNever: nothing.
+  // Sets or moves the instant at which this is due for the batch; kNever: it is not due.
   void schedule(BatchRecord& record, Due kind, Instant at) LOCKSLEY_REQUIRES(kIoThread);
   // The record of this sequence number, if it is in memory; else null. Finds a RUN, too, if it has
   // a number.
@@ -216,7 +216,7 @@ class Registry {
     stats_.retained_batches.set(by_id_.size() - active_.size() + retained_.size());
   }
   static Instant& instant_of(BatchRecord& record, Due kind) LOCKSLEY_REQUIRES(kIoThread);
-  // Nothing is due of it any more, except perhaps that it is forgotten.
+  // Nothing is due for it any more, except perhaps kForget.
   void unschedule(BatchRecord& record) LOCKSLEY_REQUIRES(kIoThread);
 
   ServerStats& stats_;

@@ -23,7 +23,7 @@ constexpr std::uint64_t row_of_cursor(std::uint64_t cursor) { return cursor == 0
 struct ResultsPage {
   std::uint64_t first = 0;
   std::uint64_t rows = 0;
-  std::uint64_t shown = 0;    // how many of these are shown: not superseded, and of only_others
+  std::uint64_t shown = 0;    // how many of these are shown: not superseded, and with only_others not ok
   SupersededRows superseded;  // BatchStatus::superseded when the page was made
   bool only_others = false;   // only rows that are not ok are shown; those are in `segments`
   bool is_end = false;        // the batch is over, and there are no more

@@ -78,9 +78,9 @@ class RetainedBatches {
   // No batch has a forget_at before this instant; Instant::max(): there is no batch. It may be
   // earlier than every forget_at, if batches were forgotten before their time. O(1).
   Instant earliest_forget_bound();
-  // The batch with the earliest forget_at, if that is not after `at`. Null: there is none; or the
-  // call has come upon many entries of batches that were forgotten before their time. In the second
-  // case earliest_forget_bound() is not after `at`, and the caller calls again.
+  // The batch with the earliest forget_at, if that is not after `at`. Null: there is none, or the
+  // call met many entries of batches that were forgotten before their time. In the second case
+  // earliest_forget_bound() is not after `at`, and the caller calls again.
   const RetainedBatch* due_at(Instant at);
 
  private:
@@ -90,8 +90,8 @@ class RetainedBatches {
   using Page = std::vector<RetainedBatch>;
 
   // An open-addressed table from hash to sequence; 0: the slot is free. A power of two of slots, at
-  // most three quarters of them taken; empty at first. There are many tables, so that one which
-  // grows moves few entries.
+  // most three quarters of them taken; empty at first. There are many tables, so that a growing
+  // table moves few entries.
   struct Slot {
     std::uint64_t id_hash = 0;
     std::uint64_t sequence = 0;
@@ -110,7 +110,7 @@ class RetainedBatches {
   // A heap, the earliest on top. A deque, because a vector moves all of them when it grows.
   using Heap = std::deque<Going>;
 
-  // By the highest bits; the place in a table is by the lowest.
+  // The highest bits choose the table, the lowest the place in it.
   Table& table_of(std::uint64_t id_hash) { return tables_[id_hash >> (64 - kTableBits)]; }
   static void put_slot(Table& table, Slot slot);
   static void remove_slot(Table& table, const RetainedBatch& batch);
@@ -118,7 +118,7 @@ class RetainedBatches {
   static std::size_t slots_for(std::size_t batches);
   static void push(Heap& heap, Going going);
   static void pop(Heap& heap);
-  // The one whose top is earlier; null: both are empty.
+  // The heap with the earlier top; null: both are empty.
   Heap* first_heap();
   bool is_stale(const Going& going) const;
   void sweep_some();

@@ -10,10 +10,10 @@
 
 namespace locksley::daemon {
 
-// Objects in the order of their sequence numbers, each of which has one. The numbers of batches
-// grow, and most batches leave in about that order, so those that are there lie close together: a
-// page has a place for each of kPlaces successive numbers. To add and to remove most often takes no
-// allocation and no search beyond a few pages.
+// Objects in the order of their sequence numbers, each of which has one. Batches get growing
+// numbers, and most leave in about that order, so the numbers in the map lie close together: a page
+// has a place for each of kPlaces successive numbers. Adding and removing usually take no
+// allocation, and search only a few pages.
 //
 // A plain container of one thread; it does not own the objects. O(log n), with n of pages. An
 // object that is alone in its page takes some 200 bytes. Only adding may fail (std::bad_alloc).
@@ -80,7 +80,7 @@ class SequenceMap {
   static std::size_t place_of(std::uint64_t sequence) { return sequence % kPlaces; }
   static Bits bit_of(std::uint64_t sequence) { return static_cast<Bits>(1U << place_of(sequence)); }
 
-  // Most often that of the last number that was added, or the page after it.
+  // Usually the page of the last added number, or the page after it.
   Page& page_for(std::uint64_t sequence) {
     const std::uint64_t number = number_of(sequence);
     if (!pages_.empty()) {

@@ -8,8 +8,8 @@
 namespace locksley::daemon {
 
 // Gives each accepted batch its sequence number: the next higher one. LIST orders batches by it,
-// and the store knows them by it. Where there is a store, it has reserved the numbers up to a
-// certain one; before they are used up, it reserves more.
+// and the store knows them by it. A store, if there is one, reserves numbers in advance, and
+// reserves more before they are used up.
 //
 // A member of the Registry. The I/O thread only. O(1). Blocks and fails as `renew` does.
 class SequenceNumbers {

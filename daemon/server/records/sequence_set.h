@@ -10,8 +10,8 @@
 namespace locksley::daemon {
 
 // A set of sequence numbers of batches, in their order. A page has a bit for each of 64 successive
-// numbers, so that to insert and to erase most often takes no allocation: those that are there lie
-// close together.
+// numbers. The numbers in the set lie close together, so inserting and erasing usually take no
+// allocation.
 //
 // A plain container of one thread. O(log n), with n of pages. Only inserting may fail
 // (std::bad_alloc).

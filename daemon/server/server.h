@@ -52,7 +52,7 @@ class Server {
   void use_tls(std::shared_ptr<const TlsContext> context) LOCKSLEY_REQUIRES(kIoThread);
   const TlsContext* tls() const LOCKSLEY_REQUIRES(kIoThread);
   // Puts a configuration in force. Connections of users that it does not have are closed. Returns
-  // the one before: to destroy it may take long. `parts`: what differs from the one in force.
+  // the previous one, since destroying it may take long. `parts`: what differs between the two.
   config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
   // Called after each outcome of the store: Store::written() may be higher. Once, before listen().
   void on_outcome(std::function<void()> listener) { on_outcome_ = std::move(listener); }

@@ -80,7 +80,7 @@ class ClientMemory {
   };
 
  private:
-  // An equal share, or the size of a few small commands. A connection that holds no more is never
+  // An equal share of the limit, or room for a few small commands: a connection within it is not
   // refused.
   std::uint64_t fair_input() const {
     const config::Limits& limits = config_.limits;

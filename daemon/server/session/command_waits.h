@@ -30,7 +30,7 @@ class Session;
 // Nothing blocks. A peer that has gone ends the wait.
 class CommandWaits {
  public:
-  // How often a waiting command with full input checks whether its peer is still there. A guess.
+  // How often a waiting command whose input is full checks whether its peer is still there. Guess.
   static constexpr auto kLookAtPeer = std::chrono::seconds(1);
   static constexpr auto kLookAtRole = std::chrono::milliseconds(50);  // while output is withheld; guess
 
@@ -44,8 +44,8 @@ class CommandWaits {
     kTimeout,
     kGone,  // the peer has gone or the connection is to close: no reply is wanted
   };
-  // Waits until `done(*record)`, or until the deadline. Looks when the batch is over or has the row
-  // `row` (BatchRecord::kItsEnd: when it is over).
+  // Waits until `done(*record)`, or until the deadline. Checks `done` when the batch is over or has
+  // the row `row` (BatchRecord::kItsEnd: when it is over).
   template <class Done>
   Coroutine<Awaited> await_batch(std::shared_ptr<BatchRecord> record, Done done, Instant deadline,
                                  std::uint64_t row = BatchRecord::kItsEnd) LOCKSLEY_REQUIRES(kIoThread);

@@ -13,7 +13,7 @@
 namespace locksley::daemon {
 
 // The user of a connection and the credential that logged it in, or since when there is no user.
-// Counts the connection among those of its user's tenant.
+// Counts the connection in the account of its user's tenant.
 //
 // A member of a Session, which sets it to null when it ends: tenants count connections.
 // The I/O thread only. Nothing blocks.

@@ -9,8 +9,8 @@
 
 namespace locksley::daemon {
 
-// Counts the rows that another thread reads for the running command to the memory of its
-// connection: from the end of the read until this is destroyed. A result may be as large as
+// Counts what another thread reads for the command under way to the memory of its connection: from
+// the end of the read until this object is destroyed. A result may be as large as
 // limits.output_buffer, and the connection may wait long for its turn to copy it into a reply.
 //
 // A local variable of the command's coroutine, declared before the variable for the rows; at most
@@ -49,7 +49,7 @@ class ReadMemory {
   };
 
   SessionMemory& all_;
-  std::shared_ptr<Counted> counted_;  // only this has it; null: nothing was read
+  std::shared_ptr<Counted> counted_;  // this is the only owner; null: nothing was read
 };
 
 }  // namespace locksley::daemon

@@ -42,13 +42,13 @@ class Sessions;
 // reads and writes without blocking, and asks Asio only when the socket is ready; so no operation
 // is ever cancelled half-way, and no byte is lost by a race.
 //
-// What is left to this class is the order of things: the turns of the connection from its first
-// byte to its end, and the orders to close it. The rest are its parts, classes of their own, which
-// commands use directly: Connection (the socket from the handshake to the farewell, and the
-// states), SessionInput (what was received, and which commands wait for the store), SessionReplies
-// (what is written, and which of it waits for the store), CommandWaits (how a command waits),
-// SessionLogin (the user), SessionMemory (what all of it holds), SubscriptionMessages and
-// SubscriptionMoves, Transaction.
+// This class itself keeps only the order of events: the turns of the connection from its first byte
+// to its end, and the orders to close it. All else is in its parts, classes that commands use
+// directly: Connection (the socket from the handshake to the farewell, and the states),
+// SessionInput (what was received, and which commands wait for the store), SessionReplies (what is
+// written, and which of it waits for the store), CommandWaits (how a command waits), SessionLogin
+// (the user), SessionMemory (what all of it holds), SubscriptionMessages and SubscriptionMoves,
+// Transaction.
 //
 // Owned by its coroutine, by the pending waits for the socket and the timer, and by Sessions until
 // the coroutine ends; the last of them destroys it. The I/O thread only. Nothing blocks it. An
@@ -58,8 +58,8 @@ class Sessions;
 //   - Input of a turn: up to SessionInput::kMostRead, once all commands that have arrived are
 //     executed.
 //   - Input while a command waits: up to SessionInput::kBlockedInput. If that is full, a check
-//     every CommandWaits::kLookAtPeer detects peers that have gone.
-//   - Unfinished commands: each may grow to limits.max_command, all of all clients together to
+//     every CommandWaits::kLookAtPeer finds peers that have gone.
+//   - Unfinished commands: each may grow to limits.max_command, those of all clients together to
 //     limits.max_queued_bytes.
 //   - Output. No command is executed while more than kPauseOutput waits for the peer (before
 //     authentication: kPauseStranger). The connection is dropped when more than
@@ -105,7 +105,7 @@ class Session final : private RelayOwner, public std::enable_shared_from_this<Se
   // The commands from MULTI to EXEC.
   Transaction& transaction() { return transaction_; }
 
-  // What nearly every command asks or does: as those of SessionLogin and SessionReplies.
+  // Short forms of what nearly every command calls in SessionLogin and SessionReplies.
   bool is_logged_in() const { return login_.is_logged_in(); }
   const User& user() const { return login_.user(); }
   bool may(proto::CommandGroup group) const { return login_.may(group); }
@@ -127,7 +127,7 @@ class Session final : private RelayOwner, public std::enable_shared_from_this<Se
   const std::string& peer() const { return connection_.peer(); }
   // Its line in CLIENT LIST.
   std::string describe() const;
-  // Closes it soon, without another word: CLIENT KILL, too much output, end of the process.
+  // Closes it soon, and sends nothing more: CLIENT KILL, too much output, end of the process.
   void drop(std::string_view reason);
   bool is_dropped() const { return connection_.life().is_dropped(); }
   // Drops it, because it holds more than the other connections of its user while `limit` (the key
@@ -160,16 +160,16 @@ class Session final : private RelayOwner, public std::enable_shared_from_this<Se
   // The TLS handshake. False if the connection ended. A peer that failed gets an error message,
   // after which it closes.
   Coroutine<bool> shake_hands() LOCKSLEY_REQUIRES(kIoThread);
-  // The error message for a peer that speaks plainly where TLS is spoken.
+  // The error message for a peer that does not speak TLS to a TLS port.
   void refuse_plain() LOCKSLEY_REQUIRES(kIoThread);
-  // Executes complete commands until the turn is over. `began`: now, when the turn begins.
+  // Executes complete commands until the turn is over. `began`: when the turn began.
   TurnEnd execute(Instant began) LOCKSLEY_REQUIRES(kIoThread);
   TurnEnd refuse_stream() LOCKSLEY_REQUIRES(kIoThread);
   // Nothing more is to be executed or read until some output is sent, or until the command that
   // waits may write.
   bool is_held_up() LOCKSLEY_REQUIRES(kIoThread);
-  // The connection is at rest: gives memory back, and arms the idle timeout, or that of the login.
-  // False if that has run out.
+  // The connection is at rest: gives memory back, and arms the idle timeout, or the login timeout.
+  // False if the timeout has passed.
   bool rest() LOCKSLEY_REQUIRES(kIoThread);
   // Sends the last replies, and waits for the peer to close.
   Coroutine<void> say_goodbye() LOCKSLEY_REQUIRES(kIoThread);

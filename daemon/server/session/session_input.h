@@ -19,8 +19,8 @@ namespace locksley::daemon {
 
 // What one connection has received and not executed: the bytes of unfinished commands, and the last
 // complete command, which may have to wait for room in the store. Reads from the socket, charges
-// the bytes to the account of the connection's user, and refuses the connection if that has no
-// room.
+// the bytes to the account of the connection's user, and refuses the connection if the account has
+// no room.
 //
 // A member of a Session, as are the parts that it borrows; drop() comes at the end. The I/O thread
 // only. Nothing blocks. A refusal is an error reply, after which the connection closes.
@@ -53,12 +53,11 @@ class SessionInput {
   WriteGate& gate() { return gate_; }
   const WriteGate& gate() const { return gate_; }
 
-  // The received bytes that next() has not returned.
+  // Bytes that were received and not returned by next().
   std::size_t buffered_bytes() const { return reader_.buffered_bytes(); }
-  // As much as is read while a command waits.
+  // Whether it holds as much as a connection may read while a command waits.
   bool is_full() const { return buffered_bytes() >= kBlockedInput; }
-  // The limits for the peer's commands: those of set_limits(), which depend on whether it is logged
-  // in.
+  // The limits of what the peer may send; its login changes them.
   const proto::Limits& limits() const { return reader_.limits(); }
   void set_limits(const proto::Limits& limits) { reader_.set_limits(limits); }
 
@@ -68,15 +67,15 @@ class SessionInput {
 
   // Frees the buffer, unless a part of a command is in it.
   void release();
-  // Frees the received part of a command that will not be executed. So it takes no memory until the
-  // connection is closed, even if the client does not close it.
+  // Frees the bytes of commands that will not be executed, so that a client takes no memory for
+  // them while its connection stays open.
   void drop() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
   void update_memory() LOCKSLEY_REQUIRES(kIoThread);
-  // Of the received commands that are not executed yet.
+  // Memory of what was received and is not executed yet.
   std::uint64_t memory_bytes() const;
-  // The error message for a peer that speaks TLS where it is not spoken.
+  // The error message for a peer that speaks TLS to a port without TLS.
   void refuse_tls() LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;

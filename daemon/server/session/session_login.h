@@ -20,8 +20,8 @@
 
 namespace locksley::daemon {
 
-// Logs the user of one connection in and out, and has each part of the connection follow: the
-// account that pays for its memory, the line of its turns, its state, the limits of its input, its
+// Logs the user of one connection in and out, and updates each part of the connection: the account
+// that pays for its memory, the line of its turns, its state, the limits of its input, its
 // subscriptions, and its place among the connections that have not logged in (Strangers).
 //
 // A member of a Session, as are the parts that it borrows; end() comes at the end. The I/O thread
@@ -59,14 +59,14 @@ class SessionLogin {
   // A password for this connection is being checked, until log_in() or check_failed().
   void check_begins() LOCKSLEY_REQUIRES(kIoThread) { stranger_.check_begins(); }
   void check_failed() LOCKSLEY_REQUIRES(kIoThread);
-  // Makes the connection what it was at the beginning.
+  // Puts the connection back into its first state.
   void log_out() LOCKSLEY_REQUIRES(kIoThread);
   // After a TLS handshake. False if no user has that certificate, or log_in() refuses.
   bool log_in_by_certificate(std::string_view common_name) LOCKSLEY_REQUIRES(kIoThread);
 
-  // The users in force have changed: takes over its user. Why the connection must be dropped
-  // instead: the user was removed, may no longer read while it subscribes, or the credential that
-  // logged it in has changed. Empty: it may stay.
+  // The users in force have changed: takes over its user. Returns why the connection must be
+  // dropped instead: the user was removed, may no longer read while it subscribes, or the
+  // credential that logged it in has changed. Empty: it may stay.
   [[nodiscard]] std::string_view users_changed() LOCKSLEY_REQUIRES(kIoThread);
   // The connection gives way to a new one, or ends: it leaves its place among those that have not
   // logged in.

@@ -38,7 +38,7 @@ class SessionMemory {
   // which takes effect with the next update().
   void count_read(std::size_t bytes) LOCKSLEY_REQUIRES(kIoThread);
   void forget_read() { read_bytes_ = 0; }
-  // The connection is dropped because of its memory, which no longer counts from now on.
+  // The connection is dropped because of its memory, which no longer counts.
   void evict() { part_.set_output(0); }
   void clear() { part_.clear(); }
 

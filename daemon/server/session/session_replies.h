@@ -30,7 +30,7 @@ class SessionLogin;
 // closed. The I/O thread only. Nothing blocks. A peer that has gone is a result of flush().
 class SessionReplies {
  public:
-  // To free more takes milliseconds: another thread does it.
+  // Freeing more takes milliseconds: another thread does it.
   static constexpr std::size_t kMuchToFree = 1 << 20;
 
   // `login` and `subscriptions` may be constructed later.
@@ -59,9 +59,9 @@ class SessionReplies {
   // subscription, and after the reply to HELLO, which changes the form of messages. With RESP2 a
   // subscribed connection can send no command that writes, so its messages never pass a reply.
   void messages_follow() { output_.messages_follow(); }
-  // What is written from now on, until all output is sent, may tell of batches: it leaves only
-  // while this daemon may still speak of them. Each command that is executed while the daemon is
-  // the active one calls it.
+  // What is written from now on, until all output is sent, may tell of batches: it is sent only
+  // while no other daemon can have taken them over. Each command that is executed while the daemon
+  // is the active one calls it.
   void tell_of_batches() { tells_of_batches_ = true; }
   // The audit's line about the command that is executed; null: it has none.
   std::unique_ptr<Audit::Entry>& audit_entry() { return audit_entry_; }
@@ -77,9 +77,8 @@ class SessionReplies {
   const SessionOutput& output() const { return output_; }
   // Writes as much as the socket takes, unless replies are withheld. False if the peer has gone.
   bool flush() LOCKSLEY_REQUIRES(kIoThread);
-  // Whether the output has replies or events that tell of batches, and another daemon may have
-  // taken these over meanwhile. They were right when they were written. Soon this daemon knows that
-  // none has, and sends them, or it ends.
+  // Whether the output tells of batches that another daemon may have taken over since it was
+  // written. Soon this daemon learns that none has, and sends the output, or it ends.
   bool is_withheld() const LOCKSLEY_REQUIRES(kIoThread);
   // Whether more than limits.output_buffer waits for the peer: then the caller drops the
   // connection. Counted and logged.

@@ -25,8 +25,8 @@ namespace locksley::daemon {
 
 class Session;
 
-// The connections of the client port: admits new ones or refuses them, finds them by id, and tells
-// all of them what concerns all.
+// The connections of the client port: admits new ones or refuses them, finds them by id, and
+// informs all of them of changes.
 //
 // Owned by the Server; `state` and `executor` outlive it. When it is destroyed all connections have
 // gone. The I/O thread only. Nothing blocks. A connection that fails ends alone.
@@ -54,7 +54,7 @@ class Sessions {
 
   // The users in force have changed.
   void users_changed() LOCKSLEY_REQUIRES(kIoThread);
-  // The limits in force have changed. Very many connections learn it in slices.
+  // The limits in force have changed. Very many connections are informed in slices.
   void limits_changed() LOCKSLEY_REQUIRES(kIoThread);
   // An outcome of the store has been acted upon.
   void store_advanced() LOCKSLEY_REQUIRES(kIoThread) { write_waiters_.store_advanced(); }
@@ -90,8 +90,8 @@ class Sessions {
   // Drops some connections of this account, and then of all, as enforce_memory_limit() does. True:
   // no more is to be dropped.
   bool shed(const Account& own) LOCKSLEY_REQUIRES(kIoThread);
-  // Those whose connections hold something. The connections that have not logged in count as one
-  // user more.
+  // The users whose connections hold something. All connections that have not logged in count as
+  // one user.
   HeaviestFirst<const Tenant> tenants_by_burden() const LOCKSLEY_REQUIRES(kIoThread);
 
   ServerState& state_;
@@ -99,7 +99,7 @@ class Sessions {
   ClientMemory memory_;
   Strangers strangers_ LOCKSLEY_GUARDED_BY(kIoThread);
   std::shared_ptr<const TlsContext> tls_ LOCKSLEY_GUARDED_BY(kIoThread);  // null: plain
-  // All connections are being told of the last change: of the authorities, the users, the limits.
+  // Each informs all connections of the last change: of the authorities, the users, the limits.
   SlicedWork telling_authorities_ LOCKSLEY_GUARDED_BY(kIoThread);
   SlicedWork telling_users_ LOCKSLEY_GUARDED_BY(kIoThread);
   SlicedWork telling_limits_ LOCKSLEY_GUARDED_BY(kIoThread);

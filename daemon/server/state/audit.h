@@ -19,14 +19,14 @@ namespace locksley::daemon {
 
 class User;
 
-// The audit: a line of the log, as `info` but whatever its level is, for each command that changes
-// something: the user, the peer, the command, the batch, handler or customer, and the outcome.
-// Never a payload, a password or another value of a client; of CONFIG SET the keys alone.
+// The audit: a line in the log, written as `info` at any level of the log, for each command that
+// changes something: the user, the peer, the command, the batch, handler or customer, and the
+// outcome. Never a payload, a password or another value of a client; of CONFIG SET the keys alone.
 //
 // Bounded for each user and second: kMostSubmissions lines for commands that bring jobs, and
 // kMostOthers for all others. The next line says in `unlogged` how many were left out. Writes that
 // the store refused later have kMostRefusals lines for each user and second, with the same member.
-// A command whose line is left out costs a look at the gate, and no memory.
+// A command whose line is left out costs one check of the gate, and no memory.
 //
 // Owned by ServerState. The I/O thread only. Nothing blocks or fails.
 class Audit {
@@ -53,8 +53,7 @@ class Audit {
     std::uint64_t unlogged = 0;
   };
 
-  // Its lines are written where those of `log` are, whatever level that has: they have a switch of
-  // their own.
+  // Writes to the sinks of `log`, at any level of `log`: the audit has a switch of its own.
   explicit Audit(const spdlog::logger& log);
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;

@@ -35,8 +35,8 @@ class HeldReplies {
   HeldReplies(const HeldReplies&) = delete;
   HeldReplies& operator=(const HeldReplies&) = delete;
 
-  // Needs: no outcome that covers the ticket was passed to settle_some(). Those of equal tickets
-  // are called in the order of hold().
+  // Needs: no outcome that covers the ticket was passed to settle_some(). Functions of equal
+  // tickets are called in the order of hold().
   Place hold(Ticket ticket, Settled settled) LOCKSLEY_REQUIRES(kIoThread) {
     if (spare_.empty()) return queue_.emplace_hint(queue_.end(), ticket, std::move(settled));
     auto node = std::move(spare_.back());
@@ -49,7 +49,7 @@ class HeldReplies {
   void withdraw(Place place) LOCKSLEY_REQUIRES(kIoThread) { queue_.erase(place); }
   bool empty() const LOCKSLEY_REQUIRES(kIoThread) { return queue_.empty(); }
   std::size_t size() const LOCKSLEY_REQUIRES(kIoThread) { return queue_.size(); }
-  // Those of them that the store's writer may send.
+  // The replies that the store's writer may send itself.
   EarlyReplies& early() { return early_; }
 
   // Removes entries up to the outcome's ticket, in the order of their tickets, and calls each one's

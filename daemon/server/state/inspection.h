@@ -53,11 +53,11 @@ TenantViews tenants_seen_by(const ServerState& state, const UserRef& user, OwnTe
 class TenantPages {
  public:
   TenantPages(const ServerState& state, UserRef user, OwnTenant own) LOCKSLEY_REQUIRES(kIoThread);
-  // Looks at some more of them, some 50 us. True: all were seen.
+  // Reads some more of the tenants, for some 50 us. True: all were read.
   bool read_some() LOCKSLEY_REQUIRES(kIoThread);
   // About how many bytes the views take.
   std::size_t memory_bytes() const;
-  // Once all were seen.
+  // Needs: read_some() has returned true.
   TenantViews take() LOCKSLEY_REQUIRES(kIoThread);
 
  private:
@@ -77,8 +77,8 @@ struct LaneSeen {
 };
 LaneSeen lane_seen_by(const Lane& lane, const User& user);
 
-// The lanes of which something is left: the pool's, and those that have slots, configured handlers
-// or batches. The others were removed from the configuration.
+// The pool's lane, and the lanes that have slots, configured handlers or batches. Other lanes were
+// removed from the configuration.
 std::vector<const Lane*> lanes_in_use(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
 // How many jobs of a lane may run at once.
 std::uint32_t slots_of(const ServerState& state, const Lane& lane) LOCKSLEY_REQUIRES(kIoThread);

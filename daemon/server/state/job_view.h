@@ -66,7 +66,7 @@ class JobLookup {
   explicit JobLookup(Batches& batches) : batches_(&batches) {}
 
   void look_at_running(const ServerState& state) LOCKSLEY_REQUIRES(kIoThread);
-  // For a job that no executor shows. `before`: of a moment before they were asked.
+  // For a job that no executor shows. `before`: the status just before the executors were asked.
   void look_at_queue(const ServerState& state, const BatchStatus& before) LOCKSLEY_REQUIRES(kIoThread);
   // How many jobs of the batch the executors show.
   std::uint64_t count_running(const ServerState& state, const BatchStatus& before) const

@@ -17,7 +17,7 @@ namespace locksley::daemon {
 
 class ServerState;
 
-// Collects them in steps of some 100 us each, so that clients are served between them.
+// Collects the jobs that run in steps of some 100 us each, so that clients are served in between.
 //
 // On the stack of its caller. The I/O thread only; the state outlives it. Nothing blocks or fails.
 class RunningList {
@@ -50,7 +50,7 @@ class RunningList {
  private:
   bool is_wanted(const Batch& batch) const;
   void add(ShownJobs::View view);
-  // Those that have run for longest, in any order.
+  // Keeps only the jobs that have run for longest, in any order.
   void drop_shorter();
 
   ServerState& state_;

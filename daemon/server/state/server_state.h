@@ -137,8 +137,8 @@ class ServerState {
   // Since the daemon's start.
   std::uint64_t batches_accepted() const;
 
-  // Puts a configuration in force, for all but the connections, which the Server tells. Returns the
-  // one before: to destroy it may take long. `parts`: what differs from config().
+  // Puts a configuration in force, for all but the connections, which the Server informs. Returns
+  // the previous one, since destroying it may take long. `parts`: what differs from config().
   config::Config reconfigure(config::Config config, config::ChangedParts parts) LOCKSLEY_REQUIRES(kIoThread);
   // Adds a lane, which outlives this; one that is known already is left alone.
   void add_lane(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
@@ -152,7 +152,7 @@ class ServerState {
   // Prepares a lane without batches: the limits of users, the source of those of customers, and
   // logs.
   void set_up(Lane& lane) LOCKSLEY_REQUIRES(kIoThread);
-  // The defaults of customers of these users have changed: tells the lanes, in slices.
+  // The defaults of customers of these users have changed: informs the lanes, in slices.
   void tell_lanes(std::vector<const Tenant*> users) LOCKSLEY_REQUIRES(kIoThread);
 
   const Parts parts_;

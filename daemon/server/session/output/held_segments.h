@@ -38,15 +38,15 @@ struct HeldSegment {
   std::size_t members = 0;
   std::size_t unsettled = 0;
   std::optional<std::uint64_t> whole = {};  // of a segment that belongs to a whole reply: that beginning
-  std::optional<EarlyReplies::Place> early = {};  // only of the first
+  std::optional<EarlyReplies::Place> early = {};  // of the first segment, if the store's writer may send it
 
   // The error comes in place of each marked reply. What follows the last of them is not copied.
   void fail_marked(std::string_view error, proto::Protocol protocol);
 };
 
-// The segments of one connection's output that are held for the store, in their order. Each has a
-// number, which it keeps while those before it leave. The sums of their bytes and of their memory
-// take O(1), however many there are: they are asked for with every command.
+// The segments of one connection's output that are held for the store, in their order. Each segment
+// has a number, which does not change when earlier segments leave. The sums of bytes and of memory
+// take O(1), however many segments there are: every command asks for them.
 //
 // A member of a SessionOutput, which decides when a segment is added and when it leaves. One
 // thread. Nothing blocks or fails.

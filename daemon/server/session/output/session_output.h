@@ -28,17 +28,19 @@ namespace locksley::daemon {
 // HeldReplies queue ends.
 class SessionOutput {
  public:
-  // Of a segment: consecutive held replies that report the same writes. Very many are several
-  // segments.
+  // The number of a segment: consecutive held replies that report the same writes. Very many such
+  // replies take several segments.
   using HeldNumber = HeldSegments::Number;
   using Settled = std::function<void(HeldNumber held, const std::string& error)>;
 
-  // What one release() replaces by errors at most, but for the last reply. Guess: some 50 us.
+  // How many replies and bytes one release() replaces by errors at most, without the last reply.
+  // Guess: some 50 us.
   static constexpr std::size_t kMostMarked = 512;
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
-  // `queue`: of all connections. `settled`: called once for each ticket of each HeldNumber, in the
-  // order of the tickets; it must call release() for `held`, with the text of the error reply.
+  // `queue` is shared by all connections. `settled` is called once for each ticket of each
+  // HeldNumber, in the order of the tickets; it must call release() for `held`, with the text of
+  // the error reply.
   SessionOutput(HeldReplies& queue, Settled settled) : queue_(queue), settled_(std::move(settled)) {}
   SessionOutput(const SessionOutput&) = delete;
   SessionOutput& operator=(const SessionOutput&) = delete;
@@ -57,19 +59,19 @@ class SessionOutput {
   // The messages from now on come after every reply that was written so far.
   // Needs: no whole reply is under way.
   void messages_follow();
-  // Takes one reply that the client does not want.
+  // A buffer for one reply that the client does not want.
   proto::OutputBuffer& muted() {
     muted_ = std::make_unique<proto::OutputBuffer>();
     return *muted_;
   }
 
-  // Takes that reply, to free it once its command is over; null: there is none.
+  // Hands over that reply, for the caller to free after its command; null: there is none.
   std::unique_ptr<proto::OutputBuffer> take_muted() { return std::move(muted_); }
 
   bool is_held() const { return !held_.empty(); }
   bool empty() const { return sendable_.empty() && held_.empty(); }
-  // Bytes that were written and not sent. O(1): asked for every command, and very many replies may
-  // be held, each with a write of its own.
+  // Bytes that were written and not sent. O(1): every command asks, and very many replies may be
+  // held, each with a write of its own.
   std::size_t size() const;
   std::size_t memory_bytes() const;
 
@@ -80,16 +82,16 @@ class SessionOutput {
   // What was written between `begin` and `end` of end() since hold() is a reply that turns into an
   // error if the store fails.
   void mark(std::size_t begin, std::size_t end);
-  // A ticket of these replies has its outcome. If `error` is not empty, it stands in place of each
-  // of them that was marked. Returns how many errors that made. What waits for nothing any more
-  // becomes sendable.
+  // A ticket of these replies has its outcome. If `error` is not empty, it replaces each of them
+  // that was marked. Returns how many it replaced. Replies that wait for nothing more become
+  // sendable.
   std::size_t release(HeldNumber held, std::string_view error, proto::Protocol protocol);
   // The store's writer may send the held replies to this socket, if they are small, and no others
   // are held, and few connections wait (EarlyReplies). Until take_back_early() the socket must be
   // left alone.
   void offer_early(int socket) LOCKSLEY_REQUIRES(kIoThread);
-  // Ends that, and returns how many bytes were sent. Before anything else is sent, and before
-  // release().
+  // Ends the offer, and returns how many bytes were sent. Call it before anything else is sent, and
+  // before release().
   std::size_t take_back_early();
   // The replies that are written between these two calls are the parts of one reply. It becomes
   // sendable as a whole: after end_whole(), and after the store has settled every ticket that a
@@ -97,7 +99,7 @@ class SessionOutput {
   // such reply at a time.
   void begin_whole();
   void end_whole();
-  // Bytes of the parts that the reply under way has; 0: there is none.
+  // Bytes of the parts written so far of the whole reply under way; 0: there is none.
   std::size_t whole_bytes() const;
   // Drops all held replies and waits for no writes any more. Returns the unsent bytes, for the
   // caller to free.

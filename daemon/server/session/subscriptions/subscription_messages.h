@@ -12,9 +12,9 @@ namespace locksley::daemon {
 
 class Session;
 
-// What one connection subscribes to, and the messages that come of it: writes them into the
-// connection's output, in its protocol, and matches events with its patterns a slice at a time.
-// Drops a connection of whose events some will not come.
+// The subscriptions of one connection and their messages: writes messages into the connection's
+// output, in its protocol, and matches events with its patterns a slice at a time. Drops the
+// connection if it will miss events.
 //
 // A member of its Session, whose other parts it uses: replies, memory. The I/O thread only. Nothing
 // blocks or fails.

@@ -9,13 +9,13 @@ namespace locksley::daemon {
 
 class Session;
 
-// Has the subscriptions of a connection follow its user: moves them to the user's audience
-// (Events), or ends them. All of it in slices of the user's line, since ten thousand channels take
+// Makes the subscriptions of a connection follow its user: moves them to the user's audience
+// (Events), or ends them. It works in slices of the user's line, since ten thousand channels take
 // some 20 ms.
 //
 // A command that logs in moves them before the user changes: move_to(). Each change of the user is
-// followed by follow(), whose slices come while commands are executed. They move nothing while such
-// a command does, since its login calls follow() again.
+// followed by follow(), whose slices come while commands are executed. While such a command moves
+// them, these slices move nothing: its login calls follow() again.
 //
 // A member of its Session. The I/O thread only. Nothing blocks or fails.
 class SubscriptionMoves {

@@ -60,12 +60,12 @@ class Subscriptions final : public Subscriber {
   // Sets the audience (Events) whose events the connection receives, in parts, as clear_until().
   // Each call moves at least one channel. Events that were published before stay queued. Between
   // the parts the topics may change. A call with another audience, also with the present one, first
-  // takes back the move that is not done. An event that is published during a move comes once, to
-  // the audience in which its channel is then. But an event whose delivery is not done when its
-  // channel moves (Events::kAtOnce) may be missed, or come from both audiences.
+  // takes back an unfinished move. An event that is published during a move comes once, to the
+  // audience in which its channel is then. But an event whose delivery is not done when its channel
+  // moves (Events::kAtOnce) may be missed, or come from both audiences.
   bool move_until(std::string_view audience, Instant until) LOCKSLEY_REQUIRES(kIoThread);
-  // Until a call of move_until() comes to its end, no event is received that is not for this
-  // audience, whichever channels have moved. For a user that may not receive all of them any more.
+  // Until a move_until() is done, only events for this audience are received, whichever channels
+  // have moved: the user may no longer receive the others.
   void restrict_to(std::string_view audience) LOCKSLEY_REQUIRES(kIoThread);
 
   const Topics& of(Kind kind) const { return kind == Kind::kChannel ? channels_ : patterns_; }
@@ -93,10 +93,10 @@ class Subscriptions final : public Subscriber {
   static std::uint64_t bytes_of(const ChannelEvent& event);
   // Whether it is wanted, and restrict_to() allows it.
   bool may_receive(const ChannelEvent& event) const;
-  // In which the channel is, or is to be: during a move some have moved.
+  // The audience of the channel: during a move, some channels have the new one already.
   std::string_view audience_of(std::string_view channel) const;
   void count_subscriber(std::int64_t change);
-  // Moves the channels back that a move_until() to another audience has moved, until about `until`.
+  // Takes back the moved channels of a move_until() to another audience, until about `until`.
   // Returns whether all are back.
   bool take_back_until(Instant until) LOCKSLEY_REQUIRES(kIoThread);
   // Drops the waiting events, which no pattern matches any more, until about `until`. Returns

@@ -38,8 +38,7 @@ class WriteGate {
   void next_command() { writes_.reset(); }
   // If the command needs room and there is none, the connection gets its place, or keeps it, and is
   // woken when there may be room. Returns whether it waits. `account`, `output`: of the connection.
-  // `find_writes()` returns which writes the command may cause; it is called once for each command,
-  // and only if that matters.
+  // `find_writes()` returns what the command may write; it is called at most once for each command.
   template <class FindWrites>
   bool wait_unless_room(const Account& account, const SessionOutput& output, FindWrites find_writes)
       LOCKSLEY_REQUIRES(kIoThread) {
@@ -62,7 +61,7 @@ class WriteGate {
  private:
   WriteWaiters& waiters_;
   WriteWaiters::Waiter place_;
-  std::optional<Writes> writes_;  // of the command; none: it has not mattered yet
+  std::optional<Writes> writes_;  // of the command; none: not asked yet
   bool is_holding_ = false;
 };
 
